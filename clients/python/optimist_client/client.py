@@ -1,0 +1,231 @@
+"""The SDK: ask which generator to sample, tell what came out, read the report."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimist_client import models, tensors
+from optimist_client.transport import Transport
+
+
+class Optimist:
+    """A connection to an Optimist service; one a process is enough, threads may share it.
+
+    `timeout` (seconds) bounds one request; `patience` (seconds) bounds all tries of one call, so a service that is
+    restarted in that time is not noticed.
+    """
+
+    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout: float = 30.0, patience: float = 60.0) -> None:
+        self._transport = Transport(url, timeout, patience)
+
+    def create_reference(
+        self,
+        name: str,
+        *,
+        features: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
+        covariance: ArrayLike | None = None,
+        samples: int | None = None,
+    ) -> models.ReferenceInfo:
+        """Upload a reference: real `features` (n, d), or their `mean` (d,) and `covariance` (d, d).
+
+        The same moments under the same name again are accepted; others raise `Conflict`.
+        """
+        if features is not None:
+            rows = np.asarray(features, dtype=np.float64)
+            if rows.ndim != 2 or len(rows) < 2:
+                raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
+            mean, covariance, samples = rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows)
+        if mean is None or covariance is None:
+            raise ValueError("expected features, or both mean and covariance")
+        arrays = {"mean": np.asarray(mean, np.float64), "covariance": np.asarray(covariance, np.float64)}
+        params = {"name": name} if samples is None else {"name": name, "samples": samples}
+        answer = self._transport.call(
+            "POST", "/v1/references", body=tensors.encode(arrays), media_type=tensors.MEDIA_TYPE, params=params
+        )
+        return models.ReferenceInfo.model_validate(answer)
+
+    def references(self) -> list[models.ReferenceInfo]:
+        """All references the service holds."""
+        return [models.ReferenceInfo.model_validate(item) for item in self._transport.call("GET", "/v1/references")]
+
+    def create_experiment(
+        self,
+        name: str,
+        generators: Sequence[str],
+        *,
+        reference: str | tuple[ArrayLike, ArrayLike] | NDArray[Any],
+        **config: Any,
+    ) -> Experiment:
+        """Create an experiment, or open the one that exists with the same name and config.
+
+        `reference` is the name of an uploaded one, a (mean, covariance) pair, or real features (n, d); the last two
+        are uploaded as "<name>-reference". Further arguments are the fields of `models.ExperimentConfig`.
+        """
+        if not isinstance(reference, str):
+            uploaded = f"{name[:54]}-reference"
+            if isinstance(reference, tuple):
+                self.create_reference(uploaded, mean=reference[0], covariance=reference[1])
+            else:
+                self.create_reference(uploaded, features=reference)
+            reference = uploaded
+        wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
+        answer = self._transport.call("POST", "/v1/experiments", json=wanted.model_dump())
+        return Experiment(self._transport, models.Experiment.model_validate(answer))
+
+    def experiment(self, name: str) -> Experiment:
+        """Open an experiment that exists. Raises `NotFound`."""
+        answer = self._transport.call("GET", f"/v1/experiments/{name}")
+        return Experiment(self._transport, models.Experiment.model_validate(answer))
+
+    def experiments(self) -> list[str]:
+        """Names of all experiments."""
+        return [item["config"]["name"] for item in self._transport.call("GET", "/v1/experiments")]
+
+    def delete_experiment(self, name: str) -> None:
+        """Delete an experiment with everything it holds."""
+        self._transport.call("DELETE", f"/v1/experiments/{name}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class Experiment:
+    """One experiment on the service. `info` holds its config."""
+
+    def __init__(self, transport: Transport, info: models.Experiment) -> None:
+        self._transport = transport
+        self.info = info
+        self.name = info.config.name
+
+    def ask(self, *, worker: str | None = None) -> Pick | None:
+        """The next pick, or None when the experiment has ended.
+
+        With a `worker` name (unique per loop), a pick this worker still has open is returned again.
+        """
+        request = models.AskRequest(worker=worker, request_id=uuid.uuid4().hex)
+        while True:
+            answer = self._transport.call(
+                "POST", f"/v1/experiments/{self.name}/picks", json=request.model_dump(exclude_none=True)
+            )
+            reply = models.AskReply.model_validate(answer)
+            if reply.picks:
+                return Pick(self._transport, reply.picks[0])
+            if reply.retry_after is None:
+                return None
+            time.sleep(reply.retry_after)
+
+    def picks(self, max_samples: int | None = None, *, worker: str | None = None) -> Iterator[Pick]:
+        """Picks until the experiment has ended, or until `max_samples` samples were picked here.
+
+        Each pick must be told (or given up) before the next is drawn; one that is neither, as when the loop breaks or
+        raises, is given up. Tell and ask travel together: one round trip a round.
+        """
+        worker = worker or f"loop-{uuid.uuid4().hex}"
+        drawn = 0
+        pick = self.ask(worker=worker)
+        try:
+            while pick is not None:
+                drawn += pick.size
+                if max_samples is not None and drawn > max_samples:
+                    return
+                pick._asks_on = max_samples is None or drawn < max_samples
+                yield pick
+                if not pick.settled:
+                    pick.give_up("not told before the next pick was drawn")
+                asks_on = pick._asks_on and not pick._ended
+                pick = pick._next or (self.ask(worker=worker) if asks_on else None)
+        finally:
+            for left in (pick, pick and pick._next):
+                if left is not None and not left.settled:
+                    left.give_up("the loop ended before the pick was told")
+
+    def report(self) -> models.Report:
+        """The standings, regret, pick ratio and decision as of now."""
+        return models.Report.model_validate(self._transport.call("GET", f"/v1/experiments/{self.name}/report"))
+
+
+class Pick:
+    """Sample `size` samples of `generator` with `seed`, then `tell` their features."""
+
+    def __init__(self, transport: Transport, info: models.Pick) -> None:
+        self._transport = transport
+        self._asks_on = False
+        self._next: Pick | None = None
+        self._ended = False
+        self.info = info
+        self.settled = False
+        """Whether it was told or given up."""
+
+    @property
+    def number(self) -> int:
+        """The round, counted from 1."""
+        return self.info.number
+
+    @property
+    def generator(self) -> str:
+        """Name of the generator to sample."""
+        return self.info.generator
+
+    @property
+    def size(self) -> int:
+        """How many samples to make."""
+        return self.info.size
+
+    @property
+    def seed(self) -> int:
+        """Seed for the generator's randomness, distinct for every pick."""
+        return self.info.seed
+
+    def tell(self, features: ArrayLike) -> models.TellReply:
+        """Tell the feature vectors (n, d) of the samples made; when this returns, they are stored and count once.
+
+        Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
+        they are, everything else as float64.
+        """
+        array = np.asarray(features)
+        if array.dtype not in (np.float16, np.float32):
+            array = array.astype(np.float64)
+        answer = self._transport.call(
+            "POST",
+            f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
+            body=tensors.encode({"features": array}),
+            media_type=tensors.MEDIA_TYPE,
+            params=self._next_params(),
+        )
+        reply = models.TellReply.model_validate(answer)
+        self.settled = True
+        if reply.next is not None:
+            self._ended = reply.next.ended
+            self._next = Pick(self._transport, reply.next.picks[0]) if reply.next.picks else None
+        return reply
+
+    def give_up(self, reason: str = "") -> None:
+        """Return the pick untold: it no longer counts as on its way."""
+        self._transport.call(
+            "DELETE", f"/v1/experiments/{self.info.experiment}/picks/{self.number}", params={"reason": reason[:1000]}
+        )
+        self.settled = True
+
+    def _next_params(self) -> dict[str, str | int]:
+        if not self._asks_on:
+            return {}
+        worker = {} if self.info.worker is None else {"worker": self.info.worker}
+        return {"next": 1, **worker}
+
+    def __repr__(self) -> str:
+        return f"<Pick {self.number}: {self.size} × {self.generator}>"

@@ -1,0 +1,82 @@
+"""HTTP with retries: the only module of the SDK that knows httpx."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from optimist_client.errors import Fix, Retry, from_problem
+from optimist_client.models import Problem
+
+_BUSY = frozenset({429, 502, 503, 504})
+
+
+class Transport:
+    """One keep-alive connection pool to a service.
+
+    Every call of the API may be sent again without harm (picks are told under their number, asks carry a request id),
+    so a lost connection or a busy answer is retried until `patience` seconds have passed since the first try.
+    """
+
+    def __init__(self, url: str, timeout: float, patience: float) -> None:
+        self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+        self._patience = patience
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        body: bytes | None = None,
+        media_type: str | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The decoded JSON answer of a 2xx reply. Raises `OptimistError` (see errors.py) otherwise."""
+        headers = {"content-type": media_type} if media_type else None
+        deadline = time.monotonic() + self._patience
+        for attempt in range(1_000_000):
+            wait = min(5.0, 0.05 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
+            try:
+                reply = self._http.request(method, path, json=json, content=body, headers=headers, params=params)
+            except httpx.TransportError as error:
+                failure = f"{type(error).__name__}: {error}"
+            except httpx.InvalidURL as error:
+                raise Fix(f"the service's URL is not valid: {error}") from None
+            else:
+                if reply.status_code not in _BUSY:
+                    return _answer(reply)
+                failure = f"the service answered {reply.status_code}"
+                wait = max(wait, _seconds(reply.headers.get("retry-after")))
+            if time.monotonic() + wait > deadline:
+                raise Retry(f"no answer from {self._http.base_url} within {self._patience:g} s: {failure}")
+            time.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+def _answer(reply: httpx.Response) -> Any:
+    if reply.is_success:
+        return reply.json() if reply.content else None
+    try:
+        problem = Problem.model_validate_json(reply.content)
+    except ValidationError:
+        problem = Problem(
+            type="about:blank", title=f"HTTP {reply.status_code}", status=reply.status_code, detail=reply.text[:500]
+        )
+    raise from_problem(problem)
+
+
+def _seconds(retry_after: str | None) -> float:
+    try:
+        return min(30.0, float(retry_after or 0.0))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,41 @@
+"""Optimist names the best of several generative models with the fewest samples.
+
+Names are loaded on first use: the SDK needs only the base install, `score` and `Evaluation` the `scoring` extra.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optimist.estimates import Estimate
+    from optimist.evaluation import Evaluation, score
+    from optimist_client import Optimist
+
+__version__ = "0.1.0"
+__all__ = ["Estimate", "Evaluation", "Optimist", "__version__", "score"]
+
+_HOMES = {
+    "Estimate": "optimist.estimates",
+    "Evaluation": "optimist.evaluation",
+    "Optimist": "optimist_client",
+    "score": "optimist.evaluation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'optimist' has no attribute {name!r}")
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] in ("optimist", "optimist_client"):
+            raise
+        raise ModuleNotFoundError(
+            f"optimist.{name} needs {error.name}: pip install 'optimist[scoring]'", name=error.name
+        ) from None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,39 @@
+"""The HTTP application. It holds no numerics: torch is not imported here or below."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from fastapi import FastAPI
+
+from optimist.api import experiments, health, picks, problems, references
+from optimist.api.bodies import BodyLimit
+from optimist.api.context import Context
+from optimist.settings import Settings
+from optimist.store import Store, open_store
+
+Background = Callable[[Store], AbstractAsyncContextManager[None]]
+"""What else runs on the event loop while the application does: the scorer, where this process scores."""
+
+
+def create_app(settings: Settings, redis_url: str, background: Background | None = None) -> FastAPI:
+    """The application on the Redis server at `redis_url`, with `background` running beside it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_store(redis_url) as store:
+            context = app.state.context = Context(store, settings)
+            async with context.listening():
+                if background is None:
+                    yield
+                else:
+                    async with background(store):
+                        yield
+
+    app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
+    app.add_middleware(BodyLimit, limit=settings.max_body)
+    problems.install(app)
+    for routes in (references, experiments, picks, health):
+        app.include_router(routes.router)
+    return app

@@ -1,0 +1,80 @@
+"""Request bodies: counted as they arrive, and read as named arrays from safetensors or JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from fastapi import Request
+from numpy.typing import NDArray
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from optimist.api.problems import ApiError, invalid
+from optimist_client import tensors
+
+Arrays = dict[str, NDArray[np.floating]]
+
+
+class BodyLimit:
+    """ASGI middleware that stops reading a body once it exceeds `limit` bytes, whatever its headers claim."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with a counting `receive`."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            if message["type"] == "http.request":
+                taken += len(message.get("body", b""))
+                if taken > self._limit:
+                    # FastAPI passes on an HTTPException met while it reads a body, and hides any other.
+                    raise HTTPException(413, f"expected a body of at most {self._limit} bytes")
+            return message
+
+        await self._app(scope, counted, send)
+
+
+async def read_arrays(request: Request) -> Arrays:
+    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
+    if kind == tensors.MEDIA_TYPE:
+        try:
+            return tensors.decode(body)
+        except ValueError as error:
+            raise invalid(str(error)) from None
+    if kind == "application/json":
+        return _from_json(body)
+    raise ApiError(
+        415, "media-type", "Unsupported media type", f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
+    )
+
+
+def _from_json(body: bytes) -> Arrays:
+    try:
+        fields: Any = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"expected a JSON object of arrays: {error}") from None
+    if not isinstance(fields, dict):
+        raise invalid(f"expected a JSON object of arrays, got {type(fields).__name__}")
+    return {name: _array(name, value) for name, value in fields.items()}
+
+
+def _array(name: str, value: Any) -> NDArray[np.floating]:
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu":  # numpy would take "1.5", true and null as numbers
+            raise ValueError(f"found {'ragged or non-numeric values' if array.dtype == object else array.dtype}")
+        return array.astype(np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid(f"{name}: expected a rectangular array of numbers: {error}") from None

@@ -1,0 +1,74 @@
+"""What routes are given: the store, the settings, and the desks of the experiments this process serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from optimist.api.desk import Desk
+from optimist.settings import Settings
+from optimist.store import SCORED, NotFound, Store
+from optimist_client.models import Experiment, ExperimentConfig
+
+
+@dataclass
+class Context:
+    """State of one API process; nothing in it outlives the process or needs to."""
+
+    store: Store
+    settings: Settings
+    _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
+
+    async def experiment(self, name: str) -> Experiment:
+        """The experiment called `name`. Raises `NotFound`."""
+        text = await self.store.config(name)
+        if text is None:
+            raise NotFound(f"no experiment is called {name!r}")
+        return Experiment.model_validate_json(text)
+
+    def desk(self, experiment: Experiment) -> Desk:
+        """The experiment's desk in this process; a new one when the experiment was deleted and made again."""
+        config: ExperimentConfig = experiment.config
+        stamp = f"{experiment.created}"
+        known = self._desks.get(config.name)
+        if known is None or known[0] != stamp:
+            known = self._desks[config.name] = (stamp, Desk(self.store, config))
+        return known[1]
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Wake the desks when estimates are announced."""
+        task = asyncio.create_task(self._listen())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _listen(self) -> None:
+        async with self.store.announcements(SCORED) as announcements:
+            async for announcement in announcements:
+                for name, (_, desk) in list(self._desks.items()):
+                    if announcement is None or announcement.experiment == name:
+                        desk.wake()
+
+
+def _context(request: Request) -> Context:
+    return request.app.state.context
+
+
+def _store(request: Request) -> Store:
+    return _context(request).store
+
+
+def _settings(request: Request) -> Settings:
+    return _context(request).settings
+
+
+ContextDep = Annotated[Context, Depends(_context)]
+StoreDep = Annotated[Store, Depends(_store)]
+SettingsDep = Annotated[Settings, Depends(_settings)]

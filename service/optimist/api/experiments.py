@@ -1,0 +1,76 @@
+"""Routes of experiments: create, read, delete, report."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+
+from optimist.api.context import ContextDep, StoreDep
+from optimist.api.problems import invalid
+from optimist.api.references import stored_reference
+from optimist.api.views import View
+from optimist.policies import check_policy
+from optimist.store import Conflict
+from optimist_client.models import Experiment, ExperimentConfig, Report
+
+router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
+
+
+@router.post("")
+async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
+    """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
+    try:
+        check_policy(config.policy, config.bound)
+    except ValueError as error:
+        raise invalid(f"policy: {error}") from None
+    if await context.store.config(config.name) is None:
+        reference = await stored_reference(context.store, config.reference)
+        new = Experiment(
+            config=config, dimension=reference.dimension, reference_digest=reference.digest, created=time.time()
+        )
+        with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
+            await context.store.create_experiment(
+                config.name, new.model_dump_json(), config.generators, config.rescore_growth
+            )
+    existing = await context.experiment(config.name)
+    if existing.config != config:
+        raise Conflict(f"experiment {config.name!r} exists with another config: choose another name")
+    return existing
+
+
+@router.get("")
+async def list_experiments(context: ContextDep) -> list[Experiment]:
+    """All experiments, by creation."""
+    return [await context.experiment(name) for name in await context.store.experiments()]
+
+
+@router.get("/{name}")
+async def get_experiment(name: str, context: ContextDep) -> Experiment:
+    """One experiment's config."""
+    return await context.experiment(name)
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_experiment(name: str, context: ContextDep, store: StoreDep) -> None:
+    """Delete an experiment with its log, picks and estimates."""
+    await context.experiment(name)
+    await store.delete_experiment(name)
+
+
+@router.get("/{name}/report", response_model=Report)
+async def get_report(
+    name: str, request: Request, context: ContextDep, if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """Standings, regret, pick ratio and decision; answers 304 to the `ETag` it gave when nothing has changed."""
+    experiment = await context.experiment(name)
+    view = View(experiment.config, await context.store.look(name))
+    body = view.report().model_dump_json()
+    etag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
+    headers = {"etag": etag, "cache-control": "no-cache"}
+    if if_none_match == etag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)

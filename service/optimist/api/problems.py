@@ -1,0 +1,74 @@
+"""Errors as RFC 9457 problem details: what was wrong, what was expected, and whether to fix, retry or stop."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Literal
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from optimist.store import Conflict, Gone, NotFound, StoreError, Unavailable
+from optimist_client.models import Problem
+
+Action = Literal["fix", "retry", "stop"]
+
+
+class ApiError(Exception):
+    """A refusal; nothing was stored. `slug` is the stable last part of the problem's type."""
+
+    def __init__(self, status: int, slug: str, title: str, detail: str = "", action: Action = "fix") -> None:
+        super().__init__(detail or title)
+        self.problem = Problem(
+            type=f"urn:optimist:problem:{slug}", title=title, status=status, detail=detail, action=action
+        )
+
+
+def invalid(detail: str) -> ApiError:
+    """422: the request could be read but is not what was expected."""
+    return ApiError(422, "invalid", "The request is not what was expected", detail)
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of `app` a problem document."""
+
+    @app.exception_handler(ApiError)
+    async def refused(request: Request, error: ApiError) -> Response:
+        return _respond(error.problem)
+
+    @app.exception_handler(StoreError)
+    async def stored(request: Request, error: StoreError) -> Response:
+        return _respond(_of_store(error).problem)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        lines = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
+        return _respond(invalid("; ".join(lines)).problem)
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> Response:
+        title = HTTPStatus(error.status_code).phrase
+        slug = title.lower().replace(" ", "-")
+        return _respond(ApiError(error.status_code, slug, title, str(error.detail)).problem)
+
+
+def _of_store(error: StoreError) -> ApiError:
+    detail = str(error)
+    if isinstance(error, NotFound):
+        return ApiError(404, "not-found", "Not found", detail)
+    if isinstance(error, Conflict):
+        return ApiError(409, "conflict", "Already settled otherwise", detail)
+    if isinstance(error, Gone):
+        return ApiError(410, "gone", "Too old to be counted", detail, action="stop")
+    if isinstance(error, Unavailable):
+        return ApiError(503, "unavailable", "The store is not available", detail, action="retry")
+    return ApiError(500, "store", "The store failed", detail, action="retry")
+
+
+def _respond(problem: Problem) -> Response:
+    headers = {"retry-after": "1"} if problem.action == "retry" else None
+    return JSONResponse(
+        problem.model_dump(), status_code=problem.status, headers=headers, media_type="application/problem+json"
+    )

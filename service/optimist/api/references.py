@@ -1,0 +1,111 @@
+"""Routes of references: real-data moments, uploaded once and shared by experiments."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from numpy.typing import NDArray
+
+from optimist.api.bodies import Arrays, read_arrays
+from optimist.api.context import SettingsDep, StoreDep
+from optimist.api.problems import ApiError, invalid
+from optimist.batches import LARGEST, BatchError, check_features
+from optimist_client import tensors
+from optimist_client.models import Identifier, ReferenceInfo
+
+router = APIRouter(prefix="/v1/references", tags=["references"])
+
+
+@router.post("")
+async def create_reference(
+    request: Request,
+    store: StoreDep,
+    settings: SettingsDep,
+    name: Annotated[Identifier, Query(description="What experiments will call it")],
+    samples: Annotated[int | None, Query(ge=1, description="How many real samples the moments come from")] = None,
+) -> ReferenceInfo:
+    """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
+
+    The same moments again under the same name are accepted; others are refused with 409.
+    """
+    arrays = await read_arrays(request)
+    # Checking a 2048 × 2048 covariance takes a second: not on the event loop.
+    mean, covariance = await asyncio.to_thread(_moments, arrays, settings.max_dimension)
+    moments: Arrays = {"mean": mean, "covariance": covariance}
+    info = ReferenceInfo(
+        name=name,
+        dimension=len(mean),
+        samples=len(arrays["features"]) if "features" in arrays else samples,
+        digest=tensors.digest(moments),
+        created=time.time(),
+    )
+    if not await store.put_reference(name, info.digest, info.model_dump_json(), tensors.encode(moments)):
+        return await stored_reference(store, name)
+    return info
+
+
+@router.get("")
+async def list_references(store: StoreDep) -> list[ReferenceInfo]:
+    """All references, by name."""
+    return [ReferenceInfo.model_validate_json(meta) for meta in await store.references()]
+
+
+@router.get("/{name}")
+async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
+    """One reference's dimension, origin and digest."""
+    return await stored_reference(store, name)
+
+
+async def stored_reference(store: StoreDep, name: str) -> ReferenceInfo:
+    """The reference called `name`. Raises `ApiError` 404."""
+    meta = await store.reference_meta(name)
+    if meta is None:
+        raise ApiError(404, "not-found", "Not found", f"no reference is called {name!r}: upload it first")
+    return ReferenceInfo.model_validate_json(meta)
+
+
+def _moments(arrays: Arrays, max_dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    names = set(arrays)
+    if names == {"features"}:
+        mean, covariance = _of_features(arrays["features"])
+    elif names == {"mean", "covariance"}:
+        mean, covariance = arrays["mean"].astype(np.float64), arrays["covariance"].astype(np.float64)
+    elif names == {"mu", "sigma"}:
+        mean, covariance = arrays["mu"].astype(np.float64), arrays["sigma"].astype(np.float64)
+    else:
+        found = ", ".join(sorted(names)) or "nothing"
+        raise invalid(f"expected mean and covariance, mu and sigma, or features; found {found}")
+    _check(mean, covariance, max_dimension)
+    return mean, (covariance + covariance.T) / 2.0
+
+
+def _of_features(features: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if features.ndim != 2 or len(features) < 2 or features.shape[1] < 1:
+        raise invalid(f"features: expected shape (n, d) with n at least 2, got {features.shape}")
+    try:
+        check_features(features, features.shape[1])
+    except BatchError as error:
+        raise invalid(str(error)) from None
+    rows = features.astype(np.float64)
+    return rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))
+
+
+def _check(mean: NDArray[np.float64], covariance: NDArray[np.float64], max_dimension: int) -> None:
+    if mean.ndim != 1 or not 1 <= len(mean) <= max_dimension:
+        raise invalid(f"mean: expected shape (d,) with d from 1 to {max_dimension}, got {mean.shape}")
+    d = len(mean)
+    if covariance.shape != (d, d):
+        raise invalid(f"covariance: expected shape ({d}, {d}) to go with the mean, got {covariance.shape}")
+    with np.errstate(invalid="ignore"):
+        if not ((np.abs(mean) <= LARGEST).all() and (np.abs(covariance) <= LARGEST**2).all()):
+            raise invalid(f"expected finite moments, the mean at most {LARGEST:g} in size; found NaN, infinity or more")
+    scale = float(np.abs(covariance).max())
+    if not np.allclose(covariance, covariance.T, rtol=0.0, atol=1e-6 * scale):
+        raise invalid("covariance: expected a symmetric matrix")
+    least = float(np.linalg.eigvalsh(covariance)[0])
+    if least < -1e-5 * scale:
+        raise invalid(f"covariance: expected no negative eigenvalue, found {least:g}")

@@ -1,0 +1,153 @@
+"""What the store holds of an experiment, as policies and users see it: arms, decision, state and report. No I/O."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from optimist.estimates import Estimate, natural
+from optimist.policies import Arm, Decision, Policy, Stopping, default_warmup
+from optimist.store import Look
+from optimist_client.models import DecisionInfo, ExperimentConfig, Pick, Regret, Report, Standing, State
+
+
+def make_policy(config: ExperimentConfig) -> Policy:
+    """The policy an experiment's picks are made by."""
+    warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
+    return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
+
+
+@dataclass(frozen=True)
+class View:
+    """One experiment at one moment: pure functions of its config and one look at the store."""
+
+    config: ExperimentConfig
+    look: Look
+
+    @cached_property
+    def estimates(self) -> list[Estimate | None]:
+        """The latest estimate of each generator, in the experiment's order."""
+        return [Estimate.from_dict(json.loads(g.estimate)) if g.estimate else None for g in self.look.generators]
+
+    @cached_property
+    def open_picks(self) -> list[Pick]:
+        """Picks whose lease still runs, by number."""
+        return [Pick.model_validate_json(pick.record) for pick in self.look.open_picks]
+
+    @cached_property
+    def arms(self) -> list[Arm]:
+        """Each generator with its estimate, counts and open picks."""
+        pending: dict[str, list[int]] = {name: [] for name in self.config.generators}
+        for pick in self.open_picks:
+            pending[pick.generator].append(pick.size)
+        rows = zip(self.config.generators, self.estimates, self.look.generators, strict=True)
+        return [
+            Arm(name, estimate, g.samples, g.batches, sum(pending[name]), len(pending[name]))
+            for name, estimate, g in rows
+        ]
+
+    @property
+    def samples(self) -> int:
+        """Samples told in all."""
+        return sum(g.samples for g in self.look.generators)
+
+    @property
+    def pending(self) -> int:
+        """Samples on their way under open picks."""
+        return sum(pick.size for pick in self.open_picks)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether every estimate that is due has been made."""
+        return all(g.estimate_seq >= g.due_seq for g in self.look.generators)
+
+    @cached_property
+    def decision(self) -> DecisionInfo:
+        """The latched decision if there is one, else what the stopping rule says now."""
+        if self.look.decision is not None:
+            return DecisionInfo.model_validate_json(self.look.decision)
+        now: Decision = make_policy(self.config).stopping.decide(self.arms, self.look.told)
+        return DecisionInfo(**asdict(now))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether picks have ended because the answer is sure."""
+        return self.config.stop and self.decision.decided
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether picks have ended because the budget is used up."""
+        return self.config.budget is not None and self.samples >= self.config.budget
+
+    @property
+    def state(self) -> State:
+        """The experiment's phase in a word."""
+        if self.is_decided:
+            return "decided"
+        if self.is_spent:
+            return "out of budget"
+        warmup = make_policy(self.config).warmup
+        return "warming up" if any(arm.batches < warmup or arm.estimate is None for arm in self.arms) else "running"
+
+    def report(self) -> Report:
+        """Standings, regret, pick ratio and decision."""
+        told = self.look.told
+        stopping = make_policy(self.config).stopping
+        scores = {arm.name: arm.estimate.score for arm in self.arms if arm.estimate is not None}
+        lower_is_better = next((arm.estimate.lower_is_better for arm in self.arms if arm.estimate), True)
+        best = self.decision.best
+        regret = None
+        if told and best is not None and len(scores) == len(self.arms):
+            gaps = {name: abs(score - scores[best]) for name, score in scores.items()}
+            total = sum(arm.batches * gaps[arm.name] for arm in self.arms)
+            regret = Regret(total=total, average=total / told)
+        chosen = next((arm.batches for arm in self.arms if arm.name == best), None)
+        return Report(
+            experiment=self.config.name,
+            metric=self.config.metric,
+            lower_is_better=lower_is_better,
+            state=self.state,
+            ended=self.is_decided or self.is_spent,
+            decision=self.decision,
+            standings=[_standing(arm, told) for arm in self.arms],
+            samples=self.samples,
+            rounds=told,
+            open_picks=len(self.open_picks),
+            budget=self.config.budget,
+            regret=regret,
+            optimal_pick_ratio=chosen / told if told and chosen is not None else None,
+            uniform_samples=stopping.uniform_samples(self.arms, told),
+            scored=self.is_scored,
+        )
+
+
+def _standing(arm: Arm, told: int) -> Standing:
+    estimate = arm.estimate
+    error = lower = upper = None
+    if estimate is not None:
+        lower, upper = (
+            _finite(natural(estimate.lower, estimate.scale)),
+            _finite(natural(estimate.upper, estimate.scale)),
+        )
+        if estimate.stopping_error is not None:
+            # On the log scale an error is relative: d exp(v) = exp(v) dv.
+            error = estimate.stopping_error * (estimate.score if estimate.scale == "log" else 1.0)
+    return Standing(
+        generator=arm.name,
+        score=_finite(estimate.score) if estimate else None,
+        error=error,
+        lower=lower,
+        upper=upper,
+        samples=arm.samples,
+        batches=arm.batches,
+        pick_ratio=arm.batches / told if told else 0.0,
+        pending=arm.pending_samples,
+        scored_samples=estimate.samples if estimate else 0,
+        warnings=list(estimate.warnings) if estimate else [],
+    )
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

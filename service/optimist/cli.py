@@ -1,0 +1,20 @@
+"""The `optimist` command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; without the extras it needs, say which to install."""
+    try:
+        from optimist.commands import app
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "optimist":
+            raise
+        sys.exit(f"the optimist command needs {error.name}: pip install 'optimist[server,scoring]'")
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What a bound says of one generator: a value with its uncertainty. Free of torch: policies and the API use it too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Scale = Literal["linear", "log"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A generator's score as one bound sees it after `samples` samples.
+
+    `value`, `plug_in`, the errors, the bounds and `optimistic` are on `scale`: "linear" for FID, "log" for IS, RKE
+    and Vendi. Only `score` is on the metric's natural scale.
+    """
+
+    value: float
+    """The de-biased value under the `influence` bound, otherwise the plug-in value."""
+    plug_in: float
+    """The metric's published formula on the samples as they are, with its bias."""
+    samples: int
+    lower: float
+    """Lower end of the 1 − δ interval; −inf where the bound leaves this side open."""
+    upper: float
+    """Upper end of the 1 − δ interval; +inf where the bound leaves this side open."""
+    optimistic: float
+    """The end of the interval that a policy ranks by: the lower one for a distance, the upper one for a score."""
+    standard_error: float | None = None
+    """sd_select of decisions.md §2, the error that ranks; None where the bound has none."""
+    stopping_error: float | None = None
+    """sd_stop of decisions.md §2, the error that stops and makes the interval; None where the bound has none."""
+    scale: Scale = "linear"
+    lower_is_better: bool = True
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """`value` on the natural scale: a distance below zero is shown as 0, a log score is exponentiated."""
+        return natural(self.value, self.scale)
+
+    def is_sound(self) -> bool:
+        """Whether every number may be stored: the values finite, the errors finite and not negative, no bound NaN."""
+        errors = [error for error in (self.standard_error, self.stopping_error) if error is not None]
+        return (
+            math.isfinite(self.value)
+            and math.isfinite(self.plug_in)
+            and all(math.isfinite(error) and error >= 0 for error in errors)
+            and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, infinite bounds as None (JSON has no infinity)."""
+        fields = asdict(self)
+        for name in ("lower", "upper", "optimistic"):
+            fields[name] = fields[name] if math.isfinite(fields[name]) else None
+        fields["warnings"] = list(self.warnings)
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Estimate:
+        """The inverse of `to_dict`: a missing bound is infinite again."""
+        known = dict(fields)
+        known["lower"] = -math.inf if known["lower"] is None else known["lower"]
+        known["upper"] = math.inf if known["upper"] is None else known["upper"]
+        if known["optimistic"] is None:
+            known["optimistic"] = known["lower"] if known["lower_is_better"] else known["upper"]
+        known["warnings"] = tuple(known["warnings"])
+        return cls(**known)
+
+
+def natural(value: float, scale: Scale) -> float:
+    """A number on `scale` as users know it: a distance at least 0, a log score exponentiated (inf past e^709)."""
+    if scale == "linear":
+        return max(value, 0.0)
+    return math.exp(value) if value < 709.0 else math.inf
+
+
+def is_due(samples: int, last_due: int, growth: float) -> bool:
+    """Whether an estimate is due after a batch that brought a generator to `samples` (decisions.md §2).
+
+    The first is due at 2 samples or more (`last_due` = 0), the next whenever the count has grown by `growth`;
+    growth 0 makes every batch due. The store's tell script applies the same rule in the same arithmetic.
+    """
+    return samples >= 2 if last_due == 0 else samples >= (1.0 + growth) * last_due

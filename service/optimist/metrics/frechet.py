@@ -1,0 +1,118 @@
+"""The Fréchet distance between a generator's features and the reference's (equations.md §1)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from optimist.estimates import Scale
+from optimist.metrics.reference import Reference
+from optimist.spectra import centre, root_trace
+from optimist.statistics import GaussianStatistic
+
+Route = Literal["gram", "covariance"]
+
+
+class FrechetDistance:
+    """FID̃ = ‖μ̂ − μ_r‖² + Tr[Σ̂ + Σ_r − 2 (Σ̂Σ_r)^{1/2}], lower is better.
+
+    The root's trace has two routes to one number: the n × n Gram matrix of the rows while n ≤ rank, which is as long as
+    the statistic keeps them, then the symmetric eigenproblem of S Σ̂ S, S = Σ_r^{1/2}.
+    """
+
+    name = "fid"
+    scale: Scale = "linear"
+    lower_is_better = True
+    tensor = "features"
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+
+    @property
+    def dimension(self) -> int:
+        """d, the reference's."""
+        return self.reference.dimension
+
+    def statistic(self, scatter: bool = False) -> GaussianStatistic:
+        """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""
+        reference = self.reference
+        return GaussianStatistic(
+            reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device
+        )
+
+    def check(self, statistic: GaussianStatistic) -> None:
+        """Raises ValueError unless the statistic has samples and the layout that `statistic` gives."""
+        if (statistic.dimension, statistic.keep) != (self.dimension, self.reference.rank):
+            raise ValueError("the statistic is laid out for another metric or reference; make it with metric.statistic()")
+        if statistic.samples < 1:
+            raise ValueError("a Fréchet distance needs at least 1 sample")
+
+    def plug_in(
+        self,
+        statistic: GaussianStatistic,
+        unbiased: bool = False,
+        *,
+        route: Route | None = None,
+        spectrum: Tensor | None = None,
+    ) -> float:
+        """The distance with the 1/n covariance, or the 1/(n − 1) one if `unbiased`; never negative.
+
+        `route` overrides the choice by n; `spectrum` spares the eigenproblem where the caller has the eigenvalues of
+        root ᵀ scatter root, or of the same Gram matrix, over the reference's `rank`. Raises ValueError on no samples, on
+        1 sample if `unbiased`, and on the Gram route without rows.
+        """
+        self.check(statistic)
+        degrees = statistic.samples - int(unbiased)
+        if degrees < 1:
+            raise ValueError("the unbiased covariance needs at least 2 samples")
+        rows = statistic.rows
+        if route == "gram" and rows is None:
+            raise ValueError(f"the Gram route needs all rows, kept up to {statistic.keep} samples")
+        reference = self.reference
+        # The caller's spectrum leaves out what lies between rank and support.
+        spectrum = spectrum if reference.rank == reference.support else None
+        if rows is not None:
+            mean, centred = centre(rows)
+            trace = float(centred.square().sum())
+        else:
+            mean, centred, trace = statistic.mean, None, statistic.scatter_trace
+        if centred is not None and route != "covariance":
+            root = _gram_root(centred @ reference.root, spectrum)
+        else:
+            root = _covariance_root(statistic.scatter, reference.root, spectrum)
+        gap = float((mean - reference.mean).square().sum())
+        return max(gap + trace / degrees + reference.trace - 2.0 * root / math.sqrt(degrees), 0.0)
+
+    def outside_share(self, statistic: GaussianStatistic) -> float:
+        """The share of Tr Σ̂ outside the span of Σ_r, 0 to 1: it counts in full, whatever the reference."""
+        basis = self.reference.basis
+        if self.reference.rank == self.dimension or statistic.scatter_trace == 0.0:
+            return 0.0
+        if statistic.rows is not None:
+            inside = float((centre(statistic.rows)[1] @ basis).square().sum())
+        else:
+            inside = float(((statistic.scatter @ basis) * basis).sum())
+        return min(max(1.0 - inside / statistic.scatter_trace, 0.0), 1.0)
+
+
+def _gram_root(whitened: Tensor, spectrum: Tensor | None) -> float:
+    """Tr √(ZᵀZ) of centred rows Z (n, support) by their Gram matrix."""
+    if spectrum is None:
+        # Centred rows are dependent: the smallest eigenvalue is zero but for noise, which a root would magnify.
+        spectrum = torch.linalg.eigvalsh(whitened @ whitened.T)[1:]
+    return root_trace(spectrum, lambda: whitened)
+
+
+def _covariance_root(scatter: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
+    """Tr √(rootᵀ scatter root), scatter (d, d)."""
+    if spectrum is None:
+        spectrum = torch.linalg.eigvalsh(root.T @ scatter @ root)
+
+    def factor() -> Tensor:
+        eigenvalues, eigenvectors = torch.linalg.eigh(scatter)
+        return eigenvalues.clamp_min(0.0).sqrt()[:, None] * (eigenvectors.T @ root)
+
+    return root_trace(spectrum, factor)

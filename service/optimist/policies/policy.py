@@ -1,0 +1,77 @@
+"""A policy as experiments use it: warm-up first, then whoever has no estimate, then the rule itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from optimist.policies.arms import Arm
+from optimist.policies.choices import fewest_samples, greedy, thompson, ucb, uniform
+from optimist.policies.stopping import Stopping
+from optimist.policies.top_two import top_two
+
+NAMES = ("ucb", "top-two", "thompson", "greedy", "uniform")
+NEEDS_ERRORS = frozenset({"top-two", "thompson"})
+BOUNDS_WITH_ERRORS = frozenset({"influence"})
+INFLUENCE_WARMUP = {"fid": 2}
+"""Batches a generator starts with under the influence bound, by metric (decisions.md §3)."""
+
+
+def default_warmup(metric: str, bound: str) -> int:
+    """Batches per generator before bounds decide: decisions.md §3 for `influence`, one for the papers' bounds."""
+    return INFLUENCE_WARMUP[metric] if bound == "influence" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """From what is known of every generator to the next pick: a pure function of (arms, told, round, seed).
+
+    `warmup` is in batches per generator. Randomness comes from (`seed`, round) alone, so that a pick can be
+    reproduced from the estimates it was made from.
+    """
+
+    name: str
+    warmup: int
+    stopping: Stopping
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise ValueError(f"unknown policy {self.name!r}; expected one of {', '.join(NAMES)}")
+        if self.warmup < 1:
+            raise ValueError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
+
+    def pick(self, arms: Sequence[Arm], told: int, round_: int) -> int:
+        """Position in `arms` of the generator to sample in round `round_`, after `told` batches in all.
+
+        Raises ValueError when no arm is active.
+        """
+        active = [i for i, arm in enumerate(arms) if arm.active]
+        if not active:
+            raise ValueError("no generator is active")
+        begun = {i: arms[i].batches + arms[i].pending_batches for i in active}
+        if min(begun.values()) < self.warmup:
+            return min(active, key=begun.__getitem__)
+        unknown = [i for i in active if arms[i].estimate is None]
+        if unknown:
+            return unknown[fewest_samples([arms[i] for i in unknown])]
+        rng = np.random.default_rng((self.seed, round_))
+        return active[self._rule()([arms[i] for i in active], told, rng)]
+
+    def _rule(self) -> Callable[[Sequence[Arm], int, np.random.Generator], int]:
+        rules = {"ucb": ucb, "greedy": greedy, "uniform": uniform, "thompson": thompson}
+        return rules.get(self.name) or partial(top_two, stopping=self.stopping)
+
+
+def check_policy(policy: str, bound: str) -> None:
+    """Raise ValueError when `policy` is unknown, or needs standard errors that `bound` does not have."""
+    if policy not in NAMES:
+        raise ValueError(f"unknown policy {policy!r}; expected one of {', '.join(NAMES)}")
+    if policy in NEEDS_ERRORS and bound not in BOUNDS_WITH_ERRORS:
+        raise ValueError(
+            f"policy {policy!r} needs standard errors, which bound {bound!r} does not have; "
+            "use bound 'influence', or policy 'ucb', 'greedy' or 'uniform'"
+        )

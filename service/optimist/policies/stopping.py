@@ -1,0 +1,105 @@
+"""When the answer is sure: the stopping rule of decisions.md §3 and what it says in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from optimist.policies.arms import Arm, Floats, losses, selection_errors, stopping_errors
+
+FEWEST_SAMPLES = 20
+"""No decision while a contender has fewer samples: its standard error is not to be trusted yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The best generator so far, how sure that is (None without standard errors), and why it is decided or not."""
+
+    best: str | None
+    confidence: float | None
+    decided: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Stop when min over j ≠ best of (e_j − e_b + tolerance)/√(sd_b² + sd_j²) exceeds a z that grows with log t.
+
+    `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to the
+    user, on the estimates' scale.
+    """
+
+    delta: float = 0.05
+    tolerance: float = 0.0
+
+    def threshold(self, contenders: int, told: int) -> float:
+        """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t."""
+        return NormalDist().inv_cdf(1.0 - self.delta / _looks(contenders, told))
+
+    def separations(self, values: Floats, errors: Floats) -> Floats:
+        """z_j of every arm against the best value; +inf at the best itself. `values` (G,) smaller is better."""
+        best = int(np.argmin(values))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (values - values[best] + self.tolerance) / np.hypot(errors[best], errors)
+        z[best] = math.inf
+        return np.where(np.isnan(z), 0.0, z)
+
+    def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
+        """Whether sd_select alone would stop: from here on top-two samples what keeps sd_stop from stopping."""
+        separation = self.separations(losses(arms), selection_errors(arms)).min()
+        return bool(separation > self.threshold(len(arms), told))
+
+    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision on these contenders after `told` batches; pure, latching is the caller's."""
+        if any(arm.estimate is None for arm in arms) or not arms:
+            waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
+            return Decision(None, None, False, f"no estimate yet of {waiting}")
+        values = losses(arms)
+        best = arms[int(np.argmin(values))]
+        if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
+            return Decision(best.name, None, False, "this bound has no standard error: it runs to the budget")
+        if len(arms) == 1:
+            return Decision(best.name, None, False, "one generator: there is nothing to compare it with")
+        separation = float(self.separations(values, stopping_errors(arms)).min())
+        threshold = self.threshold(len(arms), told)
+        doubt = _looks(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
+        confidence = min(1.0, max(0.0, 1.0 - doubt))
+        few = [arm.name for arm in arms if arm.samples < FEWEST_SAMPLES]
+        if few:
+            reason = f"fewer than {FEWEST_SAMPLES} samples of {', '.join(few)}"
+        elif separation > threshold:
+            reason = f"every rival is at least {separation:.2f} standard errors behind; {threshold:.2f} are needed"
+            return Decision(best.name, confidence, True, reason)
+        else:
+            reason = f"the closest rival is {separation:.2f} standard errors behind; {threshold:.2f} are needed"
+        return Decision(best.name, confidence, False, reason)
+
+    def uniform_samples(self, arms: Sequence[Arm], told: int) -> int | None:
+        """About how many samples in all an even split would need to stop, by the errors and gaps known now.
+
+        sd_stop² falls as 1/n, so n generators' samples each must reach z²·(n_b sd_b² + n_j sd_j²)/(gap + tolerance)²
+        for every rival j. None while that cannot be said (no errors, one arm, or a rival with no gap).
+        """
+        if len(arms) < 2 or told < 1 or any(arm.estimate is None for arm in arms):
+            return None
+        values, errors = losses(arms), stopping_errors(arms)
+        counts = np.array([arm.estimate.samples for arm in arms if arm.estimate is not None], dtype=np.float64)
+        best = int(np.argmin(values))
+        spread = counts * errors**2
+        gaps = np.delete(values - values[best] + self.tolerance, best)
+        if not np.all(np.isfinite(spread)) or np.any(gaps <= 0):
+            return None
+        needed = float(np.max((spread[best] + np.delete(spread, best)) / gaps**2))
+        batch = sum(arm.samples for arm in arms) / told
+        each = float(FEWEST_SAMPLES)
+        for _ in range(50):  # the threshold grows with log t, so a few rounds reach the fixed point
+            each = max(FEWEST_SAMPLES, needed * self.threshold(len(arms), max(1, round(each * len(arms) / batch))) ** 2)
+        return math.ceil(each * len(arms)) if math.isfinite(each) else None
+
+
+def _looks(contenders: int, told: int) -> float:
+    return (contenders - 1) * (1.0 + math.log(max(told, 1)))

@@ -1,0 +1,5 @@
+"""The scorer: reads logs, keeps statistics warm, writes the estimates that are due."""
+
+from optimist.scoring.scorer import Scorer, scoring
+
+__all__ = ["Scorer", "scoring"]

@@ -1,0 +1,53 @@
+"""One process of the service: Redis (embedded or given), the API, the scorer, put together and run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from optimist.api.app import create_app
+from optimist.settings import Settings
+from optimist.store import EmbeddedRedis, open_store
+
+
+@contextmanager
+def redis_of(settings: Settings) -> Iterator[str]:
+    """The URL of the Redis server to use: the one given, else an embedded one that lives as long as this context.
+
+    Raises `DirectoryInUse` when another service holds the data directory.
+    """
+    if settings.redis_url is not None:
+        yield settings.redis_url
+        return
+    with EmbeddedRedis(settings.data_directory) as embedded:
+        yield embedded.url
+
+
+def serve(settings: Settings) -> None:
+    """Run the API, and the scorer beside it unless told otherwise, until SIGINT or SIGTERM."""
+    background = None
+    if settings.scoring:
+        from optimist.scoring import scoring as background  # torch takes seconds to import: not without need
+    with redis_of(settings) as url:
+        app = create_app(settings, url, background)
+        uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning", timeout_graceful_shutdown=10)
+
+
+def score_for_ever(redis_url: str) -> None:
+    """Run a scorer alone, until SIGINT or SIGTERM."""
+    from optimist.scoring import Scorer
+
+    async def run() -> None:
+        async with open_store(redis_url) as store:
+            task = asyncio.create_task(Scorer(store).run())
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    asyncio.run(run())

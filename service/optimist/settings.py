@@ -1,0 +1,34 @@
+"""Settings of the service, from OPTIMIST_* environment variables; the command line overrides them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def default_data_directory() -> Path:
+    """Where the embedded Redis keeps its data: $XDG_DATA_HOME/optimist, by default ~/.local/share/optimist."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "optimist"
+
+
+class Settings(BaseSettings):
+    """What one process of the service needs to know."""
+
+    model_config = SettingsConfigDict(env_prefix="OPTIMIST_", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    redis_url: str | None = None
+    """redis://, rediss:// or unix:// of a running server; None starts an embedded one on `data_directory`."""
+    data_directory: Path = Field(default_factory=default_data_directory)
+    scoring: bool = True
+    """Whether this process scores generators too; without it, `optimist score` must run elsewhere."""
+    max_body: int = Field(256 * 2**20, ge=1024)
+    """Largest request body, in bytes."""
+    max_rows: int = Field(65_536, ge=1)
+    """Most rows in one batch."""
+    max_dimension: int = Field(16_384, ge=1)
+    """Widest feature vector."""

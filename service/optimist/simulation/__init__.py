@@ -1,0 +1,1 @@
+"""The laboratory: real generators to compare, and what comparing them costs."""

@@ -1,0 +1,47 @@
+"""Helpers for symmetric eigenproblems, batched over leading dimensions where a shape says "…"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+RELATIVE_NOISE = 1e-11
+"""Error of Σ √λ, as a part of it, above which eigenvalues give way to singular values."""
+
+
+def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean (…, d) of rows (…, n, d) and the rows less it; exactly zero rows when all are the same."""
+    offset = rows - rows[..., :1, :]
+    mean = offset.mean(-2, keepdim=True)
+    return rows[..., 0, :] + mean[..., 0, :], offset - mean
+
+
+def double_centre(gram: Tensor) -> Tensor:
+    """The Gram matrix (…, n, n) of the same vectors less their mean."""
+    column = gram.mean(-2, keepdim=True)
+    return gram - column - column.mT + column.mean(-1, keepdim=True)
+
+
+def pair_sum(values: Tensor) -> float:
+    """Σ_ij (s_i s_j / (s_i + s_j))² over values s > 0 (k)."""
+    return float((values[:, None] * values / (values[:, None] + values)).square().sum())
+
+
+def root_trace(eigenvalues: Tensor, factor: Callable[[], Tensor]) -> float:
+    """Tr √(FᵀF) from the computed eigenvalues (k) of FᵀF or FFᵀ, or, where their noise shows, the singular values of F.
+
+    An eigenvalue is known to ε·λ_max, so the root of one that should be zero to √ε: 1e-8 each, which is more than a
+    Fréchet distance of a set to itself may show. `factor` is asked for F only then.
+    """
+    if eigenvalues.numel() == 0:
+        return 0.0
+    noise = torch.finfo(eigenvalues.dtype).eps * eigenvalues.max()
+    if noise <= 0.0:
+        return 0.0
+    roots = eigenvalues.clamp_min(0.0).sqrt()
+    error = (noise / eigenvalues.clamp_min(noise).sqrt()).sum()
+    if error <= RELATIVE_NOISE * roots.sum():
+        return float(roots.sum())
+    return float(torch.linalg.svdvals(factor()).sum())

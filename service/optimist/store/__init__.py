@@ -1,0 +1,50 @@
+"""The store: everything Optimist remembers, in Redis. Bytes and JSON in, bytes and JSON out; no numerics.
+
+`connect` or `start_embedded` reach a Redis, `Store` keeps experiments and references in it.
+"""
+
+from optimist.store.announcements import Announcement, Announcements
+from optimist.store.connect import connect
+from optimist.store.embedded import EmbeddedRedis, start_embedded
+from optimist.store.errors import (
+    CannotStart,
+    Conflict,
+    Damaged,
+    DirectoryInUse,
+    Gone,
+    LogGap,
+    NotFound,
+    StoreError,
+    Unavailable,
+)
+from optimist.store.keys import SCORED, TOLD
+from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, NewPick, OpenPick, Opened, Settled
+from optimist.store.store import Store
+
+__all__ = [
+    "SCORED",
+    "TOLD",
+    "Announcement",
+    "Announcements",
+    "AskGroup",
+    "CannotStart",
+    "Conflict",
+    "Damaged",
+    "DirectoryInUse",
+    "EmbeddedRedis",
+    "GeneratorState",
+    "Gone",
+    "LogEntry",
+    "LogGap",
+    "Look",
+    "NewPick",
+    "NotFound",
+    "OpenPick",
+    "Opened",
+    "Settled",
+    "Store",
+    "StoreError",
+    "Unavailable",
+    "connect",
+    "start_embedded",
+]

@@ -1,0 +1,80 @@
+"""What can go wrong in the store, named by what the caller should do.
+
+StoreError
+├── NotFound            fix the name: there is no such experiment, generator, pick or reference
+├── Conflict            stop: the name or the pick already stands for something else
+├── Gone                stop: so old that the store no longer knows it; nothing was counted
+├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
+├── Damaged             set aside and name it: stored bytes do not match their digest
+├── Unavailable         try again soon: Redis is unreachable, loading, full or busy
+└── CannotStart         (embedded server) read the message and mend the machine
+    └── DirectoryInUse  stop the other service, or choose another data directory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import exceptions as redis_errors
+
+
+class StoreError(Exception):
+    """Root of the store's exceptions."""
+
+
+class NotFound(StoreError):
+    """No such experiment, generator, pick or reference."""
+
+
+class Conflict(StoreError):
+    """The name, or the pick, already stands for something else; repeating the call will not help."""
+
+
+class Gone(StoreError):
+    """The pick lies below the low-water mark: whatever happened to it is no longer known, and nothing was counted."""
+
+
+class LogGap(StoreError):
+    """A log's positions are not dense, so nothing may be derived from what follows."""
+
+
+class Damaged(StoreError):
+    """Stored bytes do not match the digest stored beside them."""
+
+
+class Unavailable(StoreError):
+    """Redis cannot serve now. Every call may be sent again: whatever it committed is recognised."""
+
+
+class CannotStart(StoreError):
+    """The embedded redis-server cannot be found, or did not come up."""
+
+
+class DirectoryInUse(CannotStart):
+    """Another service, or its redis-server, holds the data directory."""
+
+
+_PASSING = (
+    redis_errors.ConnectionError,
+    redis_errors.TimeoutError,
+    redis_errors.OutOfMemoryError,
+    redis_errors.ReadOnlyError,
+    redis_errors.ClusterDownError,
+    redis_errors.TryAgainError,
+)
+# Redis before 7 wraps an error that a script met into a text of its own, so its class is lost.
+_PASSING_WORDS = ("OOM command", "MISCONF", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY")
+
+
+@contextmanager
+def reaching_redis() -> Iterator[None]:
+    """Raise `Unavailable` in place of what redis-py raises when the same call may well succeed later."""
+    try:
+        yield
+    except _PASSING as error:
+        raise Unavailable(f"Redis cannot serve now: {error}") from error
+    except redis_errors.ResponseError as error:
+        if any(word in str(error) for word in _PASSING_WORDS):
+            raise Unavailable(f"Redis cannot serve now: {error}") from error
+        raise

@@ -1,0 +1,64 @@
+"""Names of everything in Redis. All keys of one experiment share the hash tag {id}, so one script may touch them all."""
+
+from __future__ import annotations
+
+import re
+
+EXPERIMENTS = "optimist:experiments"
+"""Sorted set: experiment ids by the time of their creation."""
+REFERENCES = "optimist:references"
+"""Sorted set: reference names by the time of their upload."""
+TOLD = "optimist:told"
+"""Channel: "<id> <generator> <seq>" for every accepted batch."""
+SCORED = "optimist:scored"
+"""Channel: "<id> <generator> <seq>" for every new estimate."""
+
+EXPERIMENT_PARTS = (
+    "config",  # string: JSON as the API validated it; its existence is the experiment's
+    "generators",  # hash: ordinal → name
+    "counts",  # hash: rounds, told, low, growth; <g>:samples, :batches, :seq, :due_samples, :due_seq
+    "estimates",  # hash: ordinal → "<seq> <payload>"
+    "picks",  # hash: number → "<g>\t<request id>\t<record>", every pick not yet settled, leased or not
+    "leases",  # sorted set: number → deadline; only these pend
+    "requests",  # hash: request id → "number,number", for as long as these are leased
+    "settled",  # hash: number → "<digest>\t<answer>", of a pick given up "\t<reason>"
+    "history",  # string: seven bytes a told batch
+    "decision",  # string: JSON, set once
+    "damaged",  # hash: ordinal → note
+    "log",  # not a key itself: log:<g> are streams with ids <seq>-0
+)
+
+# A brace would change the slot; announcements are split at spaces.
+_NAME = re.compile(r"[^{}\s]{1,256}")
+
+
+def checked(name: str) -> str:
+    """Return `name` if it can stand in a key; raises ValueError for an empty one or one with braces or white space."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot be a name: 1 to 256 characters, no braces, no white space")
+    return name
+
+
+def experiment_key(experiment: str, part: str) -> str:
+    """Key of one part of an experiment."""
+    return f"optimist:{{{checked(experiment)}}}:{part}"
+
+
+def experiment_keys(experiment: str) -> list[str]:
+    """Keys of all parts, in the order in which every script of an experiment takes them."""
+    return [experiment_key(experiment, part) for part in EXPERIMENT_PARTS]
+
+
+def log_key(experiment: str, generator: int) -> str:
+    """Key of a generator's log."""
+    return experiment_key(experiment, f"log:{generator}")
+
+
+def reference_key(name: str) -> str:
+    """Key of a reference."""
+    return f"optimist:reference:{checked(name)}"
+
+
+def upload_key(name: str, upload: str) -> str:
+    """Key of a reference on its way: its hash tag is the whole key it will be renamed to, hence the same slot."""
+    return f"{{{reference_key(name)}}}:upload:{upload}"

@@ -1,0 +1,7 @@
+-- Answers 1 if there was an experiment.
+local existed = redis.call('EXISTS', config)
+for _, g in ipairs(redis.call('HKEYS', generators)) do
+  redis.call('UNLINK', log .. ':' .. g)
+end
+redis.call('UNLINK', unpack(KEYS))
+return {'ok', existed}

@@ -1,0 +1,9 @@
+-- ARGV: pick, reason.
+local number, reason = unpack(ARGV)
+if redis.call('HEXISTS', picks, number) == 0 then
+  return recall(number, '')
+end
+release(number)
+redis.call('HDEL', picks, number)
+redis.call('HSET', settled, number, '\t' .. reason)
+return {'ok'}

@@ -1,0 +1,55 @@
+-- ARGV: expected rounds, lease in seconds, settled limit, number of groups;
+--       request id and size of each group; generator and record of each pick.
+local expected, lease, limit, groups = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local function group(i)
+  return ARGV[3 + 2 * i], tonumber(ARGV[4 + 2 * i])
+end
+
+local repeated = {'ok', 'repeated'}
+for i = 1, groups do
+  local request = group(i)
+  local numbers = redis.call('HGET', requests, request)
+  if numbers then
+    repeated[#repeated + 1] = request
+    repeated[#repeated + 1] = numbers
+  end
+end
+if #repeated > 2 then
+  return repeated
+end
+if tonumber(redis.call('HGET', counts, 'rounds')) ~= expected or redis.call('EXISTS', decision) == 1 then
+  return {'ok', 'moved'}
+end
+
+local opened = {'ok', 'opened'}
+local deadline = now() + lease
+local number, at = expected, 5 + 2 * groups
+for i = 1, groups do
+  local request, size = group(i)
+  local numbers = {}
+  for k = 1, size do
+    number = number + 1
+    numbers[k] = number
+    redis.call('HSET', picks, number, ARGV[at] .. '\t' .. request .. '\t' .. ARGV[at + 1])
+    redis.call('ZADD', leases, deadline, number)
+    at = at + 2
+  end
+  opened[#opened + 1] = request
+  opened[#opened + 1] = table.concat(numbers, ',')
+  redis.call('HSET', requests, request, opened[#opened])
+end
+redis.call('HSET', counts, 'rounds', number)
+
+-- The low-water mark follows two steps a round, so that no call pays for many, and stops at a pick still leased.
+local low = tonumber(redis.call('HGET', counts, 'low'))
+for _ = 1, 2 * (number - expected) do
+  if number - low <= limit or redis.call('ZSCORE', leases, low + 1) then
+    break
+  end
+  low = low + 1
+  redis.call('HDEL', settled, low)
+  redis.call('HDEL', picks, low)
+end
+redis.call('HSET', counts, 'low', low)
+return opened

@@ -1,0 +1,103 @@
+"""What the store takes and gives. Records, payloads and notes are the callers' JSON: opaque here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class NewPick:
+    """A pick to be opened: which generator, by ordinal, and the record that `look` gives back."""
+
+    generator: int
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskGroup:
+    """The picks of one ask. Its request id makes a repeat recognisable, so every ask has one, of no tab."""
+
+    request_id: str
+    picks: Sequence[NewPick]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Pick numbers by request id. `repeated`: nothing was opened now, these asks have had these numbers before."""
+
+    numbers: dict[str, list[int]]
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPick:
+    """A pick under lease. `deadline` is in Unix seconds of Redis's clock."""
+
+    number: int
+    generator: int
+    request_id: str
+    record: str
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorState:
+    """Where a generator stands: counts, the position an estimate is due at, and the newest estimate there is."""
+
+    ordinal: int
+    name: str
+    samples: int
+    batches: int
+    seq: int
+    """Position of the last batch in the log; 0 before the first."""
+    due_samples: int
+    """Samples at `due_seq`; 0 while no estimate is due (decisions.md §2)."""
+    due_seq: int
+    """The newest log position at which an estimate is due; 0 while none is."""
+    estimate_seq: int = 0
+    """The log position `estimate` was made at; 0 while there is none."""
+    estimate: str | None = None
+    damage: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One consistent view of an experiment."""
+
+    rounds: int
+    """Picks ever opened, which is also the highest pick number."""
+    told: int
+    """Batches ever accepted."""
+    generators: list[GeneratorState]
+    open_picks: list[OpenPick] = field(default_factory=list)
+    """Leased picks by number; those whose lease ran out no longer pend."""
+    decision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a told batch came to. A repeat gets the first answer again, with `duplicate` set."""
+
+    pick: int
+    generator: int
+    rows: int
+    samples: int
+    """Samples of the generator, this batch included."""
+    batches: int
+    seq: int
+    """Position of this batch in the generator's log."""
+    late: bool
+    """The lease had run out; the batch counts all the same."""
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One batch of a generator's log."""
+
+    seq: int
+    pick: int
+    rows: int
+    digest: str
+    body: bytes

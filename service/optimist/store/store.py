@@ -1,0 +1,230 @@
+"""The state of experiments in Redis: bytes and JSON in, bytes and JSON out. Every transition is one script."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from redis.asyncio import Redis
+
+from optimist.store import keys
+from optimist.store.announcements import Announcements, announcements
+from optimist.store.errors import LogGap, NotFound, reaching_redis
+from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, OpenPick, Opened, Settled
+from optimist.store.references import References
+from optimist.store.scripts import Scripts
+
+_FIRST_PAGE = 4
+
+
+class Store:
+    """Experiments and references of one Redis; holds no state, so any number may work on the same one.
+
+    Every method raises `Unavailable` when Redis cannot serve, and may then be called again: what was committed is
+    recognised inside the scripts. Those that name an experiment raise `NotFound` if there is none.
+
+    settled_limit: how many of the newest rounds are remembered, so that a repeated tell gets its answer again.
+    """
+
+    def __init__(self, redis: Redis, settled_limit: int = 65_536) -> None:
+        self._redis = redis
+        self._scripts = Scripts(redis)
+        self._settled_limit = settled_limit
+        self.references = References(redis, self._scripts)
+
+    async def create_experiment(self, experiment: str, config: str, generators: Sequence[str], growth: float) -> bool:
+        """Create an experiment with generators 0, 1, 2, …; False if it stands there already with the same config.
+
+        growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
+        Raises Conflict if the name is taken by another config.
+        """
+        # The index may lie in another slot: config first, so that a crash in between is mended by creating again.
+        created = await self._scripts.on_experiment(
+            "create_experiment", experiment, config, repr(float(growth)), *generators
+        )
+        await self._index(experiment)
+        return bool(created[0])
+
+    async def experiments(self) -> list[str]:
+        """Ids of all experiments, oldest first."""
+        with reaching_redis():
+            return [member.decode() for member in await self._redis.zrange(keys.EXPERIMENTS, 0, -1)]
+
+    async def config(self, experiment: str) -> str | None:
+        """The config that an experiment was created with, None if there is no such experiment."""
+        with reaching_redis():
+            config = await self._redis.get(keys.experiment_key(experiment, "config"))
+        if config is None:
+            return None
+        await self._index(experiment)
+        return config.decode()
+
+    async def delete_experiment(self, experiment: str) -> bool:
+        """Remove every trace of an experiment; False if there was none."""
+        existed = await self._scripts.on_experiment("delete_experiment", experiment)
+        with reaching_redis():
+            await self._redis.zrem(keys.EXPERIMENTS, experiment)
+        return bool(existed[0])
+
+    async def look(self, experiment: str) -> Look:
+        """Free the leases that ran out, then see counts, estimates, open picks and the decision, all of one moment."""
+        counts, names, estimates, damaged, decision, leased = await self._scripts.on_experiment("look", experiment)
+        counts, names, estimates, damaged = map(_pairs, (counts, names, estimates, damaged))
+        return Look(
+            rounds=int(counts["rounds"]),
+            told=int(counts["told"]),
+            generators=[
+                _generator_state(g, names[str(g)], counts, estimates.get(str(g)), damaged.get(str(g)))
+                for g in sorted(map(int, names))
+            ],
+            open_picks=sorted((_open_pick(*entry) for entry in leased), key=lambda pick: pick.number),
+            decision=None if decision is None else decision.decode(),
+        )
+
+    async def open_picks(
+        self, experiment: str, expected_rounds: int, groups: Sequence[AskGroup], lease_seconds: float
+    ) -> Opened | None:
+        """Open the picks of several asks at once, numbered from expected_rounds + 1 in order.
+
+        None: nothing was opened, because other picks were opened since `look`, or a decision is latched: look again.
+        `repeated`: some of these asks had their picks before; nothing was opened, and only theirs are given. A call
+        whose reply was lost is answered that way when it is sent again.
+        Raises ValueError for a group without picks, or a request id that holds a tab or comes twice.
+        """
+        requests = [group.request_id for group in groups]
+        if len(set(requests)) < len(requests) or any("\t" in request for request in requests):
+            raise ValueError("request ids must differ from one another and hold no tab")
+        if not all(group.picks for group in groups):
+            raise ValueError("an ask opens at least one pick")
+        sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
+        picks = (part for group in groups for pick in group.picks for part in (pick.generator, pick.record))
+        outcome, *answers = await self._scripts.on_experiment(
+            "open_picks", experiment, expected_rounds, lease_seconds, self._settled_limit, len(groups), *sizes, *picks
+        )
+        if outcome == b"moved":
+            return None
+        numbers = {
+            request.decode(): [int(number) for number in listed.split(b",")]
+            for request, listed in zip(answers[::2], answers[1::2], strict=True)
+        }
+        return Opened(numbers, repeated=outcome == b"repeated")
+
+    async def settle(self, experiment: str, pick: int, digest: str, rows: int, body: bytes) -> Settled:
+        """Accept a batch for a pick: log, counts, due position and history in one step; durable when this returns.
+
+        A lease that ran out, or a latched decision, does not keep a batch from counting. digest: of the decoded
+        arrays, not empty: the same digest again gets the first answer again.
+        Raises Conflict if the pick was told with another digest or given up, Gone below the low-water mark,
+        NotFound if it was never opened.
+        """
+        if not digest or "\t" in digest or rows < 1:
+            raise ValueError("a batch has at least one row, and a digest without tabs")
+        answer, duplicate = await self._scripts.on_experiment(
+            "settle", experiment, pick, digest, rows, body, keys.TOLD, experiment
+        )
+        return Settled(**json.loads(answer), duplicate=bool(duplicate))
+
+    async def give_up(self, experiment: str, pick: int, reason: str) -> None:
+        """Return a pick unsampled; again is as good as once.
+
+        Raises Conflict if it was told, Gone below the low-water mark, NotFound if it was never opened.
+        """
+        await self._scripts.on_experiment("give_up", experiment, pick, reason)
+
+    async def read_log(
+        self, experiment: str, generator: int, after_seq: int, max_entries: int = 256, max_bytes: int = 16 * 2**20
+    ) -> list[LogEntry]:
+        """Batches of a generator from position after_seq + 1 on, in order; empty when there are none yet.
+
+        Reads in growing pages and stops before max_bytes of bodies would be passed by another batch as large as the
+        largest seen, so about max_bytes are held; at least one batch is read if there is one.
+        Raises LogGap if positions are missing, NotFound for an unknown generator.
+        """
+        with reaching_redis():
+            last = await self._redis.hget(keys.experiment_key(experiment, "counts"), f"{generator}:seq")
+        if last is None:
+            raise NotFound(f"experiment {experiment!r} has no generator {generator}")
+        entries: list[LogEntry] = []
+        page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
+        while (position := after_seq + len(entries)) < int(last) and page > 0:
+            with reaching_redis():
+                found = await self._redis.xrange(
+                    keys.log_key(experiment, generator), f"{position + 1}-0", f"{last.decode()}-0", count=page
+                )
+            for offset, (entry_id, fields) in enumerate(found or [(b"nothing", {})], start=1):
+                if entry_id != b"%d-0" % (position + offset):
+                    raise LogGap(
+                        f"log of generator {generator} in {experiment!r} has {entry_id.decode()} "
+                        f"where {position + offset}-0 should stand"
+                    )
+                entries.append(_log_entry(position + offset, fields))
+                left -= len(entries[-1].body)
+                largest = max(largest, len(entries[-1].body))
+            page = min(2 * page, max_entries - len(entries), left // largest)
+        return entries
+
+    async def put_estimate(self, experiment: str, generator: int, seq: int, payload: str) -> bool:
+        """Publish an estimate made at log position `seq`; False if one as new or newer stands there."""
+        stands = await self._scripts.on_experiment(
+            "put_estimate", experiment, generator, seq, payload, keys.SCORED, experiment
+        )
+        return bool(stands[0])
+
+    async def put_damage(self, experiment: str, generator: int, note: str) -> None:
+        """Note what is damaged in a generator's log, for `look` to show; the latest note stands."""
+        await self._scripts.on_experiment("put_damage", experiment, generator, note)
+
+    async def latch_decision(self, experiment: str, payload: str) -> bool:
+        """Decide an experiment, after which no picks are opened; False if another decision was made first."""
+        latched = await self._scripts.on_experiment("latch_decision", experiment, payload)
+        return bool(latched[0])
+
+    async def history(self, experiment: str, start: int = 0) -> bytes:
+        """The told batches in order from byte `start` on, seven bytes each.
+
+        Little-endian: generator u16, flags u8 (1: late), rows u32 (`struct` format "<HBI").
+        """
+        history = await self._scripts.on_experiment("read_history", experiment, start)
+        return history[0]
+
+    def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
+        """Listen to `keys.TOLD` and `keys.SCORED`; see `announcements.announcements`."""
+        return announcements(self._redis, *channels)
+
+    async def _index(self, experiment: str) -> None:
+        with reaching_redis():
+            await self._redis.zadd(keys.EXPERIMENTS, {experiment: time.time()}, nx=True)
+
+
+def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def _generator_state(
+    ordinal: int, name: str, counts: dict[str, str], estimate: str | None, damage: str | None
+) -> GeneratorState:
+    state = {
+        field: int(counts[f"{ordinal}:{field}"]) for field in ("samples", "batches", "seq", "due_samples", "due_seq")
+    }
+    if estimate is None:
+        return GeneratorState(ordinal, name, **state, damage=damage)
+    seq, payload = estimate.split(" ", 1)
+    return GeneratorState(ordinal, name, **state, estimate_seq=int(seq), estimate=payload, damage=damage)
+
+
+def _open_pick(number: bytes, deadline: bytes, entry: bytes) -> OpenPick:
+    generator, request_id, record = entry.decode().split("\t", 2)
+    return OpenPick(int(number), int(generator), request_id, record, float(deadline))
+
+
+def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
+    return LogEntry(
+        seq=seq,
+        pick=int(fields[b"pick"]),
+        rows=int(fields[b"rows"]),
+        digest=fields[b"digest"].decode(),
+        body=fields[b"body"],
+    )

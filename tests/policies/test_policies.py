@@ -1,0 +1,211 @@
+"""The policies of decisions.md §3 on estimates written by hand."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from optimist.estimates import Estimate, is_due
+from optimist.policies import Arm, Policy, Stopping, check_policy, default_warmup
+
+
+def arm(name: str, value: float, error: float | None = 1.0, samples: int = 100, **counts: int) -> Arm:
+    return Arm(name, estimate(value, error, samples), samples, counts.pop("batches", samples // 5), **counts)
+
+
+def estimate(value: float, error: float | None, samples: int, *, lower_is_better: bool = True, width: float = 3.0):
+    stopping = None if error is None else 1.5 * error
+    return Estimate(value, value, samples, value - width, value + width, value - width if lower_is_better else
+                    value + width, error, stopping, "linear", lower_is_better)  # fmt: skip
+
+
+def policy(name: str, seed: int = 0, warmup: int = 2, delta: float = 0.05) -> Policy:
+    return Policy(name, warmup, Stopping(delta), seed)
+
+
+class TestWarmup:
+    def test_goes_round_in_index_order(self):
+        counts = [0, 0, 0]
+        picks = []
+        for told in range(6):
+            arms = [Arm(str(i), None, 5 * c, c) for i, c in enumerate(counts)]
+            picks.append(policy("ucb").pick(arms, told, told + 1))
+            counts[picks[-1]] += 1
+        assert picks == [0, 1, 2, 0, 1, 2]
+
+    def test_open_picks_count(self):
+        arms = [Arm("a", None, 0, 0, 10, 2), Arm("b", None, 0, 0, 5, 1), Arm("c", None, 0, 0, 5, 1)]
+        assert policy("ucb").pick(arms, 0, 5) == 1
+
+    def test_paused_arms_are_never_asked(self):
+        arms = [Arm("a", active=False), Arm("b")]
+        assert policy("ucb").pick(arms, 0, 1) == 1
+        with pytest.raises(ValueError, match="active"):
+            policy("ucb").pick([Arm("a", active=False)], 0, 1)
+
+    def test_after_it_the_arm_without_estimate_comes_first(self):
+        arms = [arm("a", 1.0), Arm("b", None, 10, 2), Arm("c", None, 5, 2)]
+        assert policy("ucb").pick(arms, 40, 41) == 2
+
+    def test_defaults(self):
+        assert default_warmup("fid", "influence") == 2
+        assert default_warmup("fid", "theorem") == 1
+
+
+class TestUcb:
+    def test_is_value_minus_root_two_log_t_errors(self):
+        told = 50
+        bonus = math.sqrt(2 * math.log(told))
+        near = arm("b", 1.0 + bonus * (2.0 - 1.0) - 0.01, 2.0)
+        far = arm("b", 1.0 + bonus * (2.0 - 1.0) + 0.01, 2.0)
+        assert policy("ucb").pick([arm("a", 1.0), near], told, 51) == 1
+        assert policy("ucb").pick([arm("a", 1.0), far], told, 51) == 0
+
+    def test_open_picks_narrow_the_error(self):
+        wide = arm("b", 1.0, 2.0)
+        crowded = arm("b", 1.0, 2.0, pending_samples=300, pending_batches=60)  # half the error of `wide`
+        assert policy("ucb").pick([arm("a", 1.0, 1.5), wide], 50, 51) == 1
+        assert policy("ucb").pick([arm("a", 1.0, 1.5), crowded], 50, 51) == 0
+
+    def test_papers_bounds_rank_by_their_optimistic_value_narrowed_by_open_picks(self):
+        a = Arm("a", estimate(5.0, None, 100, width=2.0), 100, 20)
+        b = Arm("b", estimate(6.0, None, 100, width=3.5), 100, 20)
+        crowded = Arm("b", b.estimate, 100, 20, 300, 60)
+        assert policy("ucb").pick([a, b], 50, 51) == 1
+        assert policy("ucb").pick([a, crowded], 50, 51) == 0
+
+    def test_infinite_ends_tie_and_the_fewest_samples_win(self):
+        arms = [Arm(n, estimate(5.0, None, s, width=math.inf), s, s // 5) for n, s in (("a", 30), ("b", 20), ("c", 20))]
+        assert policy("ucb").pick(arms, 14, 15) == 1
+
+    def test_a_score_is_maximised(self):
+        arms = [Arm(n, estimate(v, 1.0, 100, lower_is_better=False), 100, 20) for n, v in (("a", 1.0), ("b", 2.0))]
+        assert policy("ucb").pick(arms, 40, 41) == 1
+        assert policy("greedy").pick(arms, 40, 41) == 1
+
+
+class TestRandomised:
+    def test_the_same_seed_and_round_make_the_same_pick(self):
+        arms = [arm("a", 1.0), arm("b", 1.1), arm("c", 1.2)]
+        for name in ("thompson", "top-two"):
+            first = [policy(name, seed=3).pick(arms, 60, r) for r in range(50)]
+            assert first == [policy(name, seed=3).pick(arms, 60, r) for r in range(50)]
+            assert first != [policy(name, seed=4).pick(arms, 60, r) for r in range(50)]
+
+    def test_thompson_draws_from_the_errors(self):
+        arms = [arm("a", 0.0, 1.0), arm("b", 1.0, 1.0)]
+        share = np.mean([policy("thompson").pick(arms, 40, r) == 0 for r in range(4000)])
+        assert share == pytest.approx(NormalDist().cdf(1 / math.sqrt(2)), abs=0.03)
+
+    def test_top_two_splits_by_variance(self):
+        arms = [arm("a", 0.0, 2.0), arm("b", 0.5, 1.0), arm("c", 50.0, 1.0)]
+        picks = [policy("top-two").pick(arms, 60, r) for r in range(4000)]
+        assert picks.count(2) == 0
+        assert picks.count(0) / 4000 == pytest.approx(0.8, abs=0.03)
+
+    def test_top_two_challenges_whom_it_has_hardly_seen(self):
+        arms = [arm("a", 0.0, 0.1, 500), arm("b", 5.0, 1.0, 100), arm("c", 5.0, 1.0, 10)]
+        picks = [policy("top-two").pick(arms, 122, r) for r in range(200)]
+        assert picks.count(2) > 150
+        assert picks.count(1) == 0
+
+    def test_top_two_unblocks_the_stop(self):
+        """Once sd_select would stop, the rival that keeps sd_stop from stopping is sampled."""
+        blocking = Estimate(10.0, 10.0, 100, 0.0, 20.0, 0.0, 0.1, 6.0)
+        arms = [arm("a", 0.0, 0.1, 500), arm("b", 1.0, 0.1, 100), Arm("c", blocking, 100, 20)]
+        picks = [policy("top-two").pick(arms, 140, r) for r in range(300)]
+        assert picks.count(2) > 250
+
+    def test_top_two_of_one(self):
+        assert policy("top-two").pick([arm("a", 1.0)], 20, 21) == 0
+
+
+def test_uniform_evens_out():
+    arms = [arm("a", 1.0, samples=15), arm("b", 9.0, samples=10), arm("c", 0.0, samples=20)]
+    assert policy("uniform").pick(arms, 9, 10) == 1
+
+
+class TestStopping:
+    def test_threshold_is_bonferroni_over_rivals_and_log_time(self):
+        expected = NormalDist().inv_cdf(1 - 0.05 / (3 * (1 + math.log(200))))
+        assert Stopping(0.05).threshold(4, 200) == pytest.approx(expected)
+
+    def test_stops_just_past_the_threshold(self):
+        told, rule = 100, Stopping(0.05)
+        step = rule.threshold(2, told) * 1.5 * math.sqrt(2)  # errors of 1.5 each
+        assert rule.decide([arm("a", 0.0), arm("b", step + 0.01)], told).decided
+        assert not rule.decide([arm("a", 0.0), arm("b", step - 0.01)], told).decided
+
+    def test_confidence_reaches_one_minus_delta_exactly_when_it_stops(self):
+        rule = Stopping(0.05)
+        for gap in np.linspace(3, 9, 40):
+            decision = rule.decide([arm("a", 0.0), arm("b", gap), arm("c", gap + 1)], 60)
+            assert decision.confidence is not None
+            assert decision.decided == (decision.confidence > 0.95)
+
+    def test_tolerance_adds_to_the_gap(self):
+        arms = [arm("a", 0.0), arm("b", 0.0)]
+        assert not Stopping(0.05).decide(arms, 100).decided
+        assert Stopping(0.05, tolerance=100.0).decide(arms, 100).decided
+
+    def test_no_contender_with_few_samples(self):
+        decision = Stopping(0.05).decide([arm("a", 0.0), arm("b", 1000.0, samples=19)], 30)
+        assert not decision.decided
+        assert "b" in decision.reason
+
+    @pytest.mark.parametrize(
+        "arms",
+        [
+            [],
+            [Arm("a")],
+            [arm("a", 1.0)],
+            [arm("a", 1.0), Arm("b")],
+            [Arm("a", estimate(1.0, None, 50), 50, 10), Arm("b", estimate(90.0, None, 50), 50, 10)],
+        ],
+    )
+    def test_undecidable_says_why(self, arms: list[Arm]):
+        decision = Stopping(0.05).decide(arms, 20)
+        assert not decision.decided
+        assert decision.reason
+
+    def test_uniform_samples_stop_an_even_split(self):
+        rule = Stopping(0.05)
+        arms = [arm("a", 0.0, 1.0, 400), arm("b", 2.0, 2.0, 100), arm("c", 9.0, 1.0, 100)]
+        total = rule.uniform_samples(arms, 120)
+        assert total is not None
+        each = total / 3
+        even = [
+            arm(a.name, a.estimate.value, a.estimate.standard_error * math.sqrt(a.samples / each), round(each))
+            for a in arms
+            if a.estimate and a.estimate.standard_error
+        ]
+        told = round(total / 5)
+        assert rule.decide(even, told).confidence == pytest.approx(0.95, abs=2e-3)
+
+
+def test_policies_that_need_errors_refuse_bounds_without():
+    for name in ("top-two", "thompson"):
+        check_policy(name, "influence")
+        for bound in ("theorem", "authors", "naive"):
+            with pytest.raises(ValueError, match="influence"):
+                check_policy(name, bound)
+    with pytest.raises(ValueError, match="expected one of"):
+        check_policy("best", "influence")
+
+
+def test_estimates_are_due_first_at_two_samples_then_by_growth():
+    dues, last = [], 0
+    for samples in range(1, 60):
+        if is_due(samples, last, 0.25):
+            dues.append(samples)
+            last = samples
+    assert dues == [2, 3, 4, 5, 7, 9, 12, 15, 19, 24, 30, 38, 48]
+    assert all(is_due(n, n - 1, 0.0) for n in range(2, 10))
+
+
+def test_estimates_survive_json():
+    whole = Estimate(1.0, 2.0, 3, -math.inf, math.inf, -math.inf, None, None, "log", True, ("few",))
+    assert Estimate.from_dict(whole.to_dict()) == whole
