@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from optimist.batches import check_features
 from optimist.bounds import Track, make_bound
 from optimist.estimates import Estimate
-from optimist.metrics import make_metric
+from optimist.metrics import Reference, make_metric
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
 
 
@@ -40,8 +40,8 @@ def score(
     >>> score(x, "fid", reference=(np.zeros(4), np.eye(4))).samples
     200
     """
-    limits = make_bound(bound, make_metric(metric, reference=reference), delta, **options)
-    statistic = limits.statistic()
+    limits = make_bound(bound, make_metric(metric, reference=_reference(reference)), delta, **options)
+    statistic = limits.metric.statistic(scatter=limits.needs_scatter)
     statistic.update(_batch(features, limits.metric.dimension))
     return limits.estimate(statistic)
 
@@ -77,7 +77,7 @@ class Evaluation:
         if batch_size < 1 or rescore_growth < 0 or tolerance < 0 or seed < 0:
             raise ValueError("expected batch_size ≥ 1, rescore_growth ≥ 0, tolerance ≥ 0 and seed ≥ 0")
         check_policy(policy, bound)
-        limits = make_bound(bound, make_metric(metric, reference=reference), delta, **options)
+        limits = make_bound(bound, make_metric(metric, reference=_reference(reference)), delta, **options)
         self.generators = tuple(generators)
         self.batch_size = batch_size
         self._dimension = limits.metric.dimension
@@ -125,8 +125,26 @@ class Evaluation:
         ]
 
 
+def _reference(reference: Any) -> Reference | None:
+    if reference is None or isinstance(reference, Reference):
+        return reference
+    if isinstance(reference, tuple):
+        mean, covariance = reference
+        return Reference(mean, covariance)
+    rows = _array(reference)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise ValueError(f"reference: expected (mean, covariance), or features (n, d) with n ≥ 2, got {rows.shape}")
+    check_features(rows, rows.shape[1])
+    return Reference(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)))
+
+
 def _batch(features: ArrayLike | torch.Tensor, dimension: int) -> torch.Tensor:
-    array = features.detach().cpu().double().numpy() if isinstance(features, torch.Tensor) else features
-    rows = np.array(array, dtype=np.float64)  # a copy: the caller may write over its own
+    rows = _array(features)
     check_features(rows, dimension)
     return torch.from_numpy(rows)
+
+
+def _array(values: ArrayLike | torch.Tensor) -> NDArray[np.float64]:
+    """A float64 copy, so that the caller may write over its own array."""
+    plain = values.detach().cpu().double().numpy() if isinstance(values, torch.Tensor) else values
+    return np.array(plain, dtype=np.float64)

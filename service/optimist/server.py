@@ -12,7 +12,7 @@ import uvicorn
 
 from optimist.api.app import create_app
 from optimist.settings import Settings
-from optimist.store import EmbeddedRedis, open_store
+from optimist.store import open_store, start_embedded
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def redis_of(settings: Settings) -> Iterator[str]:
     if settings.redis_url is not None:
         yield settings.redis_url
         return
-    with EmbeddedRedis(settings.data_directory) as embedded:
+    with start_embedded(settings.data_directory) as embedded:
         yield embedded.url
 
 
@@ -35,7 +35,14 @@ def serve(settings: Settings) -> None:
         from optimist.scoring import scoring as background  # torch takes seconds to import: not without need
     with redis_of(settings) as url:
         app = create_app(settings, url, background)
-        uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning", timeout_graceful_shutdown=10)
+        uvicorn.run(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_level="warning",
+            timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
+            timeout_graceful_shutdown=10,
+        )
 
 
 def score_for_ever(redis_url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist_client import models, tensors
+from optimist_client.errors import OptimistError
 from optimist_client.transport import Transport
 
 
@@ -152,7 +154,9 @@ class Experiment:
         finally:
             for left in (pick, pick and pick._next):
                 if left is not None and not left.settled:
-                    left.give_up("the loop ended before the pick was told")
+                    # The loop may be ending because the service is gone: the lease runs out by itself.
+                    with contextlib.suppress(OptimistError):
+                        left._give_up("the loop ended before the pick was told", patience=2.0)
 
     def report(self) -> models.Report:
         """The standings, regret, pick ratio and decision as of now."""
@@ -216,9 +220,11 @@ class Pick:
 
     def give_up(self, reason: str = "") -> None:
         """Return the pick untold: it no longer counts as on its way."""
-        self._transport.call(
-            "DELETE", f"/v1/experiments/{self.info.experiment}/picks/{self.number}", params={"reason": reason[:1000]}
-        )
+        self._give_up(reason)
+
+    def _give_up(self, reason: str, patience: float | None = None) -> None:
+        path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}"
+        self._transport.call("DELETE", path, params={"reason": reason[:1000]}, patience=patience)
         self.settled = True
 
     def _next_params(self) -> dict[str, str | int]:

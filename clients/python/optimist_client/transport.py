@@ -36,10 +36,11 @@ class Transport:
         body: bytes | None = None,
         media_type: str | None = None,
         params: Mapping[str, Any] | None = None,
+        patience: float | None = None,
     ) -> Any:
         """The decoded JSON answer of a 2xx reply. Raises `OptimistError` (see errors.py) otherwise."""
         headers = {"content-type": media_type} if media_type else None
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + (self._patience if patience is None else patience)
         for attempt in range(1_000_000):
             wait = min(5.0, 0.05 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
             try:
@@ -48,6 +49,8 @@ class Transport:
                 failure = f"{type(error).__name__}: {error}"
             except httpx.InvalidURL as error:
                 raise Fix(f"the service's URL is not valid: {error}") from None
+            except RuntimeError:
+                raise Fix("this client has been closed") from None
             else:
                 if reply.status_code not in _BUSY:
                     return _answer(reply)

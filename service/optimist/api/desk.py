@@ -69,15 +69,17 @@ class Desk:
         try:
             while self._waiting:
                 self._changed.clear()  # before the look: what is announced after it wakes us again
-                view = View(self._config, await self._store.look(self._config.name))
                 self._waiting = [ask for ask in self._waiting if not ask.answer.done()]  # cancelled by their clients
+                # Asks that come during the look need a newer one: in this one, what they just told is still open.
+                asks = list(self._waiting)
+                view = View(self._config, await self._store.look(self._config.name))
                 ended = await self._has_ended(view)
                 now = time.monotonic()
-                ready = [ask for ask in self._waiting if ended or not ask.lacks(view) or now >= ask.deadline]
+                ready = [ask for ask in asks if ended or not ask.lacks(view) or now >= ask.deadline]
                 if ready:
                     await self._answer(ready, view, ended)
-                elif self._waiting:
-                    await self._sleep(min(ask.deadline for ask in self._waiting) - now)
+                elif asks:
+                    await self._sleep(min(ask.deadline for ask in asks) - now)
         except Exception as error:  # each ask gets the error; the next ask starts a new coroutine
             waiting, self._waiting = self._waiting, []
             for ask in waiting:

@@ -15,7 +15,7 @@ from optimist.api.references import stored_reference
 from optimist.api.views import View
 from optimist.policies import check_policy
 from optimist.store import Conflict
-from optimist_client.models import Experiment, ExperimentConfig, Report
+from optimist_client.models import Experiment, ExperimentConfig, Identifier, Report
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
 
@@ -49,13 +49,13 @@ async def list_experiments(context: ContextDep) -> list[Experiment]:
 
 
 @router.get("/{name}")
-async def get_experiment(name: str, context: ContextDep) -> Experiment:
+async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     """One experiment's config."""
     return await context.experiment(name)
 
 
 @router.delete("/{name}", status_code=204)
-async def delete_experiment(name: str, context: ContextDep, store: StoreDep) -> None:
+async def delete_experiment(name: Identifier, context: ContextDep, store: StoreDep) -> None:
     """Delete an experiment with its log, picks and estimates."""
     await context.experiment(name)
     await store.delete_experiment(name)
@@ -63,7 +63,7 @@ async def delete_experiment(name: str, context: ContextDep, store: StoreDep) -> 
 
 @router.get("/{name}/report", response_model=Report)
 async def get_report(
-    name: str, request: Request, context: ContextDep, if_none_match: Annotated[str | None, Header()] = None
+    name: Identifier, request: Request, context: ContextDep, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
     """Standings, regret, pick ratio and decision; answers 304 to the `ETag` it gave when nothing has changed."""
     experiment = await context.experiment(name)

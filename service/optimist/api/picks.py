@@ -12,21 +12,21 @@ from optimist.api.problems import invalid
 from optimist.batches import BatchError, check_features
 from optimist.settings import Settings
 from optimist_client import tensors
-from optimist_client.models import AskReply, AskRequest, Experiment, TellReply, WorkerName
+from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
 
 router = APIRouter(prefix="/v1/experiments/{name}/picks", tags=["picks"])
 
 
 @router.post("")
-async def ask(name: str, context: ContextDep, request: AskRequest | None = None) -> AskReply:
+async def ask(name: Identifier, context: ContextDep, request: AskRequest | None = None) -> AskReply:
     """The next picks, or the decision and no pick when the experiment has ended."""
     experiment = await context.experiment(name)
     return await context.desk(experiment).ask(request or AskRequest())
 
 
-@router.post("/{number}/batch", response_model_exclude_none=True)
+@router.post("/{number}/batch")
 async def tell(
-    name: str,
+    name: Identifier,
     number: int,
     request: Request,
     context: ContextDep,
@@ -56,7 +56,7 @@ async def tell(
 
 @router.delete("/{number}", status_code=204)
 async def give_up(
-    name: str,
+    name: Identifier,
     number: int,
     context: ContextDep,
     reason: Annotated[str, Query(max_length=1000)] = "",

@@ -43,15 +43,15 @@ async def create_reference(
         digest=tensors.digest(moments),
         created=time.time(),
     )
-    if not await store.put_reference(name, info.digest, info.model_dump_json(), tensors.encode(moments)):
+    if not await store.references.put(name, info.model_dump_json(), tensors.encode(moments)):
         return await stored_reference(store, name)
     return info
 
 
 @router.get("")
 async def list_references(store: StoreDep) -> list[ReferenceInfo]:
-    """All references, by name."""
-    return [ReferenceInfo.model_validate_json(meta) for meta in await store.references()]
+    """All references, oldest first."""
+    return [ReferenceInfo.model_validate_json(meta) for meta in (await store.references.all()).values()]
 
 
 @router.get("/{name}")
@@ -62,7 +62,7 @@ async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
 
 async def stored_reference(store: StoreDep, name: str) -> ReferenceInfo:
     """The reference called `name`. Raises `ApiError` 404."""
-    meta = await store.reference_meta(name)
+    meta = await store.references.meta(name)
     if meta is None:
         raise ApiError(404, "not-found", "Not found", f"no reference is called {name!r}: upload it first")
     return ReferenceInfo.model_validate_json(meta)

@@ -97,7 +97,7 @@ class Reference:
 
     @cached_property
     def pair_sum(self) -> float:
-        """Σ_ij (r_i r_j / (r_i + r_j))² over `eigenvalues` r: the second-order variance that the reference's shape gives."""
+        """Σ_ij (r_i r_j / (r_i + r_j))² over `eigenvalues` r: the reference's own second-order variance."""
         return pair_sum(self.eigenvalues)
 
     @property

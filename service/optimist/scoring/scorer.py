@@ -127,16 +127,14 @@ class Scorer:
             warm = self._warm.get(name)
             if warm is None or warm.config != text:
                 config = Experiment.model_validate_json(text).config
-                reference = await self._store.reference(config.reference)
+                reference = await self._store.references.get(config.reference)
                 if reference is None:
                     raise ValueError(f"reference {config.reference!r} is gone")
                 bound = await self._in_thread(build_bound, config, reference[1])
                 warm = self._warm[name] = _Warm(text, config.rescore_growth, bound)
             return warm
 
-    async def _in_thread(
-        self, function: Callable[[*Arguments], Result], *arguments: *Arguments
-    ) -> Result:
+    async def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from optimist.bounds import Bound, Track, make_bound
 from optimist.estimates import Estimate
-from optimist.metrics import make_metric
+from optimist.metrics import Reference, make_metric
 from optimist.store import LogEntry
 from optimist_client import tensors
 from optimist_client.models import ExperimentConfig
@@ -55,5 +55,5 @@ def features(body: bytes) -> torch.Tensor:
 def build_bound(config: ExperimentConfig, reference: bytes) -> Bound:
     """The bound of an experiment on its reference's moments; the eigendecomposition of the reference is done here."""
     moments = tensors.decode(reference)
-    metric = make_metric(config.metric, reference=(moments["mean"], moments["covariance"]))
+    metric = make_metric(config.metric, reference=Reference(moments["mean"], moments["covariance"]))
     return make_bound(config.bound, metric, config.delta, **config.bound_options.given())

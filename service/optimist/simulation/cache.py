@@ -13,6 +13,7 @@ from safetensors.numpy import save
 
 logger = logging.getLogger(__name__)
 
+# Raised whenever fitting.py changes what a recipe yields.
 _VERSION = "1"
 
 
@@ -35,7 +36,7 @@ def read(path: Path, recipe: str) -> dict[str, np.ndarray] | None:
             origin = file.metadata() or {}
             if (origin.get("version"), origin.get("recipe")) != (_VERSION, recipe):
                 return None
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118: safe_open is no mapping
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
         logger.warning("%s cannot be read (%s): fitting again", path, error)
         return None

@@ -12,7 +12,7 @@ Array = TypeVar("Array", np.ndarray, "Tensor")
 
 
 def hidden(x: Array, layers: Sequence[tuple[Array, Array]]) -> Array:
-    """Activations (n, width) after the last of `layers`, each a ReLU(x W + b) of its weight (in, out) and bias (out,)."""
+    """Activations (n, width) after the last of `layers`, ReLU(x W + b) each, W (in, out), b (out,)."""
     for weight, bias in layers:
         x = (x @ weight + bias).clip(min=0)
     return x

@@ -6,15 +6,12 @@ import contextlib
 import sys
 from pathlib import Path
 
-import torch
-
 from optimist.simulation.digits import load
 from optimist_client import Optimist
 
 
 def work(url: str, experiment: str, cache: Path | None) -> None:
     """Serve picks of `experiment` until it has ended."""
-    torch.set_num_threads(1)  # several workers share the machine
     digits = load(cache, progress=False)
     with Optimist(url) as optimist:
         for pick in optimist.experiment(experiment).picks():

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-RELATIVE_NOISE = 1e-11
-"""Error of Σ √λ, as a part of it, above which eigenvalues give way to singular values."""
+RELATIVE_NOISE = 1e-12
+"""Error of Σ √λ, as a part of it and for each λ, above which eigenvalues give way to singular values."""
 
 
 def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -42,6 +42,6 @@ def root_trace(eigenvalues: Tensor, factor: Callable[[], Tensor]) -> float:
         return 0.0
     roots = eigenvalues.clamp_min(0.0).sqrt()
     error = (noise / eigenvalues.clamp_min(noise).sqrt()).sum()
-    if error <= RELATIVE_NOISE * roots.sum():
+    if error <= RELATIVE_NOISE * len(roots) * roots.sum():
         return float(roots.sum())
     return float(torch.linalg.svdvals(factor()).sum())

@@ -66,8 +66,8 @@ def debiased_root_trace(eigenvalues: Tensor, shares: Tensor, degrees: int, refer
 def _tail_by_shape(freedom: Tensor, start: Tensor, reference: Tensor) -> Tensor:
     """∫₀^start x^{-1/2} D dx (…) for D shaped as the reference's, where Σ r²/(r² + c) = D(start) fixes its scale c."""
     rank = len(reference)
-    # A map gone below zero, or to full freedom, has no c: the nearest that has one.
-    target = freedom.clamp(1e-9, rank * (1.0 - 1e-9))[..., None]
+    # A freedom of zero or less, or full, has no c: take the nearest that has one, where the tail is 0 or flat.
+    target = freedom.clamp(1e-18, rank * (1.0 - 1e-9))[..., None]
     squares = reference.square()
     ratio = rank / target - 1.0
     low, high = (squares.min() * ratio).log(), (squares.max() * ratio).log()

@@ -4,7 +4,7 @@
 """
 
 from optimist.store.announcements import Announcement, Announcements
-from optimist.store.connect import connect
+from optimist.store.connect import connect, open_store
 from optimist.store.embedded import EmbeddedRedis, start_embedded
 from optimist.store.errors import (
     CannotStart,
@@ -18,7 +18,7 @@ from optimist.store.errors import (
     Unavailable,
 )
 from optimist.store.keys import SCORED, TOLD
-from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, NewPick, OpenPick, Opened, Settled
+from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, NewPick, Opened, OpenPick, Settled
 from optimist.store.store import Store
 
 __all__ = [
@@ -46,5 +46,6 @@ __all__ = [
     "StoreError",
     "Unavailable",
     "connect",
+    "open_store",
     "start_embedded",
 ]

@@ -8,8 +8,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from redis import exceptions as redis_errors
-from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
+
+from optimist.store.commands import Commands
 
 _QUIET_SECONDS = 5.0
 _LONGEST_PAUSE = 1.0
@@ -29,13 +30,13 @@ Announcements = AsyncGenerator[Announcement | None]
 
 
 @asynccontextmanager
-async def announcements(redis: Redis, *channels: str) -> AsyncIterator[Announcements]:
+async def announcements(commands: Commands, *channels: str) -> AsyncIterator[Announcements]:
     """An endless stream of announcements; None means: look for yourself, something may have been missed.
 
     None comes once the subscription stands, after every lost connection, and after some seconds of silence, so that
     nobody sleeps on a lost message. While Redis is away the stream waits for it; it never ends and raises nothing.
     """
-    pubsub = redis.pubsub()
+    pubsub = commands.pubsub()
     try:
         async with aclosing(_listen(pubsub, channels)) as stream:
             yield stream

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
+
+from optimist.store.store import Store
 
 
 def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis:
@@ -24,3 +29,13 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis
         retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=3),
     )
     return Redis.from_pool(pool)
+
+
+@asynccontextmanager
+async def open_store(url: str) -> AsyncIterator[Store]:
+    """A `Store` on the server at `url`, its connections closed in the end."""
+    redis = connect(url)
+    try:
+        yield Store(redis)
+    finally:
+        await redis.aclose()

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from redis import Redis
 from redis import exceptions as redis_errors
@@ -34,6 +34,7 @@ from optimist.store.errors import CannotStart, DirectoryInUse
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 60.0
+_HOLDER_BYTES = 1024
 
 
 class EmbeddedRedis:
@@ -42,12 +43,12 @@ class EmbeddedRedis:
     def __init__(self, process: subprocess.Popen[bytes], lock: _Lock, runtime: Path) -> None:
         self._process = process
         self._lock = lock
-        self._runtime = runtime
+        self.runtime = runtime
 
     @property
     def url(self) -> str:
         """Where it listens, for `connect`."""
-        return f"unix://{self._runtime / 'redis.sock'}"
+        return f"unix://{self.runtime / 'redis.sock'}"
 
     @property
     def pid(self) -> int:
@@ -61,14 +62,18 @@ class EmbeddedRedis:
 
     def stop(self) -> None:
         """Let redis-server finish and give the directory free; again is as good as once."""
+        self.end()
+        self._lock.release(clean=self._process.returncode == 0)
+
+    def end(self) -> None:
+        """Stop redis-server, keeping the directory locked."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._runtime, ignore_errors=True)
-        self._lock.release(clean=self._process.returncode == 0)
+        shutil.rmtree(self.runtime, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +83,7 @@ class EmbeddedRedis:
 
 
 def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis:
-    """Start redis-server on a data directory, made if missing, and return once it answers. Blocks; call from any thread.
+    """Start redis-server on a data directory, made if missing, and return once it answers. Blocks; for any thread.
 
     Every acknowledged write is on disk (`appendfsync always`). wait_seconds: how long to wait for another service to
     give the directory free, as one killed a moment ago does; loading the data may take longer and is waited for.
@@ -90,31 +95,30 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
     lock = _Lock(directory, wait_seconds)
     try:
         _refuse_downgrade(program, directory)
-        # Socket paths end at 108 characters, so the socket cannot live in the data directory.
-        runtime = Path(tempfile.mkdtemp(prefix="optimist-"))
-        process = _spawn([program, *_options(directory, runtime, lock)], lock.fd)
+        while True:
+            log = _Log(directory / "redis.log")
+            embedded = _start(program, directory, lock, log)
+            cut = [line for line in log.lines() if "Truncating the AOF" in line]
+            if not cut:
+                lock.write(embedded.pid, embedded.runtime, dirty=True)
+                return embedded
+            # Redis cuts off the unfinished command, but leaves the transaction it belonged to open (6.2.14): what is
+            # written next would belong to it, and be lost. Starting again closes it.
+            _log.warning("redis-server was killed while writing; the unfinished write is gone: %s", cut[0])
+            embedded.end()
     except BaseException:
         lock.release(clean=lock.was_clean)
         raise
-    embedded = EmbeddedRedis(process, lock, runtime)
-    try:
-        lock.write({"service": os.getpid(), "redis-server": process.pid, "runtime": str(runtime)})
-        _wait_until_ready(embedded, directory / "redis.log")
-    except BaseException:
-        embedded.stop()
-        raise
-    return embedded
 
 
 class _Lock:
-    """The exclusive lock on a data directory: `<directory>/lock`, holding who has it while it is held.
+    """The exclusive lock on a data directory: `<directory>/lock`, which says who holds it.
 
-    `was_clean`: the last holder let go in order, rather than being killed.
+    `was_clean`: the last server that served from the directory stopped in order, rather than being killed.
     """
 
     def __init__(self, directory: Path, wait_seconds: float) -> None:
-        path = directory / "lock"
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         deadline = time.monotonic() + wait_seconds
         while not self._try():
             if time.monotonic() >= deadline:
@@ -125,11 +129,11 @@ class _Lock:
                     f"{holder.get('redis-server', '?')}). Stop it, or choose another data directory."
                 )
             time.sleep(_POLL_SECONDS)
-        left = self._read()
-        self.was_clean = not left
+        last = self._read()
+        self.was_clean = not last.get("dirty", False)
         # A holder that was killed could not remove its socket.
-        if left:
-            shutil.rmtree(str(left["runtime"]), ignore_errors=True)
+        if "runtime" in last:
+            shutil.rmtree(last["runtime"], ignore_errors=True)
 
     def _try(self) -> bool:
         try:
@@ -138,17 +142,17 @@ class _Lock:
             return False
         return True
 
-    def _read(self) -> dict[str, int | str]:
-        try:
-            return json.loads(os.pread(self.fd, 4096, 0))
-        except ValueError:
-            return {}
+    def _read(self) -> dict[str, Any]:
+        content = os.pread(self.fd, _HOLDER_BYTES, 0)
+        return json.loads(content) if content else {}
 
-    def write(self, holder: dict[str, int | str]) -> None:
-        os.pwrite(self.fd, json.dumps(holder).encode(), 0)
+    def write(self, server: int, runtime: Path, dirty: bool) -> None:
+        holder = {"service": os.getpid(), "redis-server": server, "runtime": str(runtime), "dirty": dirty}
+        # Always as long, so that one write replaces the last holder: a kill in between leaves one or the other.
+        os.pwrite(self.fd, json.dumps(holder).encode().ljust(_HOLDER_BYTES), 0)
 
     def release(self, clean: bool) -> None:
-        """Close the lock. `clean` is for the next holder, see `was_clean`."""
+        """Let go; again is as good as once. Without `clean` the next holder is told what was last written."""
         if self.fd < 0:
             return
         if clean:
@@ -179,18 +183,38 @@ def _refuse_downgrade(program: str, directory: Path) -> None:
         raise CannotStart(f"{directory} was written by Redis 7 or newer, and {program} is older: {version.strip()}")
 
 
-def _options(directory: Path, runtime: Path, lock: _Lock) -> list[str]:
+def _start(program: str, directory: Path, lock: _Lock, log: _Log) -> EmbeddedRedis:
+    runtime = _make_runtime()
+    command = [program, *_options(directory, runtime, log.path, lock.was_clean)]
+    embedded = EmbeddedRedis(_spawn(command, lock.fd, log.path), lock, runtime)
+    try:
+        # Until it serves, the directory is as clean as it was.
+        lock.write(embedded.pid, runtime, dirty=not lock.was_clean)
+        _wait_until_ready(embedded, log)
+    except BaseException:
+        embedded.end()
+        raise
+    return embedded
+
+
+def _make_runtime() -> Path:
+    # Socket paths end at 108 characters, so the socket lives neither in the data directory nor in a long TMPDIR.
+    parent = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="optimist-", dir=parent if len(parent) < 70 else "/tmp"))
+
+
+def _options(directory: Path, runtime: Path, log: Path, was_clean: bool) -> list[str]:
     options = {
         "port": "0",
         "unixsocket": str(runtime / "redis.sock"),
         "unixsocketperm": "700",
         "dir": str(directory),
-        "logfile": str(directory / "redis.log"),
+        "logfile": str(log),
         "appendonly": "yes",
         "appendfsync": "always",
         # A kill in the middle of a write leaves an unfinished command at the file's end. Nobody was told that it
         # was done, so it may go. After an orderly stop the file must be whole.
-        "aof-load-truncated": "no" if lock.was_clean else "yes",
+        "aof-load-truncated": "no" if was_clean else "yes",
         # Dumps are never read beside an append-only file; a failing one would make Redis refuse writes.
         "save": "",
         "maxmemory-policy": "noeviction",
@@ -198,14 +222,22 @@ def _options(directory: Path, runtime: Path, lock: _Lock) -> list[str]:
     return [argument for name, value in options.items() for argument in (f"--{name}", value)]
 
 
-def _spawn(command: list[str], lock_fd: int) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], lock_fd: int, log: Path) -> subprocess.Popen[bytes]:
     wrapped = [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *command]
     started: Future[subprocess.Popen[bytes]] = Future()
 
     def keep() -> None:
         try:
-            # A session of its own keeps Ctrl-C from the child: the service stops first, then stops it.
-            process = subprocess.Popen(wrapped, pass_fds=[lock_fd], start_new_session=True, stdin=subprocess.DEVNULL)
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    wrapped,
+                    pass_fds=[lock_fd],
+                    # Keeps Ctrl-C from the child: the service stops first, then stops it.
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                )
         except BaseException as error:
             started.set_exception(error)
             return
@@ -217,7 +249,20 @@ def _spawn(command: list[str], lock_fd: int) -> subprocess.Popen[bytes]:
     return started.result()
 
 
-def _wait_until_ready(embedded: EmbeddedRedis, log: Path) -> None:
+class _Log:
+    """The server's log, from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._start = path.stat().st_size if path.exists() else 0
+
+    def lines(self) -> list[str]:
+        if not self.path.exists():
+            return []
+        return self.path.read_bytes()[self._start :].decode(errors="replace").splitlines()
+
+
+def _wait_until_ready(embedded: EmbeddedRedis, log: _Log) -> None:
     path = embedded.url.removeprefix("unix://")
     with Redis(unix_socket_path=path, socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as redis:
         while embedded.running:
@@ -227,11 +272,11 @@ def _wait_until_ready(embedded: EmbeddedRedis, log: Path) -> None:
                 time.sleep(_POLL_SECONDS)
             else:
                 return
-    lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
+    lines = log.lines()[-5:]
     advice = (
-        f" The append-only file is damaged: copy {log.parent}, then mend it with redis-check-aof --fix, which cuts it "
-        "off at the damage."
+        f" The append-only file is damaged: copy {log.path.parent}, then mend it with redis-check-aof --fix, which "
+        "cuts it off at the damage."
         if any("append only file" in line.lower() for line in lines)
         else ""
     )
-    raise CannotStart("\n".join([f"redis-server did not start.{advice} The end of {log}:", *lines]))
+    raise CannotStart("\n".join([f"redis-server did not start.{advice} The end of {log.path}:", *lines]))

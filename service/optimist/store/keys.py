@@ -1,4 +1,4 @@
-"""Names of everything in Redis. All keys of one experiment share the hash tag {id}, so one script may touch them all."""
+"""Names of everything in Redis. All keys of one experiment share the hash tag {id}, so a script may touch them all."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 
 from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
-from optimist.store.errors import LogGap, NotFound, reaching_redis
-from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, OpenPick, Opened, Settled
+from optimist.store.commands import Commands
+from optimist.store.errors import LogGap, NotFound
+from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, Opened, OpenPick, Settled
 from optimist.store.references import References
-from optimist.store.scripts import Scripts
 
 _FIRST_PAGE = 4
 
@@ -30,10 +30,13 @@ class Store:
     """
 
     def __init__(self, redis: Redis, settled_limit: int = 65_536) -> None:
-        self._redis = redis
-        self._scripts = Scripts(redis)
+        self._commands = Commands(redis)
         self._settled_limit = settled_limit
-        self.references = References(redis, self._scripts)
+        self.references = References(self._commands)
+
+    async def ping(self) -> None:
+        """Return when Redis answers."""
+        await self._commands.call("PING")
 
     async def create_experiment(self, experiment: str, config: str, generators: Sequence[str], growth: float) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it stands there already with the same config.
@@ -42,7 +45,7 @@ class Store:
         Raises Conflict if the name is taken by another config.
         """
         # The index may lie in another slot: config first, so that a crash in between is mended by creating again.
-        created = await self._scripts.on_experiment(
+        created = await self._commands.experiment_script(
             "create_experiment", experiment, config, repr(float(growth)), *generators
         )
         await self._index(experiment)
@@ -50,13 +53,14 @@ class Store:
 
     async def experiments(self) -> list[str]:
         """Ids of all experiments, oldest first."""
-        with reaching_redis():
-            return [member.decode() for member in await self._redis.zrange(keys.EXPERIMENTS, 0, -1)]
+        members = [member.decode() for member in await self._commands.call("ZRANGE", keys.EXPERIMENTS, 0, -1)]
+        # A deletion cut short leaves its name in the index.
+        alive = await self._commands.call_many([("EXISTS", keys.experiment_key(name, "config")) for name in members])
+        return [name for name, exists in zip(members, alive, strict=True) if exists]
 
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""
-        with reaching_redis():
-            config = await self._redis.get(keys.experiment_key(experiment, "config"))
+        config = await self._commands.call("GET", keys.experiment_key(experiment, "config"))
         if config is None:
             return None
         await self._index(experiment)
@@ -64,14 +68,13 @@ class Store:
 
     async def delete_experiment(self, experiment: str) -> bool:
         """Remove every trace of an experiment; False if there was none."""
-        existed = await self._scripts.on_experiment("delete_experiment", experiment)
-        with reaching_redis():
-            await self._redis.zrem(keys.EXPERIMENTS, experiment)
+        existed = await self._commands.experiment_script("delete_experiment", experiment)
+        await self._commands.call("ZREM", keys.EXPERIMENTS, experiment)
         return bool(existed[0])
 
     async def look(self, experiment: str) -> Look:
         """Free the leases that ran out, then see counts, estimates, open picks and the decision, all of one moment."""
-        counts, names, estimates, damaged, decision, leased = await self._scripts.on_experiment("look", experiment)
+        counts, names, estimates, damaged, decision, leased = await self._commands.experiment_script("look", experiment)
         counts, names, estimates, damaged = map(_pairs, (counts, names, estimates, damaged))
         return Look(
             rounds=int(counts["rounds"]),
@@ -101,7 +104,7 @@ class Store:
             raise ValueError("an ask opens at least one pick")
         sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
         picks = (part for group in groups for pick in group.picks for part in (pick.generator, pick.record))
-        outcome, *answers = await self._scripts.on_experiment(
+        outcome, *answers = await self._commands.experiment_script(
             "open_picks", experiment, expected_rounds, lease_seconds, self._settled_limit, len(groups), *sizes, *picks
         )
         if outcome == b"moved":
@@ -122,7 +125,7 @@ class Store:
         """
         if not digest or "\t" in digest or rows < 1:
             raise ValueError("a batch has at least one row, and a digest without tabs")
-        answer, duplicate = await self._scripts.on_experiment(
+        answer, duplicate = await self._commands.experiment_script(
             "settle", experiment, pick, digest, rows, body, keys.TOLD, experiment
         )
         return Settled(**json.loads(answer), duplicate=bool(duplicate))
@@ -132,28 +135,26 @@ class Store:
 
         Raises Conflict if it was told, Gone below the low-water mark, NotFound if it was never opened.
         """
-        await self._scripts.on_experiment("give_up", experiment, pick, reason)
+        await self._commands.experiment_script("give_up", experiment, pick, reason)
 
     async def read_log(
         self, experiment: str, generator: int, after_seq: int, max_entries: int = 256, max_bytes: int = 16 * 2**20
     ) -> list[LogEntry]:
         """Batches of a generator from position after_seq + 1 on, in order; empty when there are none yet.
 
-        Reads in growing pages and stops before max_bytes of bodies would be passed by another batch as large as the
-        largest seen, so about max_bytes are held; at least one batch is read if there is one.
+        Reads in growing pages. After the first, of four batches, none is begun that would pass max_bytes of bodies if
+        its batches were as large as the largest seen.
         Raises LogGap if positions are missing, NotFound for an unknown generator.
         """
-        with reaching_redis():
-            last = await self._redis.hget(keys.experiment_key(experiment, "counts"), f"{generator}:seq")
+        last = await self._commands.call("HGET", keys.experiment_key(experiment, "counts"), f"{generator}:seq")
         if last is None:
             raise NotFound(f"experiment {experiment!r} has no generator {generator}")
         entries: list[LogEntry] = []
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
         while (position := after_seq + len(entries)) < int(last) and page > 0:
-            with reaching_redis():
-                found = await self._redis.xrange(
-                    keys.log_key(experiment, generator), f"{position + 1}-0", f"{last.decode()}-0", count=page
-                )
+            found = await self._commands.call(
+                "XRANGE", keys.log_key(experiment, generator), f"{position + 1}-0", f"{int(last)}-0", "COUNT", page
+            )
             for offset, (entry_id, fields) in enumerate(found or [(b"nothing", {})], start=1):
                 if entry_id != b"%d-0" % (position + offset):
                     raise LogGap(
@@ -168,18 +169,18 @@ class Store:
 
     async def put_estimate(self, experiment: str, generator: int, seq: int, payload: str) -> bool:
         """Publish an estimate made at log position `seq`; False if one as new or newer stands there."""
-        stands = await self._scripts.on_experiment(
+        stands = await self._commands.experiment_script(
             "put_estimate", experiment, generator, seq, payload, keys.SCORED, experiment
         )
         return bool(stands[0])
 
     async def put_damage(self, experiment: str, generator: int, note: str) -> None:
         """Note what is damaged in a generator's log, for `look` to show; the latest note stands."""
-        await self._scripts.on_experiment("put_damage", experiment, generator, note)
+        await self._commands.experiment_script("put_damage", experiment, generator, note)
 
     async def latch_decision(self, experiment: str, payload: str) -> bool:
         """Decide an experiment, after which no picks are opened; False if another decision was made first."""
-        latched = await self._scripts.on_experiment("latch_decision", experiment, payload)
+        latched = await self._commands.experiment_script("latch_decision", experiment, payload)
         return bool(latched[0])
 
     async def history(self, experiment: str, start: int = 0) -> bytes:
@@ -187,16 +188,15 @@ class Store:
 
         Little-endian: generator u16, flags u8 (1: late), rows u32 (`struct` format "<HBI").
         """
-        history = await self._scripts.on_experiment("read_history", experiment, start)
+        history = await self._commands.experiment_script("read_history", experiment, start)
         return history[0]
 
     def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
         """Listen to `keys.TOLD` and `keys.SCORED`; see `announcements.announcements`."""
-        return announcements(self._redis, *channels)
+        return announcements(self._commands, *channels)
 
     async def _index(self, experiment: str) -> None:
-        with reaching_redis():
-            await self._redis.zadd(keys.EXPERIMENTS, {experiment: time.time()}, nx=True)
+        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), experiment)
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
@@ -206,13 +206,19 @@ def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
 def _generator_state(
     ordinal: int, name: str, counts: dict[str, str], estimate: str | None, damage: str | None
 ) -> GeneratorState:
-    state = {
-        field: int(counts[f"{ordinal}:{field}"]) for field in ("samples", "batches", "seq", "due_samples", "due_seq")
-    }
-    if estimate is None:
-        return GeneratorState(ordinal, name, **state, damage=damage)
-    seq, payload = estimate.split(" ", 1)
-    return GeneratorState(ordinal, name, **state, estimate_seq=int(seq), estimate=payload, damage=damage)
+    seq, payload = (0, None) if estimate is None else estimate.split(" ", 1)
+    return GeneratorState(
+        ordinal=ordinal,
+        name=name,
+        samples=int(counts[f"{ordinal}:samples"]),
+        batches=int(counts[f"{ordinal}:batches"]),
+        seq=int(counts[f"{ordinal}:seq"]),
+        due_samples=int(counts[f"{ordinal}:due_samples"]),
+        due_seq=int(counts[f"{ordinal}:due_seq"]),
+        estimate_seq=int(seq),
+        estimate=payload,
+        damage=damage,
+    )
 
 
 def _open_pick(number: bytes, deadline: bytes, entry: bytes) -> OpenPick:

@@ -1,0 +1,141 @@
+"""Real processes for the tests: `optimist serve` on a port of its own, and a proxy that loses replies."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Service:
+    """`optimist serve` as a child process; `url` stays the same over restarts."""
+
+    def __init__(self, directory: Path, *options: str, port: int | None = None) -> None:
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._command = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", *options]
+        if not any(option.startswith("--redis-url") for option in options):
+            self._command.append(f"--data-dir={directory}")
+        self._log = directory / "service.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, wait: bool = True) -> Service:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        if wait:
+            self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log()
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/readyz").status_code == 200:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"the service did not become ready: {self.log()}")
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def redis_pid(self) -> int:
+        """Process id of the redis-server that this service started."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        pids = [int(pid) for path in children for pid in path.read_text().split()]
+        return next(pid for pid in pids if b"redis-server" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(30)
+
+
+@contextmanager
+def serving(directory: Path, *options: str) -> Iterator[Service]:
+    service = Service(directory, *options).start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@contextmanager
+def losing_replies(url: str, every: int) -> Iterator[str]:
+    """URL of a proxy to `url` that passes every request on, but cuts the connection instead of each `every`th reply."""
+    host = url.removeprefix("http://")
+    passed = iter(range(1, 1_000_000))
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            upstream = http.client.HTTPConnection(host, timeout=30)
+            upstream.request(self.command, self.path, body, dict(self.headers.items()))
+            reply = upstream.getresponse()
+            content = reply.read()
+            upstream.close()
+            with lock:
+                cut = next(passed) % every == 0
+            if cut:
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.send_response(reply.status)
+            for name, value in reply.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "server", "date"):
+                    self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = pass_on
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

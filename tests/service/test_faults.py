@@ -1,0 +1,114 @@
+"""Processes killed in the middle of a run: every acknowledged batch is there afterwards, and the run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Service, is_alive
+
+from optimist_client import Optimist
+
+pytestmark = pytest.mark.faults
+
+
+class Worker(threading.Thread):
+    """A loop that remembers what was acknowledged: pick numbers and samples by generator."""
+
+    def __init__(self, url: str, experiment: str) -> None:
+        super().__init__(daemon=True)
+        self.url = url
+        self.experiment = experiment
+        self.acknowledged: dict[int, int] = {}
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with Optimist(self.url, timeout=10, patience=60) as client:
+                for pick in client.experiment(self.experiment).picks():
+                    reply = pick.tell(np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
+                    assert reply.pick not in self.acknowledged
+                    self.acknowledged[reply.pick] = pick.size
+        except BaseException as error:
+            self.error = error
+
+
+def until(condition, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kills", [("service",), ("redis", "service")], ids="-then-".join)
+def test_kills_in_the_middle_of_a_run_lose_nothing(tmp_path: Path, kills: tuple[str, ...]):
+    service = Service(tmp_path).start()
+    first_redis = service.redis_pid()
+    try:
+        with Optimist(service.url, patience=60) as client:
+            reference = (np.zeros(4), np.eye(4))
+            experiment = client.create_experiment(
+                "run", ["a", "b", "c"], reference=reference, budget=3_000, stop=False, batch_size=5
+            )
+            workers = [Worker(service.url, "run") for _ in range(2)]
+            for worker in workers:
+                worker.start()
+            for round_ in (1, 2):
+                until(lambda goal=100 * round_: sum(len(worker.acknowledged) for worker in workers) > goal)
+                if "redis" in kills:
+                    os.kill(service.redis_pid(), signal.SIGKILL)
+                service.kill()
+                service.start(wait=False)  # at once, on the same directory and port
+                service.wait_until_ready()
+            assert not is_alive(first_redis)
+            for worker in workers:
+                worker.join(120)
+                assert worker.error is None
+            until(lambda: experiment.report().scored)
+            report = experiment.report()
+            acknowledged = {**workers[0].acknowledged, **workers[1].acknowledged}
+            assert len(acknowledged) == sum(len(worker.acknowledged) for worker in workers)
+            assert sum(acknowledged.values()) == report.samples == 3_000
+            assert len(acknowledged) == report.rounds
+            assert report.open_picks == 0
+    finally:
+        service.stop()
+
+
+def test_two_services_never_share_a_directory(tmp_path: Path):
+    first = Service(tmp_path).start()
+    try:
+        second = Service(tmp_path).start(wait=False)
+        assert second.process is not None
+        assert second.process.wait(60) == 1
+        assert f"in use by process {first.process.pid}" in second.log()
+        with Optimist(first.url, patience=5) as client:
+            assert client.experiments() == []
+    finally:
+        first.stop()
+
+
+def test_redis_dies_with_a_killed_service(tmp_path: Path):
+    service = Service(tmp_path).start()
+    redis = service.redis_pid()
+    service.kill()
+    until(lambda: not is_alive(redis), seconds=10)
+
+
+def test_a_service_outlives_the_death_of_its_redis_only_as_an_honest_error(tmp_path: Path):
+    """Without its Redis the service says 503, try again; nothing is acknowledged that is not stored."""
+    import httpx
+
+    service = Service(tmp_path).start()
+    try:
+        os.kill(service.redis_pid(), signal.SIGKILL)
+        reply = httpx.get(f"{service.url}/readyz", timeout=30)
+        assert reply.status_code == 503
+        assert reply.headers["retry-after"]
+    finally:
+        service.stop()

@@ -1,0 +1,217 @@
+"""The SDK against the real service: the loop, open picks, lost replies, and the same numbers as in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from processes import Service, losing_replies, serving
+
+from optimist import Evaluation
+from optimist_client import Conflict, Fix, NotFound, Optimist, Retry
+
+
+def samples(generator: str, size: int, seed: int, d: int = 4) -> np.ndarray:
+    """Real draws: `b` is the reference's own distribution, the others are shifted away from it."""
+    shift = {"a": 1.0, "b": 0.0, "c": 2.0}[generator]
+    return np.random.default_rng(seed).standard_normal((size, d)) + shift
+
+
+def test_the_loop_names_the_best_generator(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference, budget=5_000)
+    for pick in experiment.picks():
+        pick.tell(samples(pick.generator, pick.size, pick.seed))
+    report = experiment.report()
+    assert report.state == "decided"
+    assert report.decision.best == "b"
+    assert report.decision.confidence > 0.95
+    assert report.open_picks == 0
+    assert report.samples == sum(row.samples for row in report.standings) < 5_000
+    winner = next(row for row in report.standings if row.generator == "b")
+    assert winner.lower <= 0.5
+    assert report.optimal_pick_ratio == pytest.approx(winner.batches / report.rounds)
+    assert report.uniform_samples is not None
+    assert report.regret.average == pytest.approx(report.regret.total / report.rounds)
+    assert experiment.ask() is None
+
+
+def test_the_service_and_an_evaluation_in_memory_agree(client: Optimist, name: str, reference):
+    """Growth 0, one worker: the paper's protocol exactly, pick for pick and number for number."""
+    config = {"policy": "ucb", "rescore_growth": 0.0, "seed": 3}
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference, stop=False, max_wait=30, **config)
+    evaluation = Evaluation(["a", "b", "c"], metric="fid", reference=reference, **config)
+    for pick in experiment.picks(max_samples=300):
+        assert pick.generator == evaluation.ask()
+        batch = samples(pick.generator, pick.size, pick.seed)
+        pick.tell(batch)
+        evaluation.tell(pick.generator, batch)
+    deadline = time.monotonic() + 30
+    while not (report := experiment.report()).scored and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for row in report.standings:
+        estimate = evaluation.estimates()[row.generator]
+        assert row.score == pytest.approx(estimate.score, rel=1e-12)
+        assert row.error == pytest.approx(estimate.stopping_error, rel=1e-12)
+        assert row.scored_samples == estimate.samples
+    assert report.rounds == 60
+
+
+def test_max_samples_bounds_one_loop(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    drawn = 0
+    for pick in experiment.picks(max_samples=22):
+        pick.tell(samples(pick.generator, pick.size, pick.seed))
+        drawn += pick.size
+    assert drawn == 20
+    assert (experiment.report().samples, experiment.report().open_picks) == (20, 0)
+
+
+def test_the_budget_is_never_exceeded(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, budget=23, stop=False)
+    sizes = []
+    for pick in experiment.picks():
+        pick.tell(samples(pick.generator, pick.size, pick.seed))
+        sizes.append(pick.size)
+    assert sizes == [5, 5, 5, 5, 3]
+    assert experiment.report().state == "out of budget"
+
+
+def test_a_broken_loop_gives_its_picks_back(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    picks = experiment.picks()
+    next(picks).tell(np.zeros((5, 4)))
+    picks.close()
+    assert experiment.report().open_picks == 0
+
+    def breaks():
+        for pick in experiment.picks():
+            raise RuntimeError(pick.generator)
+
+    with pytest.raises(RuntimeError):
+        breaks()
+    assert experiment.report().open_picks == 0
+
+
+def test_a_worker_that_asks_again_gets_its_pick_back(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    first = experiment.ask(worker="w")
+    assert experiment.ask(worker="w").info == first.info
+    assert experiment.ask(worker="v").number != first.number
+    assert experiment.ask().number != experiment.ask().number
+    first.give_up("tired")
+    first.give_up("tired")
+    assert experiment.ask(worker="w").number > first.number
+    with pytest.raises(Conflict, match="given up"):
+        first.tell(np.zeros((5, 4)))
+
+
+def test_open_picks_spread_over_the_generators(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference)
+    asked = [experiment.ask().generator for _ in range(9)]
+    assert asked[:6] == ["a", "b", "c", "a", "b", "c"]
+    assert {asked.count(generator) for generator in "abc"} == {3}
+
+
+def test_picks_of_a_run_out_lease_are_late_but_count(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, lease=1)
+    pick = experiment.ask()
+    deadline = time.monotonic() + 20
+    while experiment.report().open_picks and time.monotonic() < deadline:
+        time.sleep(0.1)
+    reply = pick.tell(np.zeros((5, 4)))
+    assert reply.late
+    assert experiment.report().samples == 5
+
+
+def test_every_pick_has_a_seed_of_its_own_and_the_same_in_every_service(client: Optimist, name: str, reference):
+    seeds = []
+    for suffix in ("x", "y"):
+        experiment = client.create_experiment(f"{name}-{suffix}", ["a", "b"], reference=reference, seed=7)
+        seeds.append([experiment.ask().seed for _ in range(20)])
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 20
+
+
+def test_twenty_asks_through_lost_replies_open_twenty_picks(service: Service, client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    with losing_replies(service.url, every=4) as url, Optimist(url) as unlucky:
+        asked = [unlucky.experiment(name).ask().number for _ in range(20)]
+    assert sorted(asked) == list(range(1, 21))
+    assert experiment.report().open_picks == 20
+
+
+def test_a_loop_through_lost_replies_counts_every_batch_once(service: Service, client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, stop=False, budget=150)
+    told = 0
+    with losing_replies(service.url, every=3) as url, Optimist(url) as unlucky:
+        for pick in unlucky.experiment(name).picks():
+            told += pick.tell(samples(pick.generator, pick.size, pick.seed)).pick > 0
+    report = experiment.report()
+    assert (report.samples, report.rounds, report.open_picks) == (150, 30, 0)
+    assert told == 30
+
+
+def test_errors_say_what_to_do(client: Optimist, name: str, reference):
+    with pytest.raises(NotFound):
+        client.experiment("nobody")
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    with pytest.raises(Fix, match=r"\(n, 4\)"):
+        experiment.ask().tell(np.zeros((5, 3)))
+    with Optimist("http://127.0.0.1:9", patience=0.2) as nowhere, pytest.raises(Retry, match=r"127\.0\.0\.1:9"):
+        nowhere.references()
+
+
+def test_a_degenerate_generator_gets_numbers_not_nan(client: Optimist, name: str, reference):
+    """All samples identical, one sample a batch: estimates stay finite and the sound generator wins."""
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, batch_size=1, budget=600)
+    for pick in experiment.picks():
+        pick.tell(np.ones((1, 4)) if pick.generator == "a" else samples("b", 1, pick.seed))
+    report = experiment.report()
+    assert report.decision.best == "b"
+    assert all(np.isfinite([row.score, row.error]).all() for row in report.standings)
+
+
+def test_the_base_install_needs_no_torch_redis_or_fastapi():
+    """Importing the SDK, and naming what is missing where something heavy is used."""
+    code = """
+import sys
+for heavy in ("torch", "redis", "fastapi", "scipy", "sklearn"):
+    sys.modules[heavy] = None
+import optimist, optimist_client
+assert optimist.Optimist is optimist_client.Optimist
+try:
+    optimist.Evaluation
+except ModuleNotFoundError as error:
+    assert "optimist[scoring]" in str(error), error
+else:
+    raise AssertionError("Evaluation without torch")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_api_process_that_does_not_score_never_imports_torch(tmp_path, reference):
+    """`serve --no-scoring` answers asks and tells; its memory maps hold no torch library. A scorer elsewhere scores."""
+    with serving(tmp_path, "--no-scoring") as service, Optimist(service.url) as client:
+        experiment = client.create_experiment("remote", ["a", "b"], reference=reference, max_wait=0.1)
+        for _ in range(6):
+            pick = experiment.ask()
+            pick.tell(samples(pick.generator, pick.size, pick.seed))
+        assert not experiment.report().scored
+        assert experiment.ask().info.stale
+        with open(f"/proc/{service.process.pid}/maps") as maps:
+            assert "torch" not in maps.read()
+        socket = next(tmp_path.glob("lock")).read_text().split('"runtime": "')[1].split('"')[0]
+        scorer = subprocess.Popen(
+            [sys.executable, "-m", "optimist.cli", "score", f"--redis-url=unix://{socket}/redis.sock"]
+        )
+        try:
+            deadline = time.monotonic() + 60
+            while not experiment.report().scored and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert all(row.score is not None for row in experiment.report().standings)
+        finally:
+            scorer.terminate()
+            assert scorer.wait(30) == 0

@@ -1,0 +1,135 @@
+import hashlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+NAMES = {"vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3", "gmm-40", "kde-0.2", "pca-gaussian", "pixel-gaussian"}
+
+OTHER_PROCESS = """
+import hashlib, json, sys
+from pathlib import Path
+from optimist.simulation.digits import load
+
+digits = load(Path(sys.argv[1]), progress=False)
+print(json.dumps({
+    "images": {n: hashlib.sha256(g.sample(5, 7).tobytes()).hexdigest() for n, g in digits.generators.items()},
+    "torch": "torch" in sys.modules,
+    "sklearn": "sklearn" in sys.modules,
+}))
+"""
+
+
+def fid(features, reference):
+    """The plain plug-in FID (equations.md §1)."""
+    mean, covariance = reference
+    features = features.astype(np.float64)
+    values, vectors = np.linalg.eigh(covariance)
+    root = (vectors * np.sqrt(values.clip(0))) @ vectors.T
+    own = np.cov(features, rowvar=False, bias=True)
+    cross = np.sqrt(np.linalg.eigvalsh(root @ own @ root).clip(0)).sum()
+    return np.sum((features.mean(axis=0) - mean) ** 2) + np.trace(own) + np.trace(covariance) - 2 * cross
+
+
+def test_the_generators(digits):
+    assert set(digits.generators) == NAMES
+    for generator in digits.generators.values():
+        images = generator.sample(50, seed=3)
+        assert images.shape == (50, 64)
+        assert images.dtype == np.float32
+        assert images.min() >= 0.0
+        assert images.max() <= 1.0
+        assert len(np.unique(images, axis=0)) == 50
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_sampling_is_pure_in_size_and_seed(digits, name):
+    generator = digits.generators[name]
+    first = generator.sample(5, seed=1)
+    other = generator.sample(5, seed=2)
+    np.testing.assert_array_equal(generator.sample(5, seed=1), first)
+    assert not np.array_equal(other, first)
+    assert generator.sample(0, seed=1).shape == (0, 64)
+    for size, seed in [(-1, 0), (5, -1)]:
+        with pytest.raises(ValueError):
+            generator.sample(size, seed)
+
+
+def test_another_process_draws_the_same_bits_and_needs_no_torch(digits, digits_cache):
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_PROCESS, str(digits_cache)], capture_output=True, text=True, check=True
+    )
+    told = json.loads(done.stdout)
+    assert told == {
+        "images": {n: hashlib.sha256(g.sample(5, 7).tobytes()).hexdigest() for n, g in digits.generators.items()},
+        "torch": False,
+        "sklearn": False,
+    }
+
+
+def test_images_are_scikit_learns(digits):
+    from sklearn.datasets import load_digits
+
+    np.testing.assert_array_equal(digits.images * 16, load_digits(return_X_y=True)[0])
+
+
+def test_features_and_probabilities(digits):
+    images = digits.generators["vae-1.0"].sample(5, seed=0)
+    features, probabilities = digits.features(images), digits.probabilities(images)
+    assert features.shape == (5, 64)
+    assert probabilities.shape == (5, 10)
+    assert features.dtype == probabilities.dtype == np.float32
+    assert np.isfinite(features).all()
+    assert features.min() >= 0.0
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
+    np.testing.assert_array_equal(digits.features(images[:0]), np.empty((0, 64)))
+
+
+def test_every_feature_carries_information(digits):
+    mean, covariance = digits.reference()
+    assert mean.dtype == covariance.dtype == np.float64
+    assert np.linalg.matrix_rank(covariance) == 64
+    features = digits.features(digits.images).astype(np.float64)
+    centred = features - features.mean(axis=0)
+    np.testing.assert_allclose(covariance, centred.T @ centred / (len(features) - 1), rtol=1e-9, atol=1e-12)
+
+
+def test_the_network_reads_digits_it_was_not_trained_on(digits):
+    assert digits.accuracy > 0.95
+
+
+def test_the_probabilities_name_the_digits(digits):
+    from sklearn.datasets import load_digits
+
+    right = digits.probabilities(digits.images).argmax(axis=1) == load_digits(return_X_y=True)[1]
+    assert right.mean() > 0.95
+
+
+def test_the_contest_is_fair_but_decidable(digits):
+    """The winner leads by more than four standard errors at 1,000 samples each, and by none that 10 samples show."""
+    reference = digits.reference()
+    features = {name: digits.features(g.sample(20_000, seed=12345)) for name, g in digits.generators.items()}
+    truth = {name: fid(rows, reference) for name, rows in features.items()}
+    best, second, *_ = sorted(truth, key=truth.__getitem__)
+    assert best == "gmm-40"
+    spread = {
+        (name, n): np.std([fid(rows, reference) for rows in np.split(features[name][: 20 * n], 20)])
+        for name, n in [(best, 10), (second, 10), (best, 1000), (second, 1000)]
+    }
+    gap = truth[second] - truth[best]
+    assert gap > 4 * np.hypot(spread[best, 1000], spread[second, 1000])
+    assert gap < np.hypot(spread[best, 10], spread[second, 10])
+
+
+def test_no_generator_copies_the_digits(digits):
+    """Generated images lie about as far from their nearest real image as real images lie from each other."""
+    real = digits.images.astype(np.float64)
+
+    def distances(images):
+        return np.sort(np.linalg.norm(images[:, None] - real, axis=2), axis=1)
+
+    among_real = np.median(distances(real[:200])[:, 1])
+    for generator in digits.generators.values():
+        assert np.median(distances(generator.sample(200, seed=4))[:, 0]) > 0.9 * among_real

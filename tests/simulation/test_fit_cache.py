@@ -1,0 +1,124 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optimist.simulation import cache
+from optimist.simulation.digits import load
+from optimist.simulation.recipe import Recipe
+
+QUICK = Recipe(network_epochs=1, vae_epochs=1, components=2)
+
+LOAD = """
+import sys
+from pathlib import Path
+from optimist.simulation.digits import load
+from optimist.simulation.recipe import Recipe
+
+digits = load(Path(sys.argv[1]), False, Recipe(network_epochs=1, vae_epochs=1, components=2))
+print(digits.generators["gmm-2"].sample(3, 0).tobytes().hex())
+"""
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Path:
+    """A cache file of the quick recipe."""
+    directory = tmp_path_factory.mktemp("quick")
+    load(directory, progress=False, recipe=QUICK)
+    return directory / "digits.safetensors"
+
+
+@pytest.fixture
+def path(fitted, tmp_path) -> Path:
+    """A copy that a test may spoil."""
+    copy = tmp_path / fitted.name
+    copy.write_bytes(fitted.read_bytes())
+    return copy
+
+
+def test_a_fit_is_reused(path, caplog):
+    before = path.stat()
+    load(path.parent, progress=False, recipe=QUICK)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert not caplog.records
+
+
+def test_fitting_again_gives_the_same_tensors(fitted, tmp_path):
+    load(tmp_path, progress=False, recipe=QUICK)
+    first = cache.read(fitted, QUICK.digest())
+    again = cache.read(tmp_path / fitted.name, QUICK.digest())
+    assert first is not None
+    assert again is not None
+    assert first.keys() == again.keys()
+    for name, tensor in first.items():
+        np.testing.assert_allclose(again[name], tensor, rtol=1e-9, atol=1e-12)
+
+
+def flip(body: bytes) -> bytes:
+    return body[:-100] + bytes([body[-100] ^ 1]) + body[-99:]
+
+
+@pytest.mark.parametrize("damage", [flip, lambda body: body[:-1], lambda body: body[:5], lambda body: b""])
+def test_a_damaged_file_is_fitted_again_with_a_word(path, caplog, damage):
+    path.write_bytes(damage(path.read_bytes()))
+    digits = load(path.parent, progress=False, recipe=QUICK)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert str(path) in caplog.text
+    assert np.isfinite(digits.reference()[1]).all()
+    assert cache.read(path, QUICK.digest()) is not None
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_another_recipe_is_fitted_without_a_word(path, caplog):
+    other = Recipe(network_epochs=1, vae_epochs=1, components=3)
+    assert "gmm-3" in load(path.parent, progress=False, recipe=other).generators
+    assert cache.read(path, other.digest()) is not None
+    assert cache.read(path, QUICK.digest()) is None
+    assert not caplog.records
+
+
+def test_two_processes_may_fit_at_once(tmp_path):
+    command = [sys.executable, "-c", LOAD, str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert told[0] == told[1]
+    assert [file.name for file in tmp_path.iterdir()] == ["digits.safetensors"]
+    assert cache.read(tmp_path / "digits.safetensors", QUICK.digest()) is not None
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(path):
+    before = path.read_bytes()
+    target = path.parent / "taken"
+    target.mkdir()
+    with pytest.raises(OSError):
+        cache.write(target, QUICK.digest(), {"x": np.zeros(3)})
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, "taken"]
+    assert path.read_bytes() == before
+
+
+def test_arrays_of_any_layout_come_back_as_they_were(tmp_path):
+    transposed = np.arange(6.0).reshape(2, 3).T
+    cache.write(tmp_path / "x", "digest", {"x": transposed})
+    back = cache.read(tmp_path / "x", "digest")
+    assert back is not None
+    np.testing.assert_array_equal(back["x"], transposed)
+
+
+def test_where_fits_are_kept(monkeypatch, tmp_path):
+    monkeypatch.delenv("OPTIMIST_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache.directory() == Path.home() / ".cache" / "optimist"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.directory() == tmp_path / "optimist"
+    monkeypatch.setenv("OPTIMIST_CACHE", str(tmp_path / "own"))
+    assert cache.directory() == tmp_path / "own"
+
+
+def test_progress_goes_to_stderr(tmp_path, capfd):
+    load(tmp_path, progress=True, recipe=QUICK)
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "fitting the" in told.err

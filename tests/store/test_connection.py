@@ -1,0 +1,150 @@
+"""What happens between the store and its Redis: announcements, lost connections and replies, full memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import (
+    SCORED,
+    TOLD,
+    Announcement,
+    Announcements,
+    AskGroup,
+    EmbeddedRedis,
+    NewPick,
+    Store,
+    Unavailable,
+    connect,
+)
+
+
+@asynccontextmanager
+async def cutting_proxy(server: EmbeddedRedis, path: Path, every: int) -> AsyncIterator[str]:
+    """A socket before the server's that cuts the connection in place of every n-th script's reply."""
+    scripts = 0
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal scripts
+        upstream, downstream = await asyncio.open_unix_connection(server.url.removeprefix("unix://"))
+        try:
+            while request := await reader.read(2**20):
+                downstream.write(request)
+                reply = await upstream.read(2**20)
+                if b"EVALSHA" in request:
+                    scripts += 1
+                    if scripts % every == 0:
+                        break
+                writer.write(reply)
+        finally:
+            writer.close()
+            downstream.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    proxy = await asyncio.start_unix_server(accept, path)
+    try:
+        yield f"unix://{path}"
+    finally:
+        proxy.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_lost_replies_open_and_count_nothing_twice(store: Store, server: EmbeddedRedis, tmp_path: Path):
+    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    async with cutting_proxy(server, tmp_path / "s", every=3) as url, connect(url) as redis:
+        unreliable = Store(redis)
+        for n in range(20):
+            group = AskGroup(f"ask {n}", [NewPick(0, "{}")])
+            opened = await unreliable.open_picks("x", (await unreliable.look("x")).rounds, [group], lease_seconds=60)
+            assert opened is not None
+            assert opened.numbers == {f"ask {n}": [n + 1]}
+        assert len((await store.look("x")).open_picks) == 20
+        for pick in range(1, 21):
+            assert (await unreliable.settle("x", pick, f"d{pick}", 5, b"body")).seq == pick
+            assert await unreliable.put_estimate("x", 0, pick, "{}")
+        assert await unreliable.latch_decision("x", "{}")
+    look = await store.look("x")
+    assert (look.rounds, look.told, look.generators[0].samples, look.open_picks) == (20, 20, 100, [])
+    assert len(await store.history("x")) == 7 * 20
+
+
+async def until_quiet(stream: Announcements) -> list[Announcement | None]:
+    heard = []
+    while True:
+        try:
+            async with asyncio.timeout(0.3):
+                heard.append(await anext(stream))
+        except TimeoutError:
+            return heard
+
+
+async def next_announcement(stream: Announcements) -> Announcement:
+    async for announcement in stream:
+        if announcement is not None:
+            return announcement
+    raise AssertionError("the stream ended")
+
+
+async def test_tells_and_estimates_are_announced(store: Store):
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.open_picks("x", 0, [AskGroup("ask", [NewPick(1, "{}")])], lease_seconds=60)
+    async with store.announcements(TOLD, SCORED) as stream:
+        assert await anext(stream) is None, "subscribed: look now"
+        assert await anext(stream) is None
+        for _ in range(2):
+            await store.settle("x", 1, "digest", 5, b"body")
+            await store.put_estimate("x", 1, 1, "{}")
+        assert await anext(stream) == Announcement(TOLD, "x", 1, 1)
+        assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
+        # Repeats change nothing, so they are not announced: the next one heard is the next batch.
+        await store.open_picks("x", 1, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
+        await store.settle("x", 2, "digest", 5, b"body")
+        assert await anext(stream) == Announcement(TOLD, "x", 0, 1)
+
+
+async def test_announcements_come_back_after_a_lost_connection(store: Store, redis: Redis):
+    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    async with store.announcements(SCORED) as stream:
+        assert await anext(stream) is None
+        await redis.client_kill_filter(_type="pubsub")
+        assert await anext(stream) is None, "something may have been missed"
+        await store.put_estimate("x", 0, 1, "{}")
+        assert await next_announcement(stream) == Announcement(SCORED, "x", 0, 1)
+
+
+async def test_full_memory_refuses_a_batch_whole(store: Store, redis: Redis):
+    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.open_picks("x", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
+    before = await store.look("x")
+    await redis.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(Unavailable):
+            await store.settle("x", 1, "digest", 5, b"body")
+        assert await store.look("x") == before
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert not (await store.settle("x", 1, "digest", 5, b"body")).duplicate
+
+
+async def test_an_unreachable_redis_is_named(tmp_path: Path):
+    async with connect(f"unix://{tmp_path / 'nobody'}") as redis:
+        for call in (Store(redis).look("x"), Store(redis).experiments(), Store(redis).references.all()):
+            with pytest.raises(Unavailable):
+                await call
+
+
+async def test_scripts_lost_from_the_server_are_loaded_again(store: Store, redis: Redis):
+    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.look("x")
+    await redis.script_flush()
+    assert (await store.look("x")).rounds == 0

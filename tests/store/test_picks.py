@@ -1,0 +1,240 @@
+import asyncio
+import itertools
+import struct
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from optimist.store import (
+    AskGroup,
+    Conflict,
+    EmbeddedRedis,
+    Gone,
+    LogGap,
+    NewPick,
+    NotFound,
+    Store,
+    connect,
+)
+
+asks = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04)
+
+
+def ask(*generators: int, request_id: str | None = None) -> AskGroup:
+    return AskGroup(request_id or f"ask {next(asks)}", [NewPick(g, f'{{"g": {g}, "tab": "\\t"}}') for g in generators])
+
+
+async def open_one(store: Store, generator: int = 0, lease_seconds: float = 60) -> int:
+    look = await store.look("x")
+    assert await store.open_picks("x", look.rounds, [ask(generator)], lease_seconds)
+    return look.rounds + 1
+
+
+async def test_picks_are_numbered_in_order_and_seen(store: Store):
+    opened = await store.open_picks("x", 0, [ask(1, 2, request_id="é"), ask(0, request_id="s")], lease_seconds=60)
+    assert opened is not None
+    assert opened.numbers == {"é": [1, 2], "s": [3]}
+    assert not opened.repeated
+    look = await store.look("x")
+    assert look.rounds == 3
+    assert [(p.number, p.generator, p.request_id) for p in look.open_picks] == [(1, 1, "é"), (2, 2, "é"), (3, 0, "s")]
+    assert look.open_picks[2].record == '{"g": 0, "tab": "\\t"}'
+    assert look.open_picks[0].deadline > 1.7e9
+
+
+async def test_of_two_stores_one_opens(store: Store, server: EmbeddedRedis):
+    async with connect(server.url) as other_redis:
+        stores = [store, Store(other_redis)] * 4
+        results = await asyncio.gather(*(s.open_picks("x", 0, [ask(0)], lease_seconds=60) for s in stores))
+    assert sum(result is not None for result in results) == 1
+    assert (await store.look("x")).rounds == 1
+
+
+async def test_a_repeated_ask_opens_nothing_and_gets_its_numbers(store: Store):
+    first = await store.open_picks("x", 0, [ask(0, 1, request_id="r")], lease_seconds=60)
+    for rounds in (0, 2):
+        again = await store.open_picks("x", rounds, [ask(2), ask(0, 1, request_id="r")], lease_seconds=60)
+        assert again is not None
+        assert again.repeated
+        assert first is not None
+        assert again.numbers == first.numbers
+    assert (await store.look("x")).rounds == 2
+    await store.settle("x", 1, "digest", 5, b"body")
+    after = await store.open_picks("x", 2, [ask(0, request_id="r")], lease_seconds=60)
+    assert after is not None
+    assert (after.repeated, after.numbers) == (False, {"r": [3]})
+
+
+async def test_asks_that_cannot_be_recognised_or_are_empty_are_refused(store: Store):
+    for groups in ([ask(0, request_id="r"), ask(1, request_id="r")], [ask(0, request_id="r\t")], [ask()]):
+        with pytest.raises(ValueError):
+            await store.open_picks("x", 0, groups, lease_seconds=60)
+
+
+async def test_a_latched_decision_opens_nothing_but_batches_still_count(store: Store):
+    pick = await open_one(store)
+    await store.latch_decision("x", "{}")
+    assert await store.open_picks("x", 1, [ask(0)], lease_seconds=60) is None
+    settled = await store.settle("x", pick, "digest", 5, b"body")
+    assert (settled.samples, settled.late) == (5, False)
+
+
+async def test_parallel_tells_of_one_pick_count_once(store: Store):
+    pick = await open_one(store, generator=1)
+    answers = await asyncio.gather(*(store.settle("x", pick, "digest", 5, b"body") for _ in range(10)))
+    assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 9
+    assert {(a.pick, a.generator, a.rows, a.samples, a.batches, a.seq, a.late) for a in answers} == {
+        (1, 1, 5, 5, 1, 1, False)
+    }
+    look = await store.look("x")
+    assert (look.told, look.open_picks) == (1, [])
+    assert (look.generators[1].samples, look.generators[1].batches, look.generators[1].seq) == (5, 1, 1)
+    assert [(e.seq, e.pick, e.rows, e.digest, e.body) for e in await store.read_log("x", 1, 0)] == [
+        (1, 1, 5, "digest", b"body")
+    ]
+
+
+async def test_refused_tells_change_nothing(store: Store):
+    pick = await open_one(store)
+    await store.settle("x", pick, "digest", 5, b"body")
+    before = await store.look("x")
+    with pytest.raises(Conflict, match="another batch"):
+        await store.settle("x", pick, "other", 5, b"other")
+    for number in (-1, 0, 2):
+        with pytest.raises(NotFound, match="never made"):
+            await store.settle("x", number, "digest", 5, b"body")
+    with pytest.raises(ValueError):
+        await store.settle("x", pick, "digest", 0, b"body")
+    assert await store.look("x") == before
+
+
+async def test_giving_up_is_idempotent_and_final(store: Store):
+    pick = await open_one(store)
+    for _ in range(2):
+        await store.give_up("x", pick, "the generator crashed")
+    assert (await store.look("x")).open_picks == []
+    with pytest.raises(Conflict, match="given up: the generator crashed"):
+        await store.settle("x", pick, "digest", 5, b"body")
+    told = await open_one(store)
+    await store.settle("x", told, "digest", 5, b"body")
+    with pytest.raises(Conflict, match="told already"):
+        await store.give_up("x", told, "too late")
+    with pytest.raises(NotFound):
+        await store.give_up("x", 99, "never made")
+
+
+async def test_a_lease_that_ran_out_frees_the_pick_and_a_late_batch_counts(store: Store):
+    request = ask(2)
+    await store.open_picks("x", 0, [request, ask(1)], lease_seconds=0.05)
+    assert len((await store.look("x")).open_picks) == 2
+    await asyncio.sleep(0.1)
+    unseen = await store.settle("x", 2, "digest", 5, b"body")
+    assert unseen.late, "late by the clock, though nobody has looked since"
+    assert (await store.look("x")).open_picks == []
+    again = await store.open_picks("x", 2, [request], lease_seconds=60)
+    assert again is not None
+    assert again.numbers == {request.request_id: [3]}, "the freed pick is no longer the ask's"
+    settled = await store.settle("x", 1, "digest", 4, b"body")
+    assert (settled.late, settled.duplicate, settled.samples) == (True, False, 4)
+    assert (await store.settle("x", 1, "digest", 4, b"body")).duplicate
+    repeat = await store.open_picks("x", 3, [request], lease_seconds=60)
+    assert repeat is not None
+    assert repeat.repeated, "the late batch did not touch the newer ask"
+
+
+async def test_history_is_seven_bytes_a_batch(store: Store):
+    await store.open_picks("x", 0, [ask(2)], lease_seconds=0.001)
+    await asyncio.sleep(0.01)
+    await store.settle("x", 1, "digest", 70_000, b"body")
+    await store.settle("x", await open_one(store, 1), "digest", 3, b"body")
+    assert list(struct.iter_unpack("<HBI", await store.history("x"))) == [(2, 1, 70_000), (1, 0, 3)]
+    assert await store.history("x", start=7) == struct.pack("<HBI", 1, 0, 3)
+    assert await store.history("x", start=14) == b""
+
+
+async def test_settled_picks_are_remembered_within_the_limit(redis: Redis):
+    store = Store(redis, settled_limit=8)
+    await store.open_picks("x", 0, [ask(0)], lease_seconds=0.001)
+    for _ in range(30):
+        await store.settle("x", await open_one(store), "digest", 5, b"body")
+    with pytest.raises(Gone):
+        await store.settle("x", 1, "digest", 5, b"an expired pick that fell behind")
+    with pytest.raises(Gone):
+        await store.settle("x", 20, "digest", 5, b"body")
+    with pytest.raises(Gone):
+        await store.give_up("x", 20, "reason")
+    assert (await store.settle("x", 31, "digest", 5, b"body")).duplicate
+    assert (await store.look("x")).told == 30
+    assert await redis.hlen("optimist:{x}:settled") == 8
+    assert await redis.hlen("optimist:{x}:picks") == 0
+
+
+async def test_the_low_water_mark_waits_for_a_leased_pick_and_catches_up(redis: Redis):
+    store = Store(redis, settled_limit=4)
+    held = await open_one(store)
+    for _ in range(10):
+        await store.settle("x", await open_one(store), "digest", 5, b"body")
+    assert await redis.hlen("optimist:{x}:settled") == 10
+    assert not (await store.settle("x", held, "digest", 5, b"body")).late
+    for _ in range(10):
+        await store.settle("x", await open_one(store), "digest", 5, b"body")
+    assert await redis.hlen("optimist:{x}:settled") == 4
+
+
+async def test_the_log_is_read_in_pages_within_bounds(store: Store):
+    for number in range(1, 24):
+        await store.settle("x", await open_one(store), f"d{number}", number, bytes(1000))
+    entries = await store.read_log("x", 0, 0)
+    assert [(e.seq, e.rows, e.digest) for e in entries] == [(n, n, f"d{n}") for n in range(1, 24)]
+    assert [e.seq for e in await store.read_log("x", 0, 20)] == [21, 22, 23]
+    assert await store.read_log("x", 0, 23) == []
+    assert [e.seq for e in await store.read_log("x", 0, 3, max_entries=7)] == list(range(4, 11))
+    assert [e.seq for e in await store.read_log("x", 0, 3, max_entries=1)] == [4]
+    assert len(await store.read_log("x", 0, 0, max_bytes=10_500)) == 10
+    assert len(await store.read_log("x", 0, 0, max_bytes=1)) == 4
+    with pytest.raises(NotFound):
+        await store.read_log("x", 3, 0)
+
+
+@pytest.mark.parametrize("missing", [[1], [3], [5], [1, 2, 3, 4, 5]])
+async def test_a_gap_in_the_log_is_refused(store: Store, redis: Redis, missing: list[int]):
+    for _ in range(5):
+        await store.settle("x", await open_one(store), "digest", 5, b"body")
+    await redis.xdel("optimist:{x}:log:0", *(f"{seq}-0" for seq in missing))
+    with pytest.raises(LogGap):
+        await store.read_log("x", 0, 0)
+
+
+@given(
+    growth=st.one_of(st.just(0.0), st.floats(0, 1.5), st.sampled_from([0.04, 0.1, 1 / 3])),
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=25),
+)
+@example(growth=0.1, sizes=[50, 5, 1])  # (1 + 0.1) · 50 lies just above 55, 50 + 0.1 · 50 does not
+@settings(max_examples=25, deadline=None)
+def test_estimates_are_due_where_the_rule_says(server: EmbeddedRedis, growth: float, sizes: list[int]):
+    async def positions() -> list[tuple[int, int]]:
+        async with connect(server.url) as redis:
+            await redis.flushall()
+            store, seen = Store(redis), []
+            await store.create_experiment("due", "{}", ["a"], growth)
+            await store.open_picks("due", 0, [ask(*[0] * len(sizes))], lease_seconds=60)
+            for pick, rows in enumerate(sizes, start=1):
+                await store.settle("due", pick, "digest", rows, b"")
+                state = (await store.look("due")).generators[0]
+                seen.append((state.due_samples, state.due_seq))
+            return seen
+
+    expected, samples, last = [], 0, (0, 0)
+    for seq, rows in enumerate(sizes, start=1):
+        samples += rows
+        if samples >= 2 and (last[0] == 0 or samples >= (1 + growth) * last[0]):
+            last = (samples, seq)
+        expected.append(last)
+    assert asyncio.run(positions()) == expected

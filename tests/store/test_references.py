@@ -1,0 +1,72 @@
+import asyncio
+import os
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import Conflict, Damaged, Store
+from optimist.store.references import CHUNK_BYTES
+
+META = '{"dimension": 64}'
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 1])
+async def test_a_reference_of_any_size_comes_back_whole(store: Store, redis: Redis, size: int):
+    body = os.urandom(size)
+    assert await store.references.put("real", META, body)
+    assert await store.references.get("real") == (META, body)
+    assert await store.references.meta("real") == META
+    assert await store.references.all() == {"real": META}
+    assert set(await redis.keys("*")) == {b"optimist:reference:real", b"optimist:references"}
+    assert await redis.ttl("optimist:reference:real") == -1
+
+
+async def test_a_reference_is_immutable(store: Store, redis: Redis):
+    assert await store.references.put("real", META, b"moments")
+    assert not await store.references.put("real", META, b"moments")
+    with pytest.raises(Conflict):
+        await store.references.put("real", META, b"others")
+    assert await store.references.get("real") == (META, b"moments")
+    assert len(await redis.keys("*")) == 2, "no upload is left over"
+
+
+async def test_of_parallel_uploads_one_is_kept(store: Store):
+    bodies = [b"one", b"two"] * 4
+    results = await asyncio.gather(
+        *(store.references.put("real", META, body) for body in bodies), return_exceptions=True
+    )
+    assert results.count(True) == 1
+    kept = bodies[results.index(True)]
+    assert await store.references.get("real") == (META, kept)
+    assert all(
+        result in (True, False) if body == kept else isinstance(result, Conflict)
+        for body, result in zip(bodies, results, strict=True)
+    )
+
+
+async def test_an_upload_cut_short_is_not_seen_and_expires(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch):
+    async def die(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.references._commands, "script", die)
+        with pytest.raises(asyncio.CancelledError):
+            await store.references.put("real", META, b"moments")
+    assert await store.references.get("real") is None
+    assert await store.references.all() == {}
+    (left,) = await redis.keys("*")
+    assert 0 < await redis.ttl(left) <= 3600
+    assert await store.references.put("real", META, b"moments")
+
+
+async def test_damage_is_named(store: Store, redis: Redis):
+    await store.references.put("real", META, b"moments")
+    await redis.hset("optimist:reference:real", "chunk:0", b"momentz")
+    with pytest.raises(Damaged):
+        await store.references.get("real")
+
+
+async def test_what_is_not_there(store: Store):
+    assert await store.references.get("real") is None
+    assert await store.references.meta("real") is None
+    assert await store.references.all() == {}
