@@ -60,9 +60,7 @@ def demo(
     budget: Annotated[int, typer.Option(min=1, help="Samples in all after which it ends undecided.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the experiment.")] = 0,
     port: Annotated[int | None, typer.Option(help="Port of the service; a free one by default.")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where the data stay; default: a temporary place.")
-    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data stay; default: a temporary place.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the service up afterwards.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final report as JSON on stdout.")] = False,
 ) -> None:

@@ -47,6 +47,10 @@ def install(app: FastAPI) -> None:
         lines = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
         return _respond(invalid("; ".join(lines)).problem)
 
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return _respond(ApiError(500, "internal", "The service failed", type(error).__name__, action="retry").problem)
+
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
         title = HTTPStatus(error.status_code).phrase

@@ -111,7 +111,7 @@ class View:
             state=self.state,
             ended=self.is_decided or self.is_spent,
             decision=self.decision,
-            standings=[_standing(arm, told) for arm in self.arms],
+            standings=[_standing(arm, told, g.damage) for arm, g in zip(self.arms, self.look.generators, strict=True)],
             samples=self.samples,
             rounds=told,
             open_picks=len(self.open_picks),
@@ -123,7 +123,7 @@ class View:
         )
 
 
-def _standing(arm: Arm, told: int) -> Standing:
+def _standing(arm: Arm, told: int, damage: str | None) -> Standing:
     estimate = arm.estimate
     error = lower = upper = None
     if estimate is not None:
@@ -145,7 +145,7 @@ def _standing(arm: Arm, told: int) -> Standing:
         pick_ratio=arm.batches / told if told else 0.0,
         pending=arm.pending_samples,
         scored_samples=estimate.samples if estimate else 0,
-        warnings=list(estimate.warnings) if estimate else [],
+        warnings=[*(estimate.warnings if estimate else ()), *([f"not scored: {damage}"] if damage else ())],
     )
 
 

@@ -73,7 +73,8 @@ class Scorer:
     async def _sweep(self, name: str) -> None:
         with contextlib.suppress(NotFound):
             for ordinal, generator in enumerate((await self._store.look(name)).generators):
-                if generator.due_seq > generator.estimate_seq:
+                # What failed is tried again when more is told, not every second.
+                if generator.due_seq > generator.estimate_seq and generator.damage is None:
                     self._schedule(name, ordinal)
 
     def _schedule(self, name: str, generator: int) -> None:

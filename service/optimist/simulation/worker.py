@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from pathlib import Path
 
 from optimist.simulation.digits import load
 from optimist_client import Optimist
 
 
-def work(url: str, experiment: str, cache: Path | None) -> None:
+def work(url: str, experiment: str) -> None:
     """Serve picks of `experiment` until it has ended."""
-    digits = load(cache, progress=False)
-    with Optimist(url) as optimist:
+    digits = load(progress=False)
+    with Optimist(url, patience=120.0) as optimist:
         for pick in optimist.experiment(experiment).picks():
             images = digits.generators[pick.generator].sample(pick.size, pick.seed)
             pick.tell(digits.features(images))
@@ -21,4 +20,4 @@ def work(url: str, experiment: str, cache: Path | None) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        work(sys.argv[1], sys.argv[2], Path(sys.argv[3]) if len(sys.argv) > 3 else None)
+        work(*sys.argv[1:])

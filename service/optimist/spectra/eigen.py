@@ -7,9 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-RELATIVE_NOISE = 1e-12
-"""Error of Σ √λ, as a part of it and for each λ, above which eigenvalues give way to singular values."""
-
 
 def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Mean (…, d) of rows (…, n, d) and the rows less it; exactly zero rows when all are the same."""
@@ -33,15 +30,16 @@ def root_trace(eigenvalues: Tensor, factor: Callable[[], Tensor]) -> float:
     """Tr √(FᵀF) from the computed eigenvalues (k) of FᵀF or FFᵀ, or, where their noise shows, the singular values of F.
 
     An eigenvalue is known to ε·λ_max, so the root of one that should be zero to √ε: 1e-8 each, which is more than a
-    Fréchet distance of a set to itself may show. `factor` is asked for F only then.
+    Fréchet distance of a set to itself may show. `factor` is asked for F only where these add up to k² ε of the trace.
     """
     if eigenvalues.numel() == 0:
         return 0.0
-    noise = torch.finfo(eigenvalues.dtype).eps * eigenvalues.max()
+    epsilon = torch.finfo(eigenvalues.dtype).eps
+    noise = epsilon * eigenvalues.max()
     if noise <= 0.0:
         return 0.0
     roots = eigenvalues.clamp_min(0.0).sqrt()
     error = (noise / eigenvalues.clamp_min(noise).sqrt()).sum()
-    if error <= RELATIVE_NOISE * len(roots) * roots.sum():
+    if error <= epsilon * len(roots) ** 2 * roots.sum():
         return float(roots.sum())
     return float(torch.linalg.svdvals(factor()).sum())

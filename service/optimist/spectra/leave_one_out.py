@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 GRID_POINTS = 161
-BISECTIONS = 60
+BISECTIONS = 45
 
 
 @dataclass(frozen=True)

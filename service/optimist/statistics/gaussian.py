@@ -97,10 +97,17 @@ class GaussianStatistic:
         # Written so that NaN fails it too.
         if not bool(batch.abs().amax() <= MAX_MAGNITUDE):
             raise ValueError(f"features must be finite and at most {MAX_MAGNITUDE:g} in magnitude")
+        rows = batch
+        if self._scatter is None and self._samples + len(batch) > self.keep:
+            # One pass over all rows, so that the scatter begins the same however they were batched: just past `keep`
+            # the smallest eigenvalues magnify what rounding there is.
+            rows = torch.cat([self._head.view(), batch])
+            self._samples, self._mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
+            self._scatter = self._zeros(self.dimension, self.dimension)
         # Means are taken about the first row, so that identical rows have a scatter of exactly zero.
-        centred = batch - batch[0]
+        centred = rows - rows[0]
         offset = centred.mean(0)
-        self._absorb(len(batch), batch[0] + offset, centred - offset, None)
+        self._absorb(len(rows), rows[0] + offset, centred - offset, None)
         self._remember(len(batch), batch, batch)
 
     def merge(self, other: GaussianStatistic) -> None:

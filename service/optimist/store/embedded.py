@@ -1,27 +1,28 @@
-"""The default Redis: a redis-server child on a private socket, whose data directory only one service can hold.
+"""The default Redis: a redis-server child on a private socket and a locked directory, started again when it dies.
 
-The lock on the directory is an open file that the child inherits, so it lasts until both processes are gone: two
-servers on one directory would destroy acknowledged batches. On Linux the child also stops when its parent dies.
+One thread, the keeper, owns the child's life: it starts it, waits for it, and starts it again, on the same socket, so
+that clients find it again. On Linux the child also stops when its parent dies.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
+import contextlib
 import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from redis import Redis
 from redis import exceptions as redis_errors
@@ -29,51 +30,56 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from optimist.store import dies_with_parent
-from optimist.store.errors import CannotStart, DirectoryInUse
+from optimist.store.directory_lock import DirectoryLock
+from optimist.store.errors import CannotStart
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 60.0
-_HOLDER_BYTES = 1024
+_DEATHS = 5
+_DEATHS_SECONDS = 60.0
 
 
 class EmbeddedRedis:
-    """A running redis-server of our own, with its directory locked. Made by `start_embedded`; a context manager."""
+    """A redis-server of our own, its directory locked until `stop`. Made by `start_embedded`; a context manager.
 
-    def __init__(self, process: subprocess.Popen[bytes], lock: _Lock, runtime: Path) -> None:
-        self._process = process
+    `pid`: of the present redis-server; another one after each new start.
+    """
+
+    def __init__(self, program: str, directory: Path, lock: DirectoryLock) -> None:
+        self.pid = 0
+        self.started: Future[None] = Future()
+        self._program = program
+        self._directory = directory
         self._lock = lock
-        self.runtime = runtime
+        self._runtime = _make_runtime()
+        self._socket = self._runtime / "redis.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+        self._spawning = threading.Lock()
+        # The kernel means the *thread* that started the child when it says parent, so that thread stays with the child.
+        self._keeper = threading.Thread(target=self._keep, name="redis-server-keeper", daemon=True)
+        self._keeper.start()
 
     @property
     def url(self) -> str:
-        """Where it listens, for `connect`."""
-        return f"unix://{self.runtime / 'redis.sock'}"
-
-    @property
-    def pid(self) -> int:
-        """Process id of redis-server."""
-        return self._process.pid
+        """Where it listens, for `connect`; the same for every redis-server of this object."""
+        return f"unix://{self._socket}"
 
     @property
     def running(self) -> bool:
-        """False once redis-server is gone, whatever ended it."""
-        return self._process.poll() is None
+        """False while there is no redis-server: stopped, not yet started again, or given up."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         """Let redis-server finish and give the directory free; again is as good as once."""
-        self.end()
-        self._lock.release(clean=self._process.returncode == 0)
-
-    def end(self) -> None:
-        """Stop redis-server, keeping the directory locked."""
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self.runtime, ignore_errors=True)
+        with self._spawning:
+            self._stopping = True
+        if self._process is not None:
+            _end(self._process)
+        self._keeper.join()
+        shutil.rmtree(self._runtime, ignore_errors=True)
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -81,84 +87,109 @@ class EmbeddedRedis:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
+    def _keep(self) -> None:
+        try:
+            self._keep_alive()
+        except Exception as error:
+            if self._process is not None:
+                _end(self._process)
+            if self.started.done():
+                _log.error("redis-server stays down until the service is started again: %s", error)
+            else:
+                self.started.set_exception(error)
+
+    def _keep_alive(self) -> None:
+        """Have a redis-server until `stop`. Raises CannotStart if it does not come up, or dies again and again."""
+        deaths: deque[float] = deque(maxlen=_DEATHS)
+        while True:
+            log = _Log(self._directory / "redis.log")
+            process = self._spawn(log.path)
+            if process is None:
+                return
+            answers = _wait_for_answer(process, self._starting_socket)
+            if answers and (cut := log.find("Truncating the AOF")):
+                # Redis cuts off the unfinished command, but leaves the transaction it belonged to open (6.2.14): what
+                # is written next would belong to it, and be lost. Starting again closes it.
+                _log.warning("redis-server was killed while writing; the unfinished write is gone: %s", cut)
+                _end(process)
+                continue
+            if answers:
+                self._open(process)
+            code = process.wait()
+            if answers:
+                self._lock.clean = code == 0
+            if self._stopping:
+                return
+            if not answers and code > 0:
+                raise CannotStart(log.explain("redis-server did not start."))
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            deaths.append(time.monotonic())
+            if len(deaths) == _DEATHS and deaths[-1] - deaths[0] < _DEATHS_SECONDS:
+                raise CannotStart(
+                    log.explain(f"redis-server died {_DEATHS} times within {_DEATHS_SECONDS:.0f} s; at last it {how}.")
+                )
+            _log.warning("redis-server (process %d) %s; starting it again", process.pid, how)
+
+    @property
+    def _starting_socket(self) -> Path:
+        return self._runtime / "starting.sock"
+
+    def _spawn(self, log: Path) -> subprocess.Popen[bytes] | None:
+        """Start a redis-server that clients do not see yet; None once `stop` was called."""
+        command = [self._program, *_options(self._directory, self._starting_socket, log, self._lock.clean)]
+        with self._spawning, log.open("ab") as output:
+            if self._stopping:
+                return None
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *command],
+                pass_fds=[self._lock.fd],
+                # Keeps Ctrl-C from the child: the service stops first, then stops it.
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        self.pid = process.pid
+        # Until it serves, the directory is as clean as it was.
+        self._lock.note(process.pid, self._runtime)
+        return process
+
+    def _open(self, process: subprocess.Popen[bytes]) -> None:
+        """Show a redis-server that is fit to serve to the clients."""
+        self._lock.clean = False
+        self._lock.note(process.pid, self._runtime)
+        # Not there if redis-server was told to stop in this moment: it removes its socket itself.
+        with contextlib.suppress(FileNotFoundError):
+            self._starting_socket.rename(self._socket)
+        if not self.started.done():
+            self.started.set_result(None)
+
 
 def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis:
     """Start redis-server on a data directory, made if missing, and return once it answers. Blocks; for any thread.
 
-    Every acknowledged write is on disk (`appendfsync always`). wait_seconds: how long to wait for another service to
-    give the directory free, as one killed a moment ago does; loading the data may take longer and is waited for.
+    Every acknowledged write is on disk (`appendfsync always`). When redis-server dies it is started again, until it
+    does not come up or dies five times within a minute: then it stays down, and an error is logged.
+    wait_seconds: how long to wait for another service to give the directory free, as one killed a moment ago does;
+    loading the data may take longer and is waited for.
     Raises DirectoryInUse after that, CannotStart if there is no redis-server or it does not come up.
     """
     program = _find_program()
     directory = directory.resolve()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = _Lock(directory, wait_seconds)
+    lock = DirectoryLock(directory, wait_seconds)
     try:
         _refuse_downgrade(program, directory)
-        while True:
-            log = _Log(directory / "redis.log")
-            embedded = _start(program, directory, lock, log)
-            cut = [line for line in log.lines() if "Truncating the AOF" in line]
-            if not cut:
-                lock.write(embedded.pid, embedded.runtime, dirty=True)
-                return embedded
-            # Redis cuts off the unfinished command, but leaves the transaction it belonged to open (6.2.14): what is
-            # written next would belong to it, and be lost. Starting again closes it.
-            _log.warning("redis-server was killed while writing; the unfinished write is gone: %s", cut[0])
-            embedded.end()
+        embedded = EmbeddedRedis(program, directory, lock)
     except BaseException:
-        lock.release(clean=lock.was_clean)
+        lock.release()
         raise
-
-
-class _Lock:
-    """The exclusive lock on a data directory: `<directory>/lock`, which says who holds it.
-
-    `was_clean`: the last server that served from the directory stopped in order, rather than being killed.
-    """
-
-    def __init__(self, directory: Path, wait_seconds: float) -> None:
-        self.fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        deadline = time.monotonic() + wait_seconds
-        while not self._try():
-            if time.monotonic() >= deadline:
-                holder = self._read()
-                os.close(self.fd)
-                raise DirectoryInUse(
-                    f"{directory} is in use by process {holder.get('service', '?')} (its redis-server is process "
-                    f"{holder.get('redis-server', '?')}). Stop it, or choose another data directory."
-                )
-            time.sleep(_POLL_SECONDS)
-        last = self._read()
-        self.was_clean = not last.get("dirty", False)
-        # A holder that was killed could not remove its socket.
-        if "runtime" in last:
-            shutil.rmtree(last["runtime"], ignore_errors=True)
-
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _read(self) -> dict[str, Any]:
-        content = os.pread(self.fd, _HOLDER_BYTES, 0)
-        return json.loads(content) if content else {}
-
-    def write(self, server: int, runtime: Path, dirty: bool) -> None:
-        holder = {"service": os.getpid(), "redis-server": server, "runtime": str(runtime), "dirty": dirty}
-        # Always as long, so that one write replaces the last holder: a kill in between leaves one or the other.
-        os.pwrite(self.fd, json.dumps(holder).encode().ljust(_HOLDER_BYTES), 0)
-
-    def release(self, clean: bool) -> None:
-        """Let go; again is as good as once. Without `clean` the next holder is told what was last written."""
-        if self.fd < 0:
-            return
-        if clean:
-            os.ftruncate(self.fd, 0)
-        os.close(self.fd)
-        self.fd = -1
+    try:
+        embedded.started.result()
+    except BaseException:
+        embedded.stop()
+        raise
+    return embedded
 
 
 def _find_program() -> str:
@@ -183,30 +214,16 @@ def _refuse_downgrade(program: str, directory: Path) -> None:
         raise CannotStart(f"{directory} was written by Redis 7 or newer, and {program} is older: {version.strip()}")
 
 
-def _start(program: str, directory: Path, lock: _Lock, log: _Log) -> EmbeddedRedis:
-    runtime = _make_runtime()
-    command = [program, *_options(directory, runtime, log.path, lock.was_clean)]
-    embedded = EmbeddedRedis(_spawn(command, lock.fd, log.path), lock, runtime)
-    try:
-        # Until it serves, the directory is as clean as it was.
-        lock.write(embedded.pid, runtime, dirty=not lock.was_clean)
-        _wait_until_ready(embedded, log)
-    except BaseException:
-        embedded.end()
-        raise
-    return embedded
-
-
 def _make_runtime() -> Path:
     # Socket paths end at 108 characters, so the socket lives neither in the data directory nor in a long TMPDIR.
     parent = tempfile.gettempdir()
     return Path(tempfile.mkdtemp(prefix="optimist-", dir=parent if len(parent) < 70 else "/tmp"))
 
 
-def _options(directory: Path, runtime: Path, log: Path, was_clean: bool) -> list[str]:
+def _options(directory: Path, socket: Path, log: Path, was_clean: bool) -> list[str]:
     options = {
         "port": "0",
-        "unixsocket": str(runtime / "redis.sock"),
+        "unixsocket": str(socket),
         "unixsocketperm": "700",
         "dir": str(directory),
         "logfile": str(log),
@@ -222,31 +239,26 @@ def _options(directory: Path, runtime: Path, log: Path, was_clean: bool) -> list
     return [argument for name, value in options.items() for argument in (f"--{name}", value)]
 
 
-def _spawn(command: list[str], lock_fd: int, log: Path) -> subprocess.Popen[bytes]:
-    wrapped = [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *command]
-    started: Future[subprocess.Popen[bytes]] = Future()
+def _wait_for_answer(process: subprocess.Popen[bytes], socket: Path) -> bool:
+    """True once redis-server answers, however long it loads; False when it is gone."""
+    with Redis(unix_socket_path=str(socket), socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as redis:
+        while process.poll() is None:
+            try:
+                redis.ping()
+            except (redis_errors.ConnectionError, redis_errors.TimeoutError):
+                time.sleep(_POLL_SECONDS)
+            else:
+                return True
+    return False
 
-    def keep() -> None:
-        try:
-            with log.open("ab") as output:
-                process = subprocess.Popen(
-                    wrapped,
-                    pass_fds=[lock_fd],
-                    # Keeps Ctrl-C from the child: the service stops first, then stops it.
-                    start_new_session=True,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                )
-        except BaseException as error:
-            started.set_exception(error)
-            return
-        started.set_result(process)
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
         process.wait()
-
-    # The kernel means the *thread* that started the child when it says parent, so that thread stays with the child.
-    threading.Thread(target=keep, name="redis-server-keeper", daemon=True).start()
-    return started.result()
 
 
 class _Log:
@@ -256,27 +268,19 @@ class _Log:
         self.path = path
         self._start = path.stat().st_size if path.exists() else 0
 
-    def lines(self) -> list[str]:
-        if not self.path.exists():
-            return []
+    def _lines(self) -> list[str]:
         return self.path.read_bytes()[self._start :].decode(errors="replace").splitlines()
 
+    def find(self, words: str) -> str | None:
+        return next((line for line in self._lines() if words in line), None)
 
-def _wait_until_ready(embedded: EmbeddedRedis, log: _Log) -> None:
-    path = embedded.url.removeprefix("unix://")
-    with Redis(unix_socket_path=path, socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as redis:
-        while embedded.running:
-            try:
-                redis.ping()
-            except (redis_errors.ConnectionError, redis_errors.TimeoutError):
-                time.sleep(_POLL_SECONDS)
-            else:
-                return
-    lines = log.lines()[-5:]
-    advice = (
-        f" The append-only file is damaged: copy {log.path.parent}, then mend it with redis-check-aof --fix, which "
-        "cuts it off at the damage."
-        if any("append only file" in line.lower() for line in lines)
-        else ""
-    )
-    raise CannotStart("\n".join([f"redis-server did not start.{advice} The end of {log.path}:", *lines]))
+    def explain(self, what: str) -> str:
+        """What happened, what to do about it if that is known, and the end of the log."""
+        lines = self._lines()[-5:]
+        advice = (
+            f" The append-only file is damaged: copy {self.path.parent}, then mend it with redis-check-aof --fix, "
+            "which cuts it off at the damage."
+            if any("append only file" in line.lower() for line in lines)
+            else ""
+        )
+        return "\n".join([f"{what}{advice} The end of {self.path}:", *lines])

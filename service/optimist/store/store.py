@@ -60,10 +60,13 @@ class Store:
 
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""
-        config = await self._commands.call("GET", keys.experiment_key(experiment, "config"))
+        config, indexed = await self._commands.call_many(
+            [("GET", keys.experiment_key(experiment, "config")), ("ZSCORE", keys.EXPERIMENTS, experiment)]
+        )
         if config is None:
             return None
-        await self._index(experiment)
+        if indexed is None:
+            await self._index(experiment)
         return config.decode()
 
     async def delete_experiment(self, experiment: str) -> bool:

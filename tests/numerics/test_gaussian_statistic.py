@@ -1,0 +1,136 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from optimist.statistics import MAX_MAGNITUDE, GaussianStatistic
+
+
+def rows_of(seed: int, count: int, dimension: int, offset: float = 0.0) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)) + offset)
+
+
+def fed(rows: Tensor, sizes: list[int], **layout: int | bool) -> GaussianStatistic:
+    statistic = GaussianStatistic(rows.shape[1], **layout)  # type: ignore[arg-type]
+    for batch in rows.split(sizes):
+        statistic.update(batch)
+    return statistic
+
+
+def assert_same_moments(statistic: GaussianStatistic, rows: Tensor) -> None:
+    centred = rows - rows.mean(0)
+    assert statistic.samples == len(rows)
+    torch.testing.assert_close(statistic.mean, rows.mean(0), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(statistic.scatter, centred.T @ centred, rtol=1e-10, atol=1e-10 * len(rows))
+    assert statistic.scatter_trace == pytest.approx(float(centred.square().sum()), rel=1e-10, abs=1e-10)
+
+
+def assert_bit_identical(one: GaussianStatistic, other: GaussianStatistic) -> None:
+    left, right = one.to_tensors(), other.to_tensors()
+    assert left.keys() == right.keys()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+sizes = st.lists(st.integers(1, 23), min_size=1, max_size=12)
+layouts = st.fixed_dictionaries(
+    {"keep": st.integers(0, 70), "first": st.integers(0, 40), "last": st.integers(0, 40), "scatter": st.booleans()}
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 9), sizes, st.integers(1, 64), layouts, st.randoms(use_true_random=False))
+def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, dimension, layout, random):
+    rows = rows_of(seed, sum(sizes), dimension, offset=3.0)
+    parts = [fed(part, [len(part)], **layout) for part in rows.split(sizes)]
+    random.shuffle(parts)
+    while len(parts) > 1:
+        other = parts.pop(random.randrange(len(parts)))
+        random.choice(parts).merge(other)
+    assert_same_moments(parts[0], rows)
+    assert_same_moments(fed(rows, sizes, **layout), rows)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 9), sizes, st.integers(1, 9), layouts)
+def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
+    rows = rows_of(seed, sum(sizes), dimension)
+    in_sequence = fed(rows, sizes, **layout)
+    merged = GaussianStatistic(dimension, **layout)
+    for part in rows.split(sizes):
+        merged.merge(fed(part, [len(part)], **layout))
+    for statistic in (in_sequence, merged):
+        assert torch.equal(statistic.first_rows, rows[: layout["first"]])
+        assert torch.equal(statistic.last_rows, rows[max(len(rows) - layout["last"], 0) :])
+        if len(rows) <= layout["keep"]:
+            assert statistic.rows is not None
+            assert torch.equal(statistic.rows, rows)
+        else:
+            assert statistic.rows is None
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), layouts)
+def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, dimension, layout):
+    rows = rows_of(seed, sum(before + after), dimension)
+    straight = fed(rows[: sum(before)], before, **layout)
+    restored = GaussianStatistic.from_tensors(straight.to_tensors())
+    assert_bit_identical(straight, restored)
+    for batch in rows[sum(before) :].split(after):
+        straight.update(batch)
+        restored.update(batch)
+    assert_bit_identical(straight, restored)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 9), sizes, st.integers(1, 20), layouts)
+def test_asking_changes_nothing(seed, sizes, dimension, layout):
+    rows = rows_of(seed, sum(sizes), dimension)
+    asked = GaussianStatistic(dimension, **layout)
+    for batch in rows.split(sizes):
+        asked.update(batch)
+        _ = asked.scatter, asked.rows, asked.first_rows, asked.last_rows, asked.covariance(False), asked.to_tensors()
+    assert_bit_identical(asked, fed(rows, sizes, **layout))
+
+
+def test_an_offset_costs_no_accuracy():
+    rows = rows_of(0, 400, 8)
+    far = fed(rows + 1e6, [5] * 80)
+    torch.testing.assert_close(far.covariance(True), rows.T.cov(), rtol=1e-8, atol=1e-8)
+
+
+def test_identical_rows_have_a_scatter_of_exactly_zero():
+    statistic = fed(torch.full((35, 3), 0.1, dtype=torch.float64), [7] * 5)
+    assert statistic.scatter_trace == 0.0
+    assert torch.equal(statistic.mean, torch.full((3,), 0.1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        torch.zeros(0, 3),
+        torch.zeros(3),
+        torch.zeros(2, 4),
+        torch.tensor([[0.0, math.nan, 0.0]]),
+        torch.tensor([[0.0, math.inf, 0.0]]),
+        torch.tensor([[0.0, 2 * MAX_MAGNITUDE, 0.0]]),
+    ],
+)
+def test_what_is_no_batch_is_refused_and_changes_nothing(batch):
+    statistic = fed(rows_of(0, 10, 3), [5, 5], keep=7)
+    with pytest.raises(ValueError):
+        statistic.update(batch)
+    assert_bit_identical(statistic, fed(rows_of(0, 10, 3), [5, 5], keep=7))
+
+
+def test_other_layouts_are_not_merged_and_too_few_samples_have_no_covariance():
+    statistic = fed(rows_of(0, 1, 3), [1])
+    with pytest.raises(ValueError, match="same dimension"):
+        statistic.merge(GaussianStatistic(3, keep=5))
+    with pytest.raises(ValueError, match="not defined"):
+        statistic.covariance(unbiased=True)
+    with pytest.raises(ValueError, match="dimension"):
+        GaussianStatistic(0)

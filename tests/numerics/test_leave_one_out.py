@@ -1,0 +1,87 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.optimize import brentq
+
+from optimist.spectra import centre, debiased_root_trace, double_centre, pair_sum, root_trace
+
+
+def sample(seed: int, count: int, spectrum: np.ndarray):
+    """Eigenvalues and shares of a Gaussian sample whose M has this spectrum."""
+    rows = torch.from_numpy(np.random.default_rng(seed).standard_normal((count, len(spectrum))) * np.sqrt(spectrum))
+    left, singular, _ = torch.linalg.svd(centre(rows)[1], full_matrices=False)
+    rank = min(count - 1, len(spectrum))
+    return singular[:rank].square() / (count - 1), left[:, :rank].square()
+
+
+@pytest.mark.parametrize("count", [200, 65, 40])
+def test_the_bias_of_a_sample_is_taken_out(count):
+    spectrum = np.arange(1.0, 65.0) ** -1.0
+    truth = np.sqrt(spectrum).sum()
+    plain, repaired = [], []
+    for seed in range(20):
+        eigenvalues, shares = sample(seed, count, spectrum)
+        plain.append(float(eigenvalues.sqrt().sum()) - truth)
+        found = debiased_root_trace(eigenvalues, shares, count - 1, torch.from_numpy(np.sqrt(spectrum)))
+        repaired.append(float(found.value) - truth)
+    assert abs(np.mean(repaired)) < 0.25 * abs(np.mean(plain))
+
+
+def test_below_the_grid_the_curve_follows_the_reference():
+    reference = np.arange(1.0, 33.0) ** -1.0
+    eigenvalues, shares = sample(0, 12, reference**2)
+    found = debiased_root_trace(eigenvalues, shares, 11, torch.from_numpy(reference))
+    # The same tail by root finding and quadrature, from the map's first grid point.
+    g = eigenvalues.numpy()
+    w = float(g.min() * 1e-4)
+    held, free = g / (g + w), w / (g + w)
+    leverage, residual = shares.numpy() @ held, np.maximum(shares.numpy() @ free, 1e-15)
+    freedom = held.sum() - np.mean(shares.numpy() @ (held * free) / residual)
+    start = w * np.mean(leverage / residual) / np.mean(leverage)
+
+    def curve(c: float) -> float:
+        return float(np.sum(reference**2 / (reference**2 + c)))
+
+    c = math.exp(brentq(lambda log_c: curve(math.exp(log_c)) - freedom, -40.0, 40.0, xtol=1e-13))
+    tail = quad(lambda root: 2.0 * curve(c * root**2 / start), 0.0, math.sqrt(start), epsabs=0.0, epsrel=1e-11)[0]
+    expected = 2.0 * (tail - 2.0 * freedom * math.sqrt(start)) / math.pi
+    assert float(found.extrapolated) == pytest.approx(expected, rel=1e-8)
+
+
+def test_batches_are_independent():
+    spectra = [np.arange(1.0, 9.0) ** -power for power in (0.0, 1.0, 2.0)]
+    reference = torch.from_numpy(spectra[1])
+    for count in (6, 9, 30):
+        parts = [sample(seed, count, spectrum) for seed, spectrum in enumerate(spectra)]
+        stacked = [torch.stack(list(tensors)) for tensors in zip(*parts, strict=True)]
+        together = debiased_root_trace(stacked[0], stacked[1], count - 1, reference)
+        for index, part in enumerate(parts):
+            alone = debiased_root_trace(*part, count - 1, reference)
+            assert float(together.value[index]) == pytest.approx(float(alone.value), rel=1e-12)
+            assert float(together.extrapolated[index]) == pytest.approx(float(alone.extrapolated), rel=1e-9)
+
+
+def test_rows_that_sit_at_the_mean_do_no_harm():
+    found = debiased_root_trace(torch.ones(3), torch.zeros(5, 3), 600, torch.ones(3))
+    assert math.isfinite(float(found.value))
+
+
+def test_singular_values_take_over_where_eigenvalues_are_noise():
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 30)))[0]
+    factor = torch.from_numpy(basis * np.logspace(0.0, -12.0, 30))
+    trace = root_trace(torch.linalg.eigvalsh(factor.T @ factor), lambda: factor)
+    assert trace == pytest.approx(np.logspace(0.0, -12.0, 30).sum(), rel=1e-13)
+    assert root_trace(torch.zeros(4), lambda: factor) == 0.0
+    assert root_trace(torch.zeros(0), lambda: factor) == 0.0
+
+
+def test_small_helpers_are_their_formulas():
+    rows = torch.from_numpy(np.random.default_rng(1).standard_normal((2, 7, 3)) + 5.0)
+    mean, centred = centre(rows)
+    torch.testing.assert_close(mean, rows.mean(-2))
+    torch.testing.assert_close(double_centre(rows @ rows.mT), centred @ centred.mT, rtol=0.0, atol=1e-12)
+    values = [0.5, 2.0, 3.0]
+    assert pair_sum(torch.tensor(values)) == pytest.approx(sum((a * b / (a + b)) ** 2 for a in values for b in values))

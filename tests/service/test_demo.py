@@ -1,0 +1,59 @@
+"""The demo as a user runs it: one JSON document on stdout, the true best named, and a kill in the middle survived."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from processes import Service, free_port
+
+from optimist_client import Optimist
+
+DEMO = [sys.executable, "-m", "optimist.cli", "demo", "--json"]
+TRUE_BEST = "gmm-40"
+"""By the plain FID of 20,000 samples a generator: 1.69, the next 2.65 (tests/simulation checks the order)."""
+
+
+def test_the_demo_names_the_true_best():
+    done = subprocess.run([*DEMO, "--seed", "0"], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["decision"]["best"] == TRUE_BEST
+    assert report["decision"]["decided"]
+    winner = next(row for row in report["standings"] if row["generator"] == TRUE_BEST)
+    assert winner["lower"] < winner["score"] < winner["upper"]
+    assert report["samples"] < report["uniform_samples"]
+    assert "Uniform sampling would have spent" in done.stderr
+
+
+@pytest.mark.faults
+def test_the_demo_goes_on_when_its_killed_service_is_started_again(tmp_path: Path):
+    port = free_port()
+    options = ["--port", str(port), "--data-dir", str(tmp_path), "--seed", "2", "--budget", "1200"]
+    demo = subprocess.Popen([*DEMO, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    service = Service(tmp_path, port=port)
+    try:
+        with Optimist(service.url, patience=120) as client:
+            while "digits-fid-2" not in client.experiments():
+                time.sleep(0.1)
+            experiment = client.experiment("digits-fid-2")
+            while (before := experiment.report()).samples < 200:
+                time.sleep(0.02)
+            os.kill(json.loads((tmp_path / "lock").read_text())["service"], signal.SIGKILL)
+            service.start()
+            assert experiment.report().samples >= before.samples
+        output, words = demo.communicate(timeout=200)
+        assert demo.returncode == 0, words
+        report = json.loads(output)
+        assert report["ended"]
+        assert report["samples"] == sum(row["samples"] for row in report["standings"])
+        assert report["decision"]["best"] is not None
+    finally:
+        demo.kill()
+        service.stop()
