@@ -9,7 +9,7 @@ STAMP = $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/optimist demo
 
-test: $(STAMP) lint
+test: $(STAMP)
 	$(BIN)/pytest
 
 test-fast: $(STAMP)

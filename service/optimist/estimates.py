@@ -21,7 +21,9 @@ class Estimate:
     value: float
     """The de-biased value under the `influence` bound, otherwise the plug-in value."""
     plug_in: float
-    """The metric's published formula on the samples as they are, with its bias."""
+    """The metric's published formula on the samples as they are, with its bias. For FID with the covariance that the
+    bound is made of: 1/(n − 1) for `influence` and `authors`, as pytorch-fid computes it; 1/n for `theorem` and
+    `naive`, as equations.md §1 defines it."""
     samples: int
     lower: float
     """Lower end of the 1 − δ interval; −inf where the bound leaves this side open."""

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.statistics import MAX_MAGNITUDE, GaussianStatistic
+from optimist.batches import LARGEST
+from optimist.statistics import GaussianStatistic
 
 
 def rows_of(seed: int, count: int, dimension: int, offset: float = 0.0) -> Tensor:
@@ -116,7 +117,7 @@ def test_identical_rows_have_a_scatter_of_exactly_zero():
         torch.zeros(2, 4),
         torch.tensor([[0.0, math.nan, 0.0]]),
         torch.tensor([[0.0, math.inf, 0.0]]),
-        torch.tensor([[0.0, 2 * MAX_MAGNITUDE, 0.0]]),
+        torch.tensor([[0.0, 2 * LARGEST, 0.0]]),
     ],
 )
 def test_what_is_no_batch_is_refused_and_changes_nothing(batch):

@@ -16,6 +16,17 @@ from optimist_client import tensors
 
 Arrays = dict[str, NDArray[np.floating]]
 
+ARRAYS_IN_OPENAPI: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
+            "application/json": {"schema": {"type": "object", "additionalProperties": {"type": "array", "items": {}}}},
+        },
+    }
+}
+"""What `read_arrays` takes, for the routes' `openapi_extra`."""
+
 
 class BodyLimit:
     """ASGI middleware that stops reading a body once it exceeds `limit` bytes, whatever its headers claim."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from optimist.api.bodies import Arrays, read_arrays
+from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
 from optimist.batches import BatchError, check_features
@@ -24,7 +24,7 @@ async def ask(name: Identifier, context: ContextDep, request: AskRequest | None 
     return await context.desk(experiment).ask(request or AskRequest())
 
 
-@router.post("/{number}/batch")
+@router.post("/{number}/batch", openapi_extra=ARRAYS_IN_OPENAPI)
 async def tell(
     name: Identifier,
     number: int,

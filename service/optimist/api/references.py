@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from numpy.typing import NDArray
 
-from optimist.api.bodies import Arrays, read_arrays
+from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
 from optimist.api.context import SettingsDep, StoreDep
 from optimist.api.problems import ApiError, invalid
 from optimist.batches import LARGEST, BatchError, check_features
@@ -20,7 +20,7 @@ from optimist_client.models import Identifier, ReferenceInfo
 router = APIRouter(prefix="/v1/references", tags=["references"])
 
 
-@router.post("")
+@router.post("", openapi_extra=ARRAYS_IN_OPENAPI)
 async def create_reference(
     request: Request,
     store: StoreDep,

@@ -26,9 +26,7 @@ class FrechetInfluence:
     """The numbers of one analysis, in decisions.md's order; errors are standard deviations, before any floor."""
 
     plug_in: float
-    """FID̃ with the 1/n covariance."""
-    unbiased_plug_in: float
-    """The same with the 1/(n − 1) covariance that everything below is made from."""
+    """FID̃ with the 1/(n − 1) covariance that everything below is made from."""
     estimate: float
     extrapolated: float
     influence_variance: float
@@ -75,7 +73,7 @@ class FrechetAnalyst:
             raise ValueError("the influence of 1 sample is not defined")
         geometry = self._few(statistic.rows) if statistic.rows is not None else self._many(statistic)
         terms = self.metric.terms(statistic, spectrum=geometry.eigenvalues * (n - 1))
-        plug_in = terms.distance(n)
+        plug_in = terms.distance(n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
             root = debiased_root_trace(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
             extrapolated = float(root.extrapolated)
@@ -93,7 +91,6 @@ class FrechetAnalyst:
         jackknife = self._jackknife(statistic) / n if n >= 3 else inflated
         return FrechetInfluence(
             plug_in=plug_in,
-            unbiased_plug_in=terms.distance(n - 1),
             estimate=estimate,
             extrapolated=extrapolated,
             influence_variance=influence_variance,

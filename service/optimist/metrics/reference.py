@@ -9,8 +9,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from optimist.batches import LARGEST
 from optimist.spectra import pair_sum
-from optimist.statistics import MAX_MAGNITUDE
 
 RANK_CUTOFF = 1e-10
 TOLERANCE = 1e-5
@@ -33,11 +33,11 @@ class Reference:
     def __init__(
         self, mean: ArrayLike | Tensor, covariance: ArrayLike | Tensor, device: torch.device | str = "cpu"
     ) -> None:
-        self.mean = _checked(mean, "mean", MAX_MAGNITUDE, device)
+        self.mean = _checked(mean, "mean", LARGEST, device)
         if self.mean.ndim != 1 or len(self.mean) < 1:
             raise ValueError(f"the reference mean must have shape (d,), d ≥ 1, not {tuple(self.mean.shape)}")
         square = (len(self.mean), len(self.mean))
-        covariance = _checked(covariance, "covariance", MAX_MAGNITUDE**2, device)
+        covariance = _checked(covariance, "covariance", LARGEST**2, device)
         if covariance.shape != square:
             raise ValueError(f"the reference covariance must have shape {square}, not {tuple(covariance.shape)}")
         if bool((covariance - covariance.T).abs().amax() > TOLERANCE * covariance.abs().amax()):

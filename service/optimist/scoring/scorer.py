@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar, TypeVarTuple
+
+import torch
 
 from optimist.bounds import Bound
 from optimist.scoring.warm import Scored, WarmGenerator, build_bound
@@ -43,6 +46,8 @@ class Scorer:
     """
 
     def __init__(self, store: Store, threads: int = 2) -> None:
+        # More threads than cores, and eigenproblems wait for each other at every step, many times slower.
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
         self._store = store
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
         self._warm: dict[str, _Warm] = {}

@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-MAX_MAGNITUDE = 1e30
-"""Largest |feature| taken in: the variance of a Fréchet distance needs its fourth power, far inside float64's range."""
+from optimist.batches import LARGEST
 
 
 class GaussianStatistic:
@@ -95,8 +94,8 @@ class GaussianStatistic:
             raise ValueError(f"expected a batch of shape (b ≥ 1, {self.dimension}), not {tuple(batch.shape)}")
         batch = batch.to(self.device, torch.float64)
         # Written so that NaN fails it too.
-        if not bool(batch.abs().amax() <= MAX_MAGNITUDE):
-            raise ValueError(f"features must be finite and at most {MAX_MAGNITUDE:g} in magnitude")
+        if not bool(batch.abs().amax() <= LARGEST):
+            raise ValueError(f"features must be finite and at most {LARGEST:g} in magnitude")
         rows = batch
         if self._scatter is None and self._samples + len(batch) > self.keep:
             # One pass over all rows, so that the scatter begins the same however they were batched: just past `keep`
