@@ -28,19 +28,22 @@ def free_port() -> int:
 class Service:
     """`optimist serve` as a child process; `url` stays the same over restarts."""
 
-    def __init__(self, directory: Path, *options: str, port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, *options: str, port: int | None = None, environment: dict[str, str] | None = None
+    ) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._command = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", *options]
         if not any(option.startswith("--redis-url") for option in options):
             self._command.append(f"--data-dir={directory}")
+        self._environment = {**os.environ, **(environment or {})}
         self._log = directory / "service.log"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, wait: bool = True) -> Service:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
         if wait:
             self.wait_until_ready()
         return self
@@ -78,8 +81,8 @@ class Service:
 
 
 @contextmanager
-def serving(directory: Path, *options: str) -> Iterator[Service]:
-    service = Service(directory, *options).start()
+def serving(directory: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Service]:
+    service = Service(directory, *options, environment=environment).start()
     try:
         yield service
     finally:

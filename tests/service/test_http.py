@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
-from processes import Service
+from processes import Service, serving
 
 from optimist_client import Optimist, tensors
 
@@ -109,6 +109,21 @@ def test_an_unreadable_body_is_refused(http: httpx.Client, experiment, body: byt
     assert problem.status_code == status
     assert problem.json()["detail"]
     assert counts(experiment) == (0, 0, 1)
+
+
+def test_a_body_over_the_limit_is_refused_however_it_is_sent(tmp_path, reference):
+    limit = {"OPTIMIST_MAX_BODY": "2000"}
+    with serving(tmp_path, environment=limit) as service, Optimist(service.url) as client:
+        experiment = client.create_experiment("x", ["a"], reference=reference)
+        path = f"{service.url}/v1/experiments/x/picks/{experiment.ask().number}/batch"
+        body = tensors.encode({"features": np.zeros((100, 4))})
+        for content in (body, iter([body[:1000], body[1000:]])):  # the second is chunked: no length is announced
+            problem = httpx.post(path, content=content, headers={"content-type": tensors.MEDIA_TYPE})
+            assert problem.status_code == 413
+            assert "at most 2000 bytes" in problem.json()["detail"]
+        big = httpx.post(f"{service.url}/v1/experiments", json={"name": "y" * 3000})
+        assert big.status_code == 413
+        assert counts(experiment) == (0, 0, 1)
 
 
 def test_bfloat16_is_taken(http: httpx.Client, experiment):

@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.store import (
+    DUE,
     SCORED,
-    TOLD,
     Announcement,
     Announcements,
     AskGroup,
@@ -95,21 +95,21 @@ async def next_announcement(stream: Announcements) -> Announcement:
     raise AssertionError("the stream ended")
 
 
-async def test_tells_and_estimates_are_announced(store: Store):
+async def test_due_and_new_estimates_are_announced(store: Store):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
     await store.open_picks("x", 0, [AskGroup("ask", [NewPick(1, "{}")])], lease_seconds=60)
-    async with store.announcements(TOLD, SCORED) as stream:
+    async with store.announcements(DUE, SCORED) as stream:
         assert await anext(stream) is None, "subscribed: look now"
         assert await anext(stream) is None
         for _ in range(2):
             await store.settle("x", 1, "digest", 5, b"body")
             await store.put_estimate("x", 1, 1, "{}")
-        assert await anext(stream) == Announcement(TOLD, "x", 1, 1)
+        assert await anext(stream) == Announcement(DUE, "x", 1, 1)
         assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
-        # Repeats change nothing, so they are not announced: the next one heard is the next batch.
+        # Repeats change nothing, so they are not announced: the next one heard is the next batch's.
         await store.open_picks("x", 1, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
         await store.settle("x", 2, "digest", 5, b"body")
-        assert await anext(stream) == Announcement(TOLD, "x", 0, 1)
+        assert await anext(stream) == Announcement(DUE, "x", 0, 1)
 
 
 async def test_announcements_come_back_after_a_lost_connection(store: Store, redis: Redis):

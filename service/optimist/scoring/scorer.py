@@ -1,4 +1,4 @@
-"""The scorer's loop: told about batches, it reads each generator's log and writes the estimates that are due."""
+"""The scorer's loop: when an estimate is due, it reads the generator's log and makes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 
 from optimist.bounds import Bound
 from optimist.scoring.warm import Scored, WarmGenerator, build_bound
-from optimist.store import TOLD, NotFound, Store, StoreError
+from optimist.store import DUE, NotFound, Store, StoreError
 from optimist_client.models import Experiment
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Scorer:
         """Score until cancelled."""
         sweeping = asyncio.create_task(self._sweep_for_ever())
         try:
-            async with self._store.announcements(TOLD) as announcements:
+            async with self._store.announcements(DUE) as announcements:
                 async for announcement in announcements:
                     if announcement is not None:
                         self._schedule(announcement.experiment, announcement.generator)
@@ -78,7 +78,7 @@ class Scorer:
     async def _sweep(self, name: str) -> None:
         with contextlib.suppress(NotFound):
             for ordinal, generator in enumerate((await self._store.look(name)).generators):
-                # What failed is tried again when more is told, not every second.
+                # What failed is tried again at the next one due, not every second.
                 if generator.due_seq > generator.estimate_seq and generator.damage is None:
                     self._schedule(name, ordinal)
 

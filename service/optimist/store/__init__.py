@@ -17,13 +17,13 @@ from optimist.store.errors import (
     StoreError,
     Unavailable,
 )
-from optimist.store.keys import SCORED, TOLD
+from optimist.store.keys import DUE, SCORED
 from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, NewPick, Opened, OpenPick, Settled
 from optimist.store.store import Store
 
 __all__ = [
+    "DUE",
     "SCORED",
-    "TOLD",
     "Announcement",
     "Announcements",
     "AskGroup",

@@ -1,4 +1,4 @@
-"""Hearing of told batches and new estimates as they happen, through lost connections."""
+"""Hearing of estimates that are due, or made, as it happens, through lost connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A batch told (channel `keys.TOLD`) or an estimate made (`keys.SCORED`) at a position of a generator's log."""
+    """An estimate due (channel `keys.DUE`) or made (`keys.SCORED`) at a position of a generator's log."""
 
     channel: str
     experiment: str

@@ -129,7 +129,7 @@ class Store:
         if not digest or "\t" in digest or rows < 1:
             raise ValueError("a batch has at least one row, and a digest without tabs")
         answer, duplicate = await self._commands.experiment_script(
-            "settle", experiment, pick, digest, rows, body, keys.TOLD, experiment
+            "settle", experiment, pick, digest, rows, body, keys.DUE, experiment
         )
         return Settled(**json.loads(answer), duplicate=bool(duplicate))
 
@@ -195,7 +195,7 @@ class Store:
         return history[0]
 
     def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
-        """Listen to `keys.TOLD` and `keys.SCORED`; see `announcements.announcements`."""
+        """Listen to `keys.DUE` and `keys.SCORED`; see `announcements.announcements`."""
         return announcements(self._commands, *channels)
 
     async def _index(self, experiment: str) -> None:

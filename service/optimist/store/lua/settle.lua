@@ -22,6 +22,7 @@ local due = tonumber(redis.call('HGET', counts, g .. ':due_samples'))
 local growth = tonumber(redis.call('HGET', counts, 'growth'))
 if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
   redis.call('HSET', counts, g .. ':due_samples', samples, g .. ':due_seq', seq)
+  redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
 end
 
 redis.call('APPEND', history, struct.pack('<HBI4', tonumber(g), late and 1 or 0, tonumber(rows)))
@@ -31,5 +32,4 @@ local answer = string.format(
 release(number)
 redis.call('HDEL', picks, number)
 redis.call('HSET', settled, number, digest .. '\t' .. answer)
-redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
 return {'ok', answer, 0}
