@@ -2,87 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-"""A name that can stand in a URL: letters, digits, dot, dash and underscore, at most 64."""
-GeneratorName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
-WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-BOUND_OPTIONS: dict[str, frozenset[str]] = {
-    "influence": frozenset(),
-    "theorem": frozenset({"sigma2", "tau", "mean_gap"}),
-    "authors": frozenset({"M", "kappa"}),
-    "naive": frozenset({"sigma2", "mean_gap"}),
-}
-"""Which options each bound takes; their meaning and defaults are in equations.md §1."""
+from optimist_client.config import ExperimentConfig
+from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
 
 State = Literal["warming up", "running", "decided", "out of budget"]
-
-
-class Wire(BaseModel):
-    """Base of all wire models: unknown fields are refused rather than ignored."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BoundOptions(Wire):
-    """Constants of the papers' bounds; None means the default of equations.md §1."""
-
-    sigma2: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    M: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    kappa: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    tau: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    mean_gap: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-
-    def given(self) -> dict[str, float]:
-        """Only the options that were set."""
-        return self.model_dump(exclude_none=True)
-
-
-class ExperimentConfig(Wire):
-    """One question: which of these generators is best by this metric, at this confidence, within this budget?"""
-
-    name: Identifier
-    generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000)]
-    metric: Literal["fid"] = "fid"
-    reference: Identifier
-    """Name of an uploaded reference."""
-    policy: Literal["top-two", "ucb", "thompson", "greedy", "uniform"] = "top-two"
-    bound: Literal["influence", "theorem", "authors", "naive"] = "influence"
-    bound_options: BoundOptions = BoundOptions()
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    """Accepted probability of naming a wrong generator; intervals cover 1 − delta."""
-    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """A difference in score that does not matter."""
-    batch_size: Annotated[int, Field(ge=1, le=10_000)] = 5
-    warmup: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Batches per generator before the policy decides; None: 2, or 1 for the papers' bounds."""
-    rescore_growth: Annotated[float, Field(ge=0, le=1)] = 0.04
-    """A generator is rescored when its samples have grown by this fraction; 0 rescores after every batch."""
-    budget: Annotated[int, Field(ge=1)] | None = None
-    """Samples in all after which no more picks are made; None: no limit."""
-    stop: bool = True
-    """Whether picks end once the answer is sure."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    max_wait: Annotated[float, Field(ge=0, le=60)] = 2.0
-    """Seconds an ask waits for estimates that are due before it answers with what there is."""
-    lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0
-    """Seconds after which a pick no longer counts as on its way; a tell after that is accepted and marked late."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.generators)) < len(self.generators):
-            raise ValueError("generators: expected distinct names")
-        allowed = BOUND_OPTIONS[self.bound]
-        foreign = sorted(set(self.bound_options.given()) - allowed)
-        if foreign:
-            takes = f"takes {', '.join(sorted(allowed))}" if allowed else "takes none"
-            raise ValueError(f"bound_options: bound {self.bound!r} {takes}, got {', '.join(foreign)}")
-        return self
 
 
 class ReferenceInfo(Wire):

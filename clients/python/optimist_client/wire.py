@@ -1,0 +1,18 @@
+"""What all wire models share: names that can stand in a URL, and models that refuse unknown fields."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+"""A name that can stand in a URL: letters, digits, dot, dash and underscore, at most 64."""
+GeneratorName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Wire(BaseModel):
+    """Base of all wire models: unknown fields are refused rather than ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
