@@ -10,7 +10,6 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 """A name that can stand in a URL: letters, digits, dot, dash and underscore, at most 64."""
 GeneratorName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 BOUND_OPTIONS: dict[str, frozenset[str]] = {
     "influence": frozenset(),
