@@ -43,12 +43,11 @@ def assert_bit_identical(one: ClassStatistic, other: ClassStatistic) -> None:
 
 def assert_same_moments(statistic: ClassStatistic, rows: Tensor) -> None:
     entropies = torch.special.entr(rows).sum(1)
-    close = {"rtol": 1e-10, "atol": 1e-10}
     assert statistic.samples == len(rows)
-    torch.testing.assert_close(statistic.mean, rows.mean(0), **close)
+    torch.testing.assert_close(statistic.mean, rows.mean(0), rtol=1e-10, atol=1e-10)
     assert statistic.entropy_mean == pytest.approx(float(entropies.mean()), rel=1e-10, abs=1e-12)
     if len(rows) > 1:
-        torch.testing.assert_close(statistic.variance, rows.var(0), **close)
+        torch.testing.assert_close(statistic.variance, rows.var(0), rtol=1e-10, atol=1e-10)
         assert statistic.entropy_variance == pytest.approx(float(entropies.var()), rel=1e-10, abs=1e-10)
 
 
@@ -225,10 +224,10 @@ def test_the_analysis_is_the_formula_taken_row_by_row(count, classes):
     folds = [np.delete(p, np.s_[k::10], 0).mean(0) for k in range(min(10, count))]
     estimate = len(folds) * entropy(mean) - (len(folds) - 1) * np.mean([entropy(f) for f in folds]) - h.mean()
     floored = np.maximum(mean, 1e-12)
-    miller_madow = entropy(mean) - h.mean() + (p.var(0, ddof=1) / floored).sum() / (2 * count)
+    miller_madow = entropy(mean) - h.mean() + (np.var(p, axis=0, ddof=1) / floored).sum() / (2 * count)
     influence = np.array([-(row @ np.log(floored)) - e for row, e in zip(p[-512:], h[-512:], strict=True)])
     last = (p[-256:] - mean) / np.sqrt(floored)
-    q = sum(np.outer(row, row) for row in last) / len(last)
+    q = np.sum([np.outer(row, row) for row in last], axis=0) / len(last)
     second = 0.5 * max((q**2).sum() - np.trace(q) ** 2 / len(last), 0.05 * (q**2).sum())
     variance = (influence.var(ddof=1) / count + second / count**2) * (1 + 20 / count)
 
@@ -299,24 +298,18 @@ def test_one_sample_has_a_value_and_a_word():
     assert estimates_of(fed(rows_of(0, 3, 3)))["influence"].warnings == ()
 
 
-@pytest.mark.parametrize(("classes", "count", "concentration"), [(10, 50, 0.1), (10, 200, 0.1), (100, 100, 0.05)])
-def test_the_interval_is_as_wide_as_the_error(classes, count, concentration):
-    """Rows are Dirichlet, whose log IS is known: E[−p log p] = (a/A)(ψ(A + 1) − ψ(a + 1))."""
-    weights = (
-        concentration * 2.0 * classes * np.arange(1, classes + 1) ** -1.0 / np.sum(np.arange(1, classes + 1) ** -1.0)
-    )
-    total = weights.sum()
-    shares = weights / total
-    truth = -(shares * np.log(shares)).sum() - (shares * (digamma(total + 1) - digamma(weights + 1))).sum()
+@pytest.mark.parametrize(("classes", "count", "total"), [(10, 50, 2.0), (10, 200, 2.0), (100, 100, 10.0)])
+def test_the_interval_is_as_wide_as_the_error(classes, count, total):
+    """Rows are Dirichlet(w), whose log IS is known: E[−p_j log p_j] = (w_j/W)(ψ(W + 1) − ψ(w_j + 1)), W = Σ w."""
+    shares = 1.0 / np.arange(1, classes + 1)
+    shares /= shares.sum()
+    weights = total * shares
+    truth = (shares * (digamma(weights + 1) - digamma(total + 1) - np.log(shares))).sum()
     generator = np.random.default_rng(classes + count)
     bound = InceptionInfluenceBound(InceptionScore(classes))
-    z, bias = [], []
+    z = []
     for _ in range(60):
-        rows = torch.from_numpy(generator.dirichlet(weights, count))
-        estimate = bound.estimate(fed(rows, count))
-        z.append((estimate.value - truth) / estimate.stopping_error)
-        bias.append((estimate.value - truth, estimate.plug_in - truth))
-    print(np.sqrt(np.mean(np.square(z))), np.mean(bias, 0))
+        estimate = bound.estimate(fed(torch.from_numpy(generator.dirichlet(weights, count)), count))
+        z.append((estimate.value - truth) / (estimate.stopping_error or math.nan))
     assert 0.5 <= np.sqrt(np.mean(np.square(z))) <= 1.3
-    jackknifed, plain = np.abs(np.mean(bias, 0))
-    assert jackknifed < plain
+    assert abs(np.mean(z)) <= 0.5

