@@ -5,55 +5,68 @@ The service runs the same rooms over HTTP and Redis; simulations, tests and note
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from optimist.batches import check_features
-from optimist.bounds import Track, make_bound
+from optimist.batches import TENSORS, check_batch, check_rows
+from optimist.bounds import Bound, Track, make_bound
 from optimist.estimates import Estimate
 from optimist.metrics import Reference, make_metric
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
+from optimist_client.config import check_metric, resolve_preset
+
+Batch = ArrayLike | torch.Tensor | Mapping[str, ArrayLike | torch.Tensor]
+"""Rows (n, d) of what the metric scores: features, or class probabilities; or the same by name."""
 
 
 def score(
-    features: ArrayLike | torch.Tensor,
+    batch: Batch,
     metric: str = "fid",
     *,
-    reference: Any,
+    reference: Any = None,
+    order: float = 1.0,
+    truncation: int | None = None,
+    kernel: Mapping[str, Any] | None = None,
     bound: str = "influence",
     delta: float = 0.05,
     **options: float,
 ) -> Estimate:
-    """Score one set of samples: `features` (n, d), float64 inside.
+    """Score one set of samples: `batch` (n, d), float64 inside.
 
-    `reference` is (mean (d,), covariance (d, d)) of real data, or real features (n, d). `options` are those of the
-    bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the interval's optimistic end.
-    Raises ValueError for input that is not as expected.
+    `reference` (for "fid") is (mean (d,), covariance (d, d)) of real data, or real features (n, d). `order`,
+    `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
+    features=r, seed=…) or with omegas=array (d, r); features=None for the exact kernel; or dict(name="cosine").
+    `options` are those of the bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
+    interval's optimistic end. Raises ValueError for input that is not as expected.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 4))
     >>> score(x, "fid", reference=(np.zeros(4), np.eye(4))).samples
     200
     """
-    limits = make_bound(bound, make_metric(metric, reference=_reference(reference)), delta, **options)
-    statistic = limits.metric.statistic(scatter=limits.needs_scatter)
-    statistic.update(_batch(features, limits.metric.dimension))
+    question = _Question(metric, reference, order, truncation, kernel, bound, delta, options)
+    arrays = _arrays(batch, metric)
+    limits = question.bound_for(arrays)
+    statistic = limits.statistic()
+    statistic.update(*_checked(arrays, limits).values())
     return limits.estimate(statistic)
 
 
 class Evaluation:
-    """Ask which generator to sample, tell the features that came out, read estimates and decision at any time.
+    """Ask which generator to sample, tell the batch that came out, read estimates and decision at any time.
 
     `generators` are names. `batch_size` is what a caller means to sample per pick; `tell` takes batches of any size,
-    asked for or not. The first `warmup` batches of each generator are asked round in index order (None: 2, for the
-    papers' bounds 1). Estimates are due when a generator's samples have grown by `rescore_growth` (0: every batch).
-    `delta` and `tolerance` are those of the interval and the stopping rule. `options` are those of the bound.
-    With the same `seed` and the same tells the picks are the same. Raises ValueError for what is not as expected.
+    asked for or not. The first `warmup` batches of each generator are asked round in index order (None: 2, for "is" 4,
+    for the papers' bounds 1). Estimates are due when a generator's samples have grown by `rescore_growth` (0: every
+    batch). `policy` may be one of the papers' presets (`fid-ucb`, `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`,
+    `naive-ucb`), which bring their bound, warm-up and growth. `delta` and `tolerance` are those of the interval and of
+    the stopping rule. `reference`, `order`, `truncation`, `kernel` and `options` are as in `score`. With the same `seed`
+    and the same tells the picks are the same. Raises ValueError for what is not as expected.
     """
 
     def __init__(
@@ -61,7 +74,10 @@ class Evaluation:
         generators: Sequence[str],
         *,
         metric: str = "fid",
-        reference: Any,
+        reference: Any = None,
+        order: float = 1.0,
+        truncation: int | None = None,
+        kernel: Mapping[str, Any] | None = None,
         policy: str = "ucb",
         bound: str = "influence",
         batch_size: int = 5,
@@ -76,12 +92,16 @@ class Evaluation:
             raise ValueError(f"expected at least one generator and distinct names, got {list(generators)}")
         if batch_size < 1 or rescore_growth < 0 or tolerance < 0 or seed < 0:
             raise ValueError("expected batch_size ≥ 1, rescore_growth ≥ 0, tolerance ≥ 0 and seed ≥ 0")
+        if preset := resolve_preset(policy, metric):
+            policy, bound = preset["policy"], preset["bound"]
+            warmup, rescore_growth = warmup or preset["warmup"], preset["rescore_growth"]
         check_policy(policy, bound)
-        limits = make_bound(bound, make_metric(metric, reference=_reference(reference)), delta, **options)
         self.generators = tuple(generators)
         self.batch_size = batch_size
-        self._dimension = limits.metric.dimension
-        self._tracks = {name: Track(limits, rescore_growth) for name in self.generators}
+        self._question = _Question(metric, reference, order, truncation, kernel, bound, delta, options)
+        self._growth = rescore_growth
+        self._bound: Bound | None = None  # made when the first batch tells the dimension
+        self._tracks: dict[str, Track] = {}
         self._estimates: dict[str, Estimate | None] = dict.fromkeys(self.generators)
         self._batches = dict.fromkeys(self.generators, 0)
         self._stopping = Stopping(delta, tolerance)
@@ -97,12 +117,16 @@ class Evaluation:
         """Name of the generator to sample next; the same until the next tell."""
         return self.generators[self._policy.pick(self._arms(), self.told, self.told + 1)]
 
-    def tell(self, generator: str, features: ArrayLike | torch.Tensor) -> None:
-        """Add features (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch."""
-        track = self._tracks.get(generator)
-        if track is None:
+    def tell(self, generator: str, batch: Batch) -> None:
+        """Add a batch (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch."""
+        if generator not in self._batches:
             raise KeyError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
-        due = track.add(_batch(features, self._dimension))
+        arrays = _arrays(batch, self._question.metric)
+        bound = self._bound or self._question.bound_for(arrays)
+        tensors = _checked(arrays, bound)
+        self._bound = bound
+        track = self._tracks.setdefault(generator, Track(bound, self._growth))
+        due = track.add(tensors)
         self._batches[generator] += 1
         if due:
             self._estimates[generator] = track.estimate()
@@ -120,13 +144,57 @@ class Evaluation:
 
     def _arms(self) -> list[Arm]:
         return [
-            Arm(name, self._estimates[name], self._tracks[name].statistic.samples, self._batches[name])
+            Arm(
+                name,
+                self._estimates[name],
+                self._tracks[name].statistic.samples if name in self._tracks else 0,
+                self._batches[name],
+            )
             for name in self.generators
         ]
 
 
-def _reference(reference: Any) -> Reference | None:
-    if reference is None or isinstance(reference, Reference):
+@dataclass
+class _Question:
+    """Metric and bound, checked at once; made for a dimension when a batch tells it."""
+
+    metric: str
+    reference: Any
+    order: float
+    truncation: int | None
+    kernel: Mapping[str, Any] | None
+    bound: str
+    delta: float
+    options: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        given = {"reference": self.reference, "truncation": self.truncation, "kernel": self.kernel}
+        names = {name for name, value in given.items() if value is not None}
+        check_metric(self.metric, self.bound, names | ({"order"} if self.order != 1.0 else set()))
+        if self.reference is not None:
+            self.reference = _reference(self.reference)
+        # Nonsense is refused before there is a batch. The cosine kernel's width is the dimension, no less than t.
+        self._make(self.truncation or 1)
+
+    def bound_for(self, arrays: Mapping[str, NDArray[np.float64]]) -> Bound:
+        """The bound for batches like this one."""
+        rows = next(iter(arrays.values()))
+        return self._make(rows.shape[1] if rows.ndim == 2 else 1)
+
+    def _make(self, dimension: int) -> Bound:
+        metric = make_metric(
+            self.metric,
+            dimension,
+            reference=self.reference,
+            order=self.order,
+            truncation=self.truncation,
+            kernel=self.kernel,
+        )
+        return make_bound(self.bound, metric, self.delta, **self.options)
+
+
+def _reference(reference: Any) -> Reference:
+    if isinstance(reference, Reference):
         return reference
     if isinstance(reference, tuple):
         mean, covariance = reference
@@ -134,14 +202,20 @@ def _reference(reference: Any) -> Reference | None:
     rows = _array(reference)
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"reference: expected (mean, covariance), or features (n, d) with n ≥ 2, got {rows.shape}")
-    check_features(rows, rows.shape[1])
+    check_rows("reference", rows, rows.shape[1])
     return Reference(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)))
 
 
-def _batch(features: ArrayLike | torch.Tensor, dimension: int) -> torch.Tensor:
-    rows = _array(features)
-    check_features(rows, dimension)
-    return torch.from_numpy(rows)
+def _arrays(batch: Batch, metric: str) -> dict[str, NDArray[np.float64]]:
+    """The batch's arrays by name, those that the metric expects first."""
+    names = TENSORS[metric]
+    by_name = batch if isinstance(batch, Mapping) else {names[0]: batch}
+    return {name: _array(by_name[name]) for name in sorted(by_name, key=lambda name: (name not in names, name))}
+
+
+def _checked(arrays: Mapping[str, NDArray[np.float64]], bound: Bound) -> dict[str, torch.Tensor]:
+    check_batch(arrays, bound.metric.tensors, bound.metric.dimension)
+    return {name: torch.from_numpy(arrays[name]) for name in bound.metric.tensors}
 
 
 def _array(values: ArrayLike | torch.Tensor) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -63,15 +63,16 @@ class Optimist:
         name: str,
         generators: Sequence[str],
         *,
-        reference: str | tuple[ArrayLike, ArrayLike] | NDArray[Any],
+        reference: str | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
         **config: Any,
     ) -> Experiment:
         """Create an experiment, or open the one that exists with the same name and config.
 
-        `reference` is the name of an uploaded one, a (mean, covariance) pair, or real features (n, d); the last two
-        are uploaded as "<name>-reference". Further arguments are the fields of `models.ExperimentConfig`.
+        `reference`, which "fid" needs, is the name of an uploaded one, a (mean, covariance) pair, or real features
+        (n, d); the last two are uploaded as "<name>-reference". Further arguments are the fields of
+        `models.ExperimentConfig`.
         """
-        if not isinstance(reference, str):
+        if reference is not None and not isinstance(reference, str):
             uploaded = f"{name[:54]}-reference"
             if isinstance(reference, tuple):
                 self.create_reference(uploaded, mean=reference[0], covariance=reference[1])
@@ -79,7 +80,7 @@ class Optimist:
                 self.create_reference(uploaded, features=reference)
             reference = uploaded
         wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
-        answer = self._transport.call("POST", "/v1/experiments", json=wanted.model_dump())
+        answer = self._transport.call("POST", "/v1/experiments", json=wanted.model_dump(mode="json"))
         return Experiment(self._transport, models.Experiment.model_validate(answer))
 
     def experiment(self, name: str) -> Experiment:
@@ -113,6 +114,7 @@ class Experiment:
         self._transport = transport
         self.info = info
         self.name = info.config.name
+        self._tensor = "probabilities" if info.config.metric == "is" else "features"
 
     def ask(self, *, worker: str | None = None) -> Pick | None:
         """The next pick, or None when the experiment has ended.
@@ -126,7 +128,7 @@ class Experiment:
             )
             reply = models.AskReply.model_validate(answer)
             if reply.picks:
-                return Pick(self._transport, reply.picks[0])
+                return Pick(self._transport, reply.picks[0], self._tensor)
             if reply.retry_after is None:
                 return None
             time.sleep(reply.retry_after)
@@ -166,8 +168,9 @@ class Experiment:
 class Pick:
     """Sample `size` samples of `generator` with `seed`, then `tell` their features."""
 
-    def __init__(self, transport: Transport, info: models.Pick) -> None:
+    def __init__(self, transport: Transport, info: models.Pick, tensor: str) -> None:
         self._transport = transport
+        self._tensor = tensor
         self._asks_on = False
         self._next: Pick | None = None
         self._ended = False
@@ -195,19 +198,18 @@ class Pick:
         """Seed for the generator's randomness, distinct for every pick."""
         return self.info.seed
 
-    def tell(self, features: ArrayLike) -> models.TellReply:
-        """Tell the feature vectors (n, d) of the samples made; when this returns, they are stored and count once.
+    def tell(self, batch: ArrayLike | Mapping[str, ArrayLike]) -> models.TellReply:
+        """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
 
+        They are features, or class probabilities where the metric is "is"; a mapping names them itself.
         Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
         they are, everything else as float64.
         """
-        array = np.asarray(features)
-        if array.dtype not in (np.float16, np.float32):
-            array = array.astype(np.float64)
+        arrays = batch if isinstance(batch, Mapping) else {self._tensor: batch}
         answer = self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
-            body=tensors.encode({"features": array}),
+            body=tensors.encode({name: _floats(array) for name, array in arrays.items()}),
             media_type=tensors.MEDIA_TYPE,
             params=self._next_params(),
         )
@@ -215,7 +217,7 @@ class Pick:
         self.settled = True
         if reply.next is not None:
             self._ended = reply.next.ended
-            self._next = Pick(self._transport, reply.next.picks[0]) if reply.next.picks else None
+            self._next = Pick(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
         return reply
 
     def give_up(self, reason: str = "") -> None:
@@ -235,3 +237,8 @@ class Pick:
 
     def __repr__(self) -> str:
         return f"<Pick {self.number}: {self.size} × {self.generator}>"
+
+
+def _floats(values: ArrayLike) -> NDArray[np.floating]:
+    array = np.asarray(values)
+    return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)

@@ -29,7 +29,7 @@ class Experiment(Wire):
     config: ExperimentConfig
     dimension: int
     """Width of the feature vectors that tells must have."""
-    reference_digest: str
+    reference_digest: str | None = None
     created: float
 
 
@@ -123,7 +123,7 @@ class Standing(Wire):
     """Samples on their way under open picks."""
     scored_samples: int
     """Samples the score is made of."""
-    warnings: list[str] = []
+    warnings: tuple[str, ...] = ()
 
 
 class Regret(Wire):

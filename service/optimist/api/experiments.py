@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from optimist.api.context import ContextDep, StoreDep
+from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.problems import invalid
 from optimist.api.references import stored_reference
 from optimist.api.views import View
@@ -28,10 +28,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
     except ValueError as error:
         raise invalid(f"policy: {error}") from None
     if await context.store.config(config.name) is None:
-        reference = await stored_reference(context.store, config.reference)
-        new = Experiment(
-            config=config, dimension=reference.dimension, reference_digest=reference.digest, created=time.time()
-        )
+        new = await _pinned(config, context)
         with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
             await context.store.create_experiment(
                 config.name, new.model_dump_json(), config.generators, config.rescore_growth
@@ -40,6 +37,17 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
     if existing.config != config:
         raise Conflict(f"experiment {config.name!r} exists with another config: choose another name")
     return existing
+
+
+async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
+    """The experiment with what is settled at its creation: the width of its batches, and the reference as it is now."""
+    if config.reference is None:
+        assert config.dimension is not None, "checked by the config"
+        return Experiment(config=config, dimension=config.dimension, created=time.time())
+    reference = await stored_reference(context.store, config.reference)
+    return Experiment(
+        config=config, dimension=reference.dimension, reference_digest=reference.digest, created=time.time()
+    )
 
 
 @router.get("")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
-from optimist.batches import BatchError, check_features
+from optimist.batches import TENSORS, BatchError, check_batch, check_directions
 from optimist.settings import Settings
 from optimist_client import tensors
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
@@ -33,13 +33,15 @@ async def tell(
     next_: Annotated[bool, Query(alias="next", description="Answer with the next pick as well")] = False,
     worker: Annotated[WorkerName | None, Query(description="Whom the next pick is for")] = None,
 ) -> TellReply:
-    """Settle a pick with the features of its samples. When this answers 200, the batch is durable and counts once."""
+    """Settle a pick with the features, or class probabilities, of its samples.
+
+    When this answers 200, the batch is durable and counts once.
+    """
     experiment = await context.experiment(name)
     arrays = await read_arrays(request)
     _check(arrays, experiment, context.settings)
-    settled = await context.store.settle(
-        name, number, tensors.digest(arrays), len(arrays["features"]), await _canonical(request, arrays)
-    )
+    rows = len(next(iter(arrays.values())))
+    settled = await context.store.settle(name, number, tensors.digest(arrays), rows, await _canonical(request, arrays))
     # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
     asked = AskRequest(worker=worker, request_id=f"after-{number}")
     return TellReply(
@@ -67,13 +69,14 @@ async def give_up(
 
 
 def _check(arrays: Arrays, experiment: Experiment, settings: Settings) -> None:
-    if set(arrays) != {"features"}:
-        raise invalid(f"expected one tensor called features, found {', '.join(sorted(arrays)) or 'none'}")
-    features = arrays["features"]
-    if features.ndim == 2 and len(features) > settings.max_rows:
-        raise invalid(f"features: expected at most {settings.max_rows} rows, got {len(features)}")
+    config = experiment.config
+    for name, array in arrays.items():
+        if array.ndim > 0 and len(array) > settings.max_rows:
+            raise invalid(f"{name}: expected at most {settings.max_rows} rows, got {len(array)}")
     try:
-        check_features(features, experiment.dimension)
+        check_batch(arrays, TENSORS[config.metric], experiment.dimension)
+        if config.kernel is not None and config.kernel.name == "cosine":
+            check_directions(arrays["features"])
     except BatchError as error:
         raise invalid(str(error)) from None
 

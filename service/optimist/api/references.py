@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
 from optimist.api.context import SettingsDep, StoreDep
 from optimist.api.problems import ApiError, invalid
-from optimist.batches import LARGEST, BatchError, check_features
+from optimist.batches import LARGEST, BatchError, check_rows
 from optimist_client import tensors
 from optimist_client.models import Identifier, ReferenceInfo
 
@@ -87,7 +87,7 @@ def _of_features(features: NDArray[np.floating]) -> tuple[NDArray[np.float64], N
     if features.ndim != 2 or len(features) < 2 or features.shape[1] < 1:
         raise invalid(f"features: expected shape (n, d) with n at least 2, got {features.shape}")
     try:
-        check_features(features, features.shape[1])
+        check_rows("features", features, features.shape[1])
     except BatchError as error:
         raise invalid(str(error)) from None
     rows = features.astype(np.float64)

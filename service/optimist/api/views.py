@@ -145,7 +145,7 @@ def _standing(arm: Arm, told: int, damage: str | None) -> Standing:
         pick_ratio=arm.batches / told if told else 0.0,
         pending=arm.pending_samples,
         scored_samples=estimate.samples if estimate else 0,
-        warnings=[*(estimate.warnings if estimate else ()), *([f"not scored: {damage}"] if damage else ())],
+        warnings=(*(estimate.warnings if estimate else ()), *([f"not scored: {damage}"] if damage else [])),
     )
 
 

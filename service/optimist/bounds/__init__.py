@@ -1,33 +1,53 @@
 """How an estimate's interval is made: the default `influence` bound and those of the papers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from optimist.bounds.base import Bound
 from optimist.bounds.classical import AuthorsBound, NaiveBound, TheoremBound
 from optimist.bounds.frechet_influence import FrechetAnalyst, FrechetInfluence
+from optimist.bounds.inception import InceptionInfluenceBound, InceptionNaiveBound, InceptionTheoremBound
 from optimist.bounds.influence import InfluenceBound
+from optimist.bounds.kernel import KernelInfluenceBound, KernelTheoremBound
 from optimist.bounds.track import Track
-from optimist.metrics import FrechetDistance
+from optimist.metrics import Metric
 
-_MAKERS: dict[str, tuple[Callable[..., Bound], tuple[str, ...]]] = {
-    "influence": (InfluenceBound, ()),
-    "theorem": (TheoremBound, ("sigma2", "tau", "mean_gap")),
-    "authors": (AuthorsBound, ("M", "kappa")),
-    "naive": (NaiveBound, ("sigma2", "mean_gap")),
+Maker = tuple[Callable[..., Bound], tuple[str, ...]]
+
+_MAKERS: dict[str, dict[str, Maker]] = {
+    "fid": {
+        "influence": (InfluenceBound, ()),
+        "theorem": (TheoremBound, ("sigma2", "tau", "mean_gap")),
+        "authors": (AuthorsBound, ("M", "kappa")),
+        "naive": (NaiveBound, ("sigma2", "mean_gap")),
+    },
+    "is": {
+        "influence": (InceptionInfluenceBound, ()),
+        "theorem": (InceptionTheoremBound, ()),
+        "naive": (InceptionNaiveBound, ()),
+    },
+    "rke": {"influence": (KernelInfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
+    "vendi": {"influence": (KernelInfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
 }
-
-BOUNDS = tuple(_MAKERS)
-"""The names `make_bound` knows."""
+"""Each metric's bounds by name, with the options they take."""
 
 
-def make_bound(name: str, metric: FrechetDistance, delta: float = 0.05, **options: float | None) -> Bound:
+def bound_options(metric: str) -> dict[str, tuple[str, ...]]:
+    """The bounds of a metric by name, with the options they take."""
+    return {name: options for name, (_, options) in _MAKERS[metric].items()}
+
+
+def make_bound(name: str, metric: Metric, delta: float = 0.05, **options: float | None) -> Bound:
     """The bound of that name at failure probability δ; an option given as None takes its default (equations.md §1).
 
-    Raises ValueError on an unknown name, an option that the bound does not take, or a value that makes no sense.
+    Raises ValueError on a name the metric does not have, an option that the bound does not take, or a value that makes
+    no sense.
     """
-    if name not in _MAKERS:
-        raise ValueError(f"unknown bound {name!r}: one of {', '.join(BOUNDS)}")
-    maker, taken = _MAKERS[name]
+    makers = _MAKERS[metric.name]
+    if name not in makers:
+        raise ValueError(f"unknown bound {name!r} of metric {metric.name!r}: one of {', '.join(makers)}")
+    maker, taken = makers[name]
     given = {option: value for option, value in options.items() if value is not None}
     foreign = [option for option in given if option not in taken]
     if foreign:
@@ -37,14 +57,19 @@ def make_bound(name: str, metric: FrechetDistance, delta: float = 0.05, **option
 
 
 __all__ = [
-    "BOUNDS",
     "AuthorsBound",
     "Bound",
     "FrechetAnalyst",
     "FrechetInfluence",
+    "InceptionInfluenceBound",
+    "InceptionNaiveBound",
+    "InceptionTheoremBound",
     "InfluenceBound",
+    "KernelInfluenceBound",
+    "KernelTheoremBound",
     "NaiveBound",
     "TheoremBound",
     "Track",
+    "bound_options",
     "make_bound",
 ]

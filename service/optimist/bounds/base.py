@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from optimist.estimates import Estimate
-from optimist.metrics import FrechetDistance
+from optimist.metrics import FrechetDistance, Metric
 from optimist.statistics import GaussianStatistic
 
 OUTSIDE_SHARE_SHOWN = 0.01
@@ -20,13 +20,8 @@ class Bound(Protocol):
         ...
 
     @property
-    def metric(self) -> FrechetDistance:
-        """The metric whose statistics it reads."""
-        ...
-
-    @property
-    def needs_scatter(self) -> bool:
-        """Whether it reads the d × d scatter even while all rows are kept: build its statistics with it."""
+    def metric(self) -> Metric:
+        """The metric it bounds."""
         ...
 
     @property
@@ -34,7 +29,11 @@ class Bound(Protocol):
         """Whether its estimates have standard errors, which `top-two`, `thompson` and stopping need."""
         ...
 
-    def estimate(self, statistic: GaussianStatistic) -> Estimate:
+    def statistic(self) -> Any:
+        """An empty `Statistic` laid out for this bound."""
+        ...
+
+    def estimate(self, statistic: Any) -> Estimate:
         """The estimate from 1 sample or more, every number finite or deliberately ±inf.
 
         Raises ValueError on no samples or a statistic of another metric, ArithmeticError where a number is not finite.

@@ -51,7 +51,6 @@ class TheoremBound:
     tau: float = 0.075
     mean_gap: float = 0.5
     name: str = field(default="theorem", init=False)
-    needs_scatter: bool = field(default=True, init=False)
     has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +58,10 @@ class TheoremBound:
         _check("sigma2", self.sigma2, positive=True)
         _check("tau", self.tau)
         _check("mean_gap", self.mean_gap)
+
+    def statistic(self) -> GaussianStatistic:
+        """See `Bound.statistic`; it reads the covariance from the first sample on."""
+        return self.metric.statistic(scatter=True)
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
         """See `Bound.estimate`."""
@@ -98,13 +101,16 @@ class AuthorsBound:
     M: float = 0.0
     kappa: float = 1.0
     name: str = field(default="authors", init=False)
-    needs_scatter: bool = field(default=True, init=False)
     has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
         _check("M", self.M)
         _check("kappa", self.kappa, positive=True)
+
+    def statistic(self) -> GaussianStatistic:
+        """See `Bound.statistic`; it reads the covariance from the first sample on."""
+        return self.metric.statistic(scatter=True)
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
         """See `Bound.estimate`."""
@@ -149,7 +155,6 @@ class NaiveBound:
     sigma2: float | None = None
     mean_gap: float = 0.5
     name: str = field(default="naive", init=False)
-    needs_scatter: bool = field(default=False, init=False)
     has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -157,6 +162,10 @@ class NaiveBound:
         if self.sigma2 is not None:
             _check("sigma2", self.sigma2, positive=True)
         _check("mean_gap", self.mean_gap)
+
+    def statistic(self) -> GaussianStatistic:
+        """See `Bound.statistic`; it reads no covariance."""
+        return self.metric.statistic()
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
         """See `Bound.estimate`."""

@@ -34,11 +34,14 @@ class InceptionTheoremBound:
     metric: InceptionScore
     delta: float = 0.05
     name: str = field(default="theorem", init=False)
-    needs_scatter: bool = field(default=False, init=False)
     has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
+
+    def statistic(self) -> ClassStatistic:
+        """See `Bound.statistic`."""
+        return self.metric.statistic()
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
         """See `Bound.estimate`."""
@@ -64,11 +67,14 @@ class InceptionNaiveBound:
     metric: InceptionScore
     delta: float = 0.05
     name: str = field(default="naive", init=False)
-    needs_scatter: bool = field(default=False, init=False)
     has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
+
+    def statistic(self) -> ClassStatistic:
+        """See `Bound.statistic`."""
+        return self.metric.statistic()
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
         """See `Bound.estimate`."""
@@ -136,13 +142,16 @@ class InceptionInfluenceBound:
     """
 
     name = "influence"
-    needs_scatter = False
     has_errors = True
 
     def __init__(self, metric: InceptionScore, delta: float = 0.05) -> None:
         self.metric = metric
         self.delta = check_delta(delta)
         self._quantile = NormalDist().inv_cdf(1.0 - self.delta / 2.0)
+
+    def statistic(self) -> ClassStatistic:
+        """See `Bound.statistic`."""
+        return self.metric.statistic()
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
         """See `Bound.estimate`."""

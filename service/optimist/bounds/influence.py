@@ -22,7 +22,6 @@ class InfluenceBound:
     """
 
     name = "influence"
-    needs_scatter = False
     has_errors = True
 
     def __init__(self, metric: FrechetDistance, delta: float = 0.05) -> None:
@@ -30,6 +29,10 @@ class InfluenceBound:
         self.delta = check_delta(delta)
         self._quantile = NormalDist().inv_cdf(1.0 - self.delta / 2.0)
         self._analyst = FrechetAnalyst(metric)
+
+    def statistic(self) -> GaussianStatistic:
+        """See `Bound.statistic`."""
+        return self.metric.statistic()
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
         """See `Bound.estimate`."""

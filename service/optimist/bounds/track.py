@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
 from optimist.bounds.base import Bound
 from optimist.estimates import Estimate, is_due
+from optimist.statistics import Statistic
 
 
 class Track:
@@ -17,11 +18,11 @@ class Track:
         self._bound = bound
         self._growth = growth
         self._last_due = 0
-        self.statistic = bound.metric.statistic(scatter=bound.needs_scatter)
+        self.statistic: Statistic = bound.statistic()
 
-    def add(self, batch: Tensor) -> bool:
-        """Take a batch (n, d), float64, and say whether an estimate is due exactly now."""
-        self.statistic.update(batch)
+    def add(self, batch: Mapping[str, Tensor]) -> bool:
+        """Take a batch, float64 tensors (n, …) by name, and say whether an estimate is due exactly now."""
+        self.statistic.update(*(batch[name] for name in self._bound.metric.tensors))
         due = is_due(self.statistic.samples, self._last_due, self._growth)
         if due:
             self._last_due = self.statistic.samples

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from optimist.estimates import Scale
-from optimist.statistics import GaussianStatistic
 
 
 class Metric(Protocol):
@@ -27,19 +26,11 @@ class Metric(Protocol):
         ...
 
     @property
-    def tensor(self) -> str:
-        """The name of the tensor a batch must hold."""
+    def tensors(self) -> tuple[str, ...]:
+        """The names of the tensors a batch must hold, in the order that the statistic takes them."""
         ...
 
     @property
     def dimension(self) -> int:
-        """The width of that tensor."""
-        ...
-
-    def statistic(self, scatter: bool = False) -> GaussianStatistic:
-        """An empty statistic laid out for this metric; `scatter` holds the full matrix from the start."""
-        ...
-
-    def plug_in(self, statistic: GaussianStatistic) -> float:
-        """The metric's published formula on the samples as they are. Raises ValueError on no samples."""
+        """The width of the first of them."""
         ...

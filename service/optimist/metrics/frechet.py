@@ -48,7 +48,7 @@ class FrechetDistance:
     name = "fid"
     scale: Scale = "linear"
     lower_is_better = True
-    tensor = "features"
+    tensors = ("features",)
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference

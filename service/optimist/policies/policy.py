@@ -16,7 +16,7 @@ from optimist.policies.top_two import top_two
 NAMES = ("ucb", "top-two", "thompson", "greedy", "uniform")
 NEEDS_ERRORS = frozenset({"top-two", "thompson"})
 BOUNDS_WITH_ERRORS = frozenset({"influence"})
-INFLUENCE_WARMUP = {"fid": 2}
+INFLUENCE_WARMUP = {"fid": 2, "is": 4, "rke": 2, "vendi": 2}
 """Batches a generator starts with under the influence bound, by metric (decisions.md §3)."""
 
 

@@ -132,13 +132,19 @@ class Scorer:
         async with self._building.setdefault(name, asyncio.Lock()):
             warm = self._warm.get(name)
             if warm is None or warm.config != text:
-                config = Experiment.model_validate_json(text).config
-                reference = await self._store.references.get(config.reference)
-                if reference is None:
-                    raise ValueError(f"reference {config.reference!r} is gone")
-                bound = await self._in_thread(build_bound, config, reference[1])
-                warm = self._warm[name] = _Warm(text, config.rescore_growth, bound)
+                experiment = Experiment.model_validate_json(text)
+                bound = await self._in_thread(build_bound, experiment, await self._reference(experiment))
+                warm = self._warm[name] = _Warm(text, experiment.config.rescore_growth, bound)
             return warm
+
+    async def _reference(self, experiment: Experiment) -> bytes | None:
+        name = experiment.config.reference
+        if name is None:
+            return None
+        reference = await self._store.references.get(name)
+        if reference is None:
+            raise ValueError(f"reference {name!r} is gone")
+        return reference[1]
 
     async def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)

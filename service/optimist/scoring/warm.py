@@ -13,7 +13,7 @@ from optimist.estimates import Estimate
 from optimist.metrics import Reference, make_metric
 from optimist.store import LogEntry
 from optimist_client import tensors
-from optimist_client.models import ExperimentConfig
+from optimist_client.models import Experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,28 @@ class WarmGenerator:
         due = self._track.last_due_position([entry.rows for entry in entries])
         scored = None
         for position, entry in enumerate(entries):
-            self._track.add(features(entry.body))
+            self._track.add(batch(entry.body))
             self.seq = entry.seq
             if position == due:
                 scored = Scored(entry.seq, self._track.estimate())
         return scored
 
 
-def features(body: bytes) -> torch.Tensor:
-    """The feature vectors (n, d) of a log entry, float64."""
-    return torch.from_numpy(tensors.decode(body)["features"].astype(np.float64))
+def batch(body: bytes) -> dict[str, torch.Tensor]:
+    """The tensors (n, …) of a log entry by name, float64."""
+    return {name: torch.from_numpy(array.astype(np.float64)) for name, array in tensors.decode(body).items()}
 
 
-def build_bound(config: ExperimentConfig, reference: bytes) -> Bound:
-    """The bound of an experiment on its reference's moments; the eigendecomposition of the reference is done here."""
-    moments = tensors.decode(reference)
-    metric = make_metric(config.metric, reference=Reference(moments["mean"], moments["covariance"]))
+def build_bound(experiment: Experiment, reference: bytes | None) -> Bound:
+    """The bound of an experiment; the eigendecomposition of its reference, where it has one, is done here."""
+    config = experiment.config
+    moments = None if reference is None else tensors.decode(reference)
+    metric = make_metric(
+        config.metric,
+        experiment.dimension,
+        reference=None if moments is None else Reference(moments["mean"], moments["covariance"]),
+        order=config.order,
+        truncation=config.truncation,
+        kernel=None if config.kernel is None else config.kernel.model_dump(),
+    )
     return make_bound(config.bound, metric, config.delta, **config.bound_options.given())

@@ -1,5 +1,18 @@
 """Streaming sufficient statistics: update, merge, to and from tensors. They know nothing of scores."""
 
+from optimist.statistics.base import Statistic
+from optimist.statistics.classes import ClassStatistic
+from optimist.statistics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
 from optimist.statistics.gaussian import GaussianStatistic
+from optimist.statistics.kernel import KernelStatistic
 
-__all__ = ["GaussianStatistic"]
+__all__ = [
+    "ClassStatistic",
+    "Cosine",
+    "FeatureMap",
+    "GaussianFourier",
+    "GaussianStatistic",
+    "KernelStatistic",
+    "Nystrom",
+    "Statistic",
+]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from optimist.statistics.gaussian import _Rows
+from optimist.batches import SIMPLEX_TOLERANCE
+from optimist.statistics.rows import Rows
 
 FOLDS = 10
 """Sample i belongs to fold i mod 10, i counted over the whole log."""
 BUFFER = 512
 """Last rows kept."""
-SIMPLEX_TOLERANCE = 1e-3
-"""How far from 1 a row may sum before it is renormalised."""
 
 
 def entropy(probabilities: Tensor) -> Tensor:
@@ -51,7 +50,7 @@ class ClassStatistic:
         self._mean = self._zeros(classes + 1)
         self._squares = self._zeros(classes + 1)
         self._folds = self._zeros(FOLDS, classes)
-        self._tail = _Rows(self._zeros(0, classes))
+        self._tail = Rows(self._zeros(0, classes))
 
     @property
     def samples(self) -> int:
@@ -109,9 +108,9 @@ class ClassStatistic:
         members = fold == torch.arange(FOLDS, device=self.device)[:, None]
         self._folds = self._folds + members.to(torch.float64) @ rows
         columns = torch.cat([rows, entropy(rows)[:, None]], dim=1)
-        # Means are taken about the first row, so that identical rows vary by exactly zero; rounding may leave a mean of
-        # −1e-33, which has no logarithm.
-        mean = (columns[0] + (columns - columns[0]).mean(0)).clamp_min(0.0)
+        # Means are taken about the first row, so that identical rows vary by exactly zero. They stay ≥ 0: what rounding
+        # takes off is far below the 1/b of itself that the first row leaves.
+        mean = columns[0] + (columns - columns[0]).mean(0)
         self._absorb(count, mean, (columns - mean).square().sum(0))
         self._remember(rows[max(count - BUFFER, 0) :])
 
@@ -150,7 +149,7 @@ class ClassStatistic:
         statistic._mean = state["mean"]
         statistic._squares = state["squares"]
         statistic._folds = state["folds"]
-        statistic._tail = _Rows(state["tail"])
+        statistic._tail = Rows(state["tail"])
         return statistic
 
     def _zeros(self, *shape: int) -> Tensor:
@@ -172,4 +171,4 @@ class ClassStatistic:
     def _remember(self, latest: Tensor) -> None:
         self._tail.append(latest)
         if len(self._tail) > 2 * BUFFER:
-            self._tail = _Rows(self._tail.tail(BUFFER))
+            self._tail = Rows(self._tail.tail(BUFFER))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from optimist.batches import LARGEST
+from optimist.statistics.rows import Rows
 
 
 class GaussianStatistic:
@@ -39,8 +40,8 @@ class GaussianStatistic:
         self._mean = self._zeros(dimension)
         self._trace = self._zeros()
         self._scatter: Tensor | None = self._zeros(dimension, dimension) if scatter else None
-        self._head = _Rows(self._zeros(0, dimension))
-        self._tail = _Rows(self._zeros(0, dimension))
+        self._head = Rows(self._zeros(0, dimension))
+        self._tail = Rows(self._zeros(0, dimension))
 
     @property
     def samples(self) -> int:
@@ -146,10 +147,10 @@ class GaussianStatistic:
         statistic._samples = samples
         statistic._mean = state["mean"]
         statistic._trace = state["trace"]
-        statistic._head = _Rows(state["head"])
+        statistic._head = Rows(state["head"])
         statistic._scatter = state.get("scatter")
         if samples > keep:
-            statistic._tail = _Rows(state["tail"])
+            statistic._tail = Rows(state["tail"])
         return statistic
 
     def _layout(self) -> tuple[int, int, int, int, int]:
@@ -186,36 +187,9 @@ class GaussianStatistic:
             self._head.append(start)
             return
         if before <= self.keep:
-            self._tail = _Rows(self._head.tail(self.last))
-            self._head = _Rows(self._head.view()[: self.first].clone())
+            self._tail = Rows(self._head.tail(self.last))
+            self._head = Rows(self._head.view()[: self.first].clone())
         self._head.append(start[: self.first - len(self._head)])
         self._tail.append(end[max(len(end) - self.last, 0) :])
         if len(self._tail) > 2 * self.last:
-            self._tail = _Rows(self._tail.tail(self.last))
-
-
-class _Rows:
-    """Rows in log order in a buffer that doubles, so that appending costs O(1) copies a row."""
-
-    def __init__(self, rows: Tensor) -> None:
-        self._data = rows
-        self._count = len(rows)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def view(self) -> Tensor:
-        return self._data[: self._count]
-
-    def tail(self, count: int) -> Tensor:
-        """A copy of the last `count` rows, or of all where there are fewer."""
-        return self._data[max(self._count - count, 0) : self._count].clone()
-
-    def append(self, rows: Tensor) -> None:
-        needed = self._count + len(rows)
-        if needed > len(self._data):
-            grown = self._data.new_empty(max(needed, 2 * len(self._data)), self._data.shape[1])
-            grown[: self._count] = self.view()
-            self._data = grown
-        self._data[self._count : needed] = rows
-        self._count = needed
+            self._tail = Rows(self._tail.tail(self.last))

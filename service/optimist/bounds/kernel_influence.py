@@ -1,0 +1,168 @@
+"""Kernel scores without their bias, and the errors of that, all in log (decisions.md §2, RKE and Vendi).
+
+One recipe per family of orders; C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
+
+- **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C².
+- **Orders 0 < α < 2**: the effective ridge (`debiased_entropy`). With f the derivative of H in each eigenvalue,
+  dH = Σ f(g_i) d g_i and d g_i = u_iᵀ(φφᵀ − C)u_i, so IF = φᵀ f(C) φ up to a constant, with f = −log g for α = 1 and
+  f = α g^{α−1} / ((1 − α) tr C^α) otherwise. The second-order variance takes the divided differences of f, as the
+  stated one for α = 1 takes those of log.
+- **Orders α > 2, α = ∞, and every truncated score**: H is smooth enough that its bias is B/n + o(1/n), which the halves
+  A and B of the stream show twice over: 2 H(A + B) − ½ (H(A) + H(B)). IF = Σ_{i≤t} (f_i − mean f)(u_iᵀφ)², f taken on
+  the truncated spectrum, whose common shift is what subtracts the mean; for α = ∞, f is −1/λ_max at the largest alone.
+  ½ |correction| stands for what halving cannot see.
+
+Estimates lie in 0 … log ceiling, as every score does; RKE's alone is as decisions.md has it, at most 6 log 10.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.vendi import VendiScore, log_vendi, truncated
+from optimist.spectra.effective_ridge import FLOOR, debiased_entropy
+from optimist.statistics.kernel import KernelStatistic
+
+PAIR_BUFFER = 256
+"""Last φ whose pairs give the second-order variance of RKE."""
+COLLAPSED = 1e-12
+"""Plug-in value up to which all samples count as one: it has no error of its own."""
+
+
+@dataclass(frozen=True)
+class KernelInfluence:
+    """The numbers of one analysis; errors are standard deviations, before any floor."""
+
+    plug_in: float
+    estimate: float
+    extrapolated: float
+    """What no sample speaks for, in the estimate by the effective ridge; 0 otherwise."""
+    plain_error: float
+    """From the influence function and the second order alone, without the factor κ = 1 + 20/n."""
+    selection_error: float
+    stopping_error: float
+    repeated: int = 0
+    """Of up to `width` samples, how many φ combine from the others, repeats above all: the ridge counts on none."""
+
+
+def analyse(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
+    """From n ≥ 2 samples. Raises ValueError on fewer, on a statistic of another metric, and on missing halves."""
+    metric.check(statistic)
+    if statistic.samples < 2:
+        raise ValueError("the influence of 1 sample is not defined")
+    if metric.order == 2.0 and metric.truncation is None:
+        return _by_pairs(metric, statistic)
+    if metric.needs_halves:
+        return _by_halves(metric, statistic)
+    return _by_ridge(metric, statistic)
+
+
+def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
+    n, rows, plug_in = statistic.samples, statistic.rows, metric.plug_in(statistic)
+    square = math.exp(-plug_in)
+    mean_square = max((n * n * square - n) / (n * (n - 1)), 1e-6)
+    estimate = -math.log(mean_square)
+    if plug_in <= COLLAPSED:
+        return _collapsed(plug_in)
+    buffer = statistic.last_rows
+    seen = buffer @ statistic.moment if rows is None else buffer @ rows.T
+    quadratic = (seen * (buffer if rows is None else seen)).sum(-1)
+    first_order = float(((quadratic - 1.0) / (n - 1)).var())
+    if n == 2:
+        # Both rows see the same one pair, so its spread is unknown: the most that k² in [0, 1] of this mean can have.
+        first_order = mean_square * (1.0 - mean_square)
+    pairs = (buffer[-PAIR_BUFFER:] @ buffer[-PAIR_BUFFER:].T).square()
+    apart = ~torch.eye(len(pairs), dtype=torch.bool, device=pairs.device)
+    variance = (4.0 * first_order / n + 2.0 * float(pairs[apart].var()) / n**2) / mean_square**2
+    error = math.sqrt(_inflated(variance, n))
+    return KernelInfluence(plug_in, estimate, 0.0, math.sqrt(variance), error, error)
+
+
+def _by_ridge(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
+    n, order = statistic.samples, metric.order
+    eigenvalues, shares = _eigen(statistic)
+    plug_in = log_vendi(eigenvalues, order)
+    if plug_in <= COLLAPSED:
+        return _collapsed(plug_in)
+    found = debiased_entropy(eigenvalues, n, metric.width, order)
+    estimate = _inside(metric, found.value)
+    floored = eigenvalues.clamp_min(FLOOR * float(eigenvalues[0]))
+    slopes = _slopes(floored, order)
+    curvature = _divided_differences(floored, slopes, order)
+    second_order = float((curvature * floored * floored[:, None]).square().sum())
+    variance = float((shares @ slopes).var()) / n + second_order / n**2
+    selection = _inflated(variance, n) + found.extrapolated**2
+    stopping = selection + (0.3 * (estimate - plug_in)) ** 2
+    return KernelInfluence(
+        plug_in=plug_in,
+        estimate=estimate,
+        extrapolated=found.extrapolated,
+        plain_error=math.sqrt(variance),
+        selection_error=math.sqrt(selection),
+        stopping_error=math.sqrt(stopping),
+        repeated=int((eigenvalues < floored).sum()) if n <= metric.width else 0,
+    )
+
+
+def _by_halves(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
+    n, order, truncation = statistic.samples, metric.order, metric.truncation
+    eigenvalues, shares = _eigen(statistic)
+    plug_in = log_vendi(eigenvalues, order, truncation)
+    if plug_in <= COLLAPSED:
+        return _collapsed(plug_in)
+    halves = [log_vendi(half, order, truncation) for half in metric.half_spectra(statistic)]
+    correction = plug_in - 0.5 * sum(halves)
+    spectrum = truncated(eigenvalues, truncation)
+    slopes = _slopes(spectrum.clamp_min(FLOOR * float(spectrum[0])), order)
+    variance = float((shares[:, : len(spectrum)] @ (slopes - slopes.mean())).var()) / n
+    error = math.sqrt(_inflated(variance, n) + (0.5 * correction) ** 2)
+    return KernelInfluence(plug_in, _inside(metric, plug_in + correction), 0.0, math.sqrt(variance), error, error)
+
+
+def _collapsed(plug_in: float) -> KernelInfluence:
+    return KernelInfluence(plug_in, plug_in, 0.0, 0.0, 0.0, 0.0)
+
+
+def _inside(metric: VendiScore, estimate: float) -> float:
+    return min(max(estimate, 0.0), math.log(metric.ceiling))
+
+
+def _inflated(variance: float, samples: int) -> float:
+    return variance * (1.0 + 20.0 / samples)
+
+
+def _eigen(statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (k) of C, descending, k = min(n, width), and (u_iᵀφ)² (b, k) of the last φ."""
+    rows, n = statistic.rows, statistic.samples
+    matrix = statistic.moment if rows is None else rows @ rows.T
+    eigenvalues, eigenvectors = (part.flip(-1) for part in torch.linalg.eigh(matrix / n))
+    eigenvalues = eigenvalues.clamp_min(0.0)
+    if rows is None:
+        return eigenvalues, (statistic.last_rows @ eigenvectors).square()
+    return eigenvalues, eigenvectors[n - len(statistic.last_rows) :].square() * (n * eigenvalues)
+
+
+def _slopes(values: Tensor, order: float) -> Tensor:
+    """∂ log Vendi_α / ∂λ (k) at eigenvalues (k) > 0, descending, but for a constant at α = 1."""
+    if order == 1.0:
+        return -values.log()
+    if math.isinf(order):
+        slopes = torch.zeros_like(values)
+        slopes[0] = -1.0 / values[0]
+        return slopes
+    # By the largest, so that no power underflows.
+    ratio = values / values[0]
+    return order / (1.0 - order) * ratio ** (order - 1.0) / (values[0] * (ratio**order).sum())
+
+
+def _divided_differences(values: Tensor, slopes: Tensor, order: float) -> Tensor:
+    """(f_i − f_j)/(g_i − g_j) (k, k) of finite order, the derivative f′ where two values are as good as equal."""
+    gaps = values[:, None] - values
+    equal = gaps.abs() <= 1e-8 * torch.maximum(values[:, None], values)
+    derivative = slopes * (order - 1.0) / values if order != 1.0 else -1.0 / values
+    ratios = (slopes[:, None] - slopes) / torch.where(equal, 1.0, gaps)
+    return torch.where(equal, derivative[:, None], ratios)

@@ -1,0 +1,156 @@
+"""Vendi scores and RKE: how many kinds of sample a generator makes, as its kernel sees them (equations.md §3)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from optimist.estimates import Scale
+from optimist.statistics.feature_maps import FeatureMap
+from optimist.statistics.kernel import KernelStatistic
+
+
+class VendiScore:
+    """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α > 0; higher is better.
+
+    α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
+    most log width. The eigenvalues of C come from the n × n Gram matrix of the φ while n ≤ width, then from C itself.
+    Raises ValueError on an order that is not positive, or a truncation outside 1 … width.
+    """
+
+    name = "vendi"
+    scale: Scale = "log"
+    lower_is_better = False
+    tensors = ("features",)
+
+    def __init__(self, feature_map: FeatureMap, order: float = 1.0, truncation: int | None = None) -> None:
+        self.feature_map = feature_map
+        self.order = check_order(order)
+        if truncation is not None and not 1 <= truncation <= feature_map.width:
+            raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
+        self.truncation = truncation
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of a batch."""
+        return self.feature_map.dimension
+
+    @property
+    def width(self) -> int:
+        """The columns of φ."""
+        return self.feature_map.width
+
+    @property
+    def ceiling(self) -> int:
+        """The largest value on the natural scale: t of a truncated score, otherwise the width."""
+        return self.width if self.truncation is None else self.truncation
+
+    @property
+    def needs_halves(self) -> bool:
+        """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        return self.truncation is not None or self.order > 2.0
+
+    def statistic(self, halves: bool = False) -> KernelStatistic:
+        """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width."""
+        return KernelStatistic(self.feature_map, halves=halves)
+
+    def check(self, statistic: KernelStatistic) -> None:
+        """Raises ValueError unless the statistic has samples and a feature map of this one's sizes."""
+        if (statistic.dimension, statistic.width) != (self.dimension, self.width):
+            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+        if statistic.samples < 1:
+            raise ValueError("a kernel score needs at least 1 sample")
+
+    def plug_in(self, statistic: KernelStatistic) -> float:
+        """The log score of the samples as they are, 0 … log ceiling. Raises ValueError on no samples."""
+        if self.order == 2.0 and self.truncation is None:
+            self.check(statistic)
+            rows = statistic.rows
+            square = statistic.moment if rows is None else rows @ rows.T
+            return max(2.0 * math.log(statistic.samples) - math.log(float(square.square().sum())), 0.0)
+        return log_vendi(self.spectrum(statistic), self.order, self.truncation)
+
+    def spectrum(self, statistic: KernelStatistic) -> Tensor:
+        """The min(n, width) largest eigenvalues of C, descending and ≥ 0. Raises ValueError on no samples."""
+        self.check(statistic)
+        rows = statistic.rows
+        if rows is not None:
+            return spectrum_of_rows(rows)
+        return _eigenvalues(statistic.moment / statistic.samples)
+
+    def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
+        """The same of the samples of even and of odd index alone. Raises ValueError on fewer than 2 samples.
+
+        Past n = width it needs a statistic made with `halves`, and raises ValueError on another.
+        """
+        self.check(statistic)
+        if statistic.samples < 2:
+            raise ValueError("halves of a stream need at least 2 samples")
+        rows = statistic.rows
+        if rows is not None:
+            return spectrum_of_rows(rows[::2]), spectrum_of_rows(rows[1::2])
+        counts = ((statistic.samples + 1) // 2, statistic.samples // 2)
+        even, odd = (_eigenvalues(statistic.half_moment(parity) / count) for parity, count in enumerate(counts))
+        return even, odd
+
+
+class RenyiKernelEntropy(VendiScore):
+    """log RKE = −log ‖C‖_F², which is log Vendi of order 2 and needs no eigenvalues; higher is better."""
+
+    name = "rke"
+
+    def __init__(self, feature_map: FeatureMap) -> None:
+        super().__init__(feature_map, order=2.0)
+
+
+def check_order(order: float) -> float:
+    """α as a float, exactly 1 where it differs by no more than 1e-7. Raises ValueError unless it is positive."""
+    if not order > 0.0:
+        raise ValueError(f"the order must be positive, not {order!r}")
+    # 1/(1 − α) magnifies rounding.
+    return 1.0 if abs(order - 1.0) <= 1e-7 else float(order)
+
+
+def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = None) -> float:
+    """log Vendi_α of eigenvalues (k) of sum 1, in any order, t-truncated if asked; never negative (equations.md §3).
+
+    Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: a low order would make noise of them a score.
+    Raises ValueError on an order that is not positive, or on a truncation below 1.
+    """
+    order = check_order(order)
+    eigenvalues = eigenvalues.sort(descending=True).values.clamp_min(0.0)
+    noise = len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[0]
+    values = truncated(eigenvalues[eigenvalues > noise], truncation)
+    logs = values.log()
+    if order == 1.0:
+        return max(-float((values * logs).sum()), 0.0)
+    top = float(logs[0])
+    if math.isinf(order):
+        return max(-top, 0.0)
+    # By the largest, so that no power underflows.
+    powers = float(torch.logsumexp(order * (logs - top), 0))
+    return max(order / (1.0 - order) * top + powers / (1.0 - order), 0.0)
+
+
+def truncated(eigenvalues: Tensor, truncation: int | None) -> Tensor:
+    """The t largest of descending eigenvalues (k) with the rest spread evenly over them (min(k, t)).
+
+    Raises ValueError on a truncation below 1.
+    """
+    if truncation is None:
+        return eigenvalues
+    if truncation < 1:
+        raise ValueError(f"the truncation must be at least 1, not {truncation!r}")
+    return eigenvalues[:truncation] + eigenvalues[truncation:].sum() / truncation
+
+
+def spectrum_of_rows(features: Tensor) -> Tensor:
+    """The min(n, width) largest eigenvalues of (1/n) ΦᵀΦ, Φ (n, width), descending and ≥ 0, by the smaller matrix."""
+    count, width = features.shape
+    return _eigenvalues((features @ features.T if count <= width else features.T @ features) / count)
+
+
+def _eigenvalues(matrix: Tensor) -> Tensor:
+    return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)

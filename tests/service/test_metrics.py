@@ -1,0 +1,140 @@
+"""Each metric through the real service: the best generator is named, and bad batches of its kind are refused."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+from processes import Service
+
+from optimist_client import Fix, Optimist, tensors
+
+KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 64}
+
+
+def probabilities(generator: str, size: int, seed: int) -> np.ndarray:
+    """Rows over 6 classes: `sharp` is sure of one class each and covers all, `blurred` is not, `narrow` knows two."""
+    rng = np.random.default_rng(seed)
+    classes = {"sharp": 6, "blurred": 6, "narrow": 2}[generator]
+    weight = {"sharp": 0.9, "blurred": 0.5, "narrow": 0.9}[generator]
+    rows = (1 - weight) * rng.dirichlet(np.ones(6), size)
+    rows[np.arange(size), rng.integers(classes, size=size)] += weight
+    return rows
+
+
+def clusters(generator: str, size: int, seed: int) -> np.ndarray:
+    """Points in the plane around 2, 5 or 8 centres: the more centres, the more diverse."""
+    rng = np.random.default_rng(seed)
+    angles = 2 * np.pi * rng.integers({"two": 2, "five": 5, "eight": 8}[generator], size=size) / 8
+    return 4 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + 0.2 * rng.standard_normal((size, 2))
+
+
+@pytest.mark.parametrize(
+    ("draw", "generators", "best", "config"),
+    [
+        (probabilities, ["blurred", "sharp", "narrow"], "sharp", {"metric": "is", "dimension": 6}),
+        (clusters, ["two", "five", "eight"], "eight", {"metric": "rke", "dimension": 2, "kernel": KERNEL}),
+        (clusters, ["two", "five", "eight"], "eight", {"metric": "vendi", "dimension": 2, "kernel": KERNEL}),
+        (
+            clusters,
+            ["two", "five", "eight"],
+            "eight",
+            {"metric": "vendi", "dimension": 2, "kernel": KERNEL, "truncation": 16},
+        ),
+    ],
+    ids=["is", "rke", "vendi", "truncated"],
+)
+def test_the_service_names_the_best(client: Optimist, name: str, draw, generators, best: str, config: dict):
+    experiment = client.create_experiment(name, generators, budget=6_000, **config)
+    for pick in experiment.picks():
+        pick.tell(draw(pick.generator, pick.size, pick.seed))
+    report = experiment.report()
+    assert report.state == "decided"
+    assert report.decision.best == best
+    assert not report.lower_is_better
+    winner = next(row for row in report.standings if row.generator == best)
+    assert 1.0 <= winner.lower <= winner.score <= winner.upper
+    assert winner.score == max(row.score for row in report.standings)
+
+
+@pytest.mark.parametrize("preset", ["is-ucb", "naive-ucb"])
+def test_presets_run_to_their_budget(client: Optimist, name: str, preset: str):
+    experiment = client.create_experiment(
+        name, ["sharp", "narrow"], metric="is", dimension=6, policy=preset, budget=100
+    )
+    assert (experiment.info.config.policy, experiment.info.config.rescore_growth) == ("ucb", 0.0)
+    for pick in experiment.picks():
+        pick.tell(probabilities(pick.generator, pick.size, pick.seed))
+    report = experiment.report()
+    assert report.state == "out of budget"
+    assert report.decision.confidence is None
+    assert all(row.score is not None and row.error is None for row in report.standings)
+
+
+@pytest.mark.parametrize(
+    ("config", "arrays", "expected"),
+    [
+        ({"metric": "is", "dimension": 3}, {"features": np.eye(3)}, "probabilities"),
+        ({"metric": "is", "dimension": 3}, {"probabilities": np.array([[2.0, -3.0, 0.1]])}, "softmax"),
+        ({"metric": "is", "dimension": 3}, {"probabilities": np.array([[0.5, 0.3, 0.1]])}, "sum to 1"),
+        ({"metric": "is", "dimension": 3}, {"probabilities": np.full((1, 3), np.nan)}, "finite"),
+        ({"metric": "is", "dimension": 3}, {"probabilities": np.eye(4)}, "(n, 3)"),
+        ({"metric": "rke", "dimension": 2, "kernel": {"name": "cosine"}}, {"features": np.zeros((1, 2))}, "zero"),
+    ],
+)
+def test_bad_batches_are_refused_and_change_nothing(
+    service: Service, client: Optimist, name: str, config: dict, arrays: dict, expected: str
+):
+    experiment = client.create_experiment(name, ["a", "b"], **config)
+    path = f"{service.url}/v1/experiments/{name}/picks/{experiment.ask().number}/batch"
+    problem = httpx.post(path, content=tensors.encode(arrays), headers={"content-type": tensors.MEDIA_TYPE})
+    assert problem.status_code == 422
+    assert expected in problem.json()["detail"]
+    assert (experiment.report().samples, experiment.report().open_picks) == (0, 1)
+
+
+def test_float16_probabilities_pass(client: Optimist, name: str):
+    experiment = client.create_experiment(name, ["sharp"], metric="is", dimension=6)
+    experiment.ask().tell(probabilities("sharp", 50, 0).astype(np.float16))
+    assert experiment.report().samples == 50
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"metric": "is"}, "dimension"),
+        ({"metric": "is", "dimension": 3, "reference": "r"}, "reference"),
+        ({"metric": "is", "dimension": 3, "bound": "authors", "policy": "ucb"}, "authors"),
+        ({"metric": "is", "dimension": 3, "policy": "fid-ucb"}, "fid-ucb"),
+        ({"metric": "rke", "dimension": 3}, "kernel"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"sigma": 0}}, "sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"sigma": -1}}, "sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": {}}, "sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": KERNEL, "order": 3}, "order"),
+        ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 0}, "order"),
+        ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": -1}, "order"),
+        ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 0}, "truncation"),
+        ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 129}, "truncation"),
+        ({"metric": "vendi", "dimension": 3, "kernel": {"name": "cosine"}, "truncation": 4}, "truncation"),
+        (
+            {"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 0.5, "bound": "theorem", "policy": "ucb"},
+            "0.5",
+        ),
+    ],
+)
+def test_configs_that_make_no_sense_are_refused(service: Service, client: Optimist, name: str, config, expected: str):
+    reply = httpx.post(f"{service.url}/v1/experiments", json={"name": name, "generators": ["a", "b"], **config})
+    assert reply.status_code == 422
+    assert expected in reply.json()["detail"]
+    assert name not in client.experiments()
+    with pytest.raises((ValueError, Fix)):
+        client.create_experiment(name, ["a", "b"], **config)
+
+
+def test_an_order_of_infinity_crosses_the_wire(client: Optimist, name: str):
+    config = {"metric": "vendi", "dimension": 2, "kernel": KERNEL, "order": float("inf")}
+    experiment = client.create_experiment(name, ["two", "eight"], budget=60, stop=False, **config)
+    assert client.experiment(name).info.config.order == float("inf")
+    for pick in experiment.picks():
+        pick.tell(clusters(pick.generator, pick.size, pick.seed))
+    assert all(row.score is not None for row in experiment.report().standings)
