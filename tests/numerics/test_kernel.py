@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -23,7 +24,7 @@ def rows_of(seed: int, count: int, dimension: int) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)))
 
 
-def fed(rows: Tensor, sizes: list[int], feature_map: FeatureMap, **layout: int | bool) -> KernelStatistic:
+def fed(rows: Tensor, sizes: list[int] | int, feature_map: FeatureMap, **layout: int | bool) -> KernelStatistic:
     statistic = KernelStatistic(feature_map, **layout)  # type: ignore[arg-type]
     for batch in rows.split(sizes):
         statistic.update(batch)
@@ -51,7 +52,7 @@ def test_scores_are_those_of_the_authors(name, stored):
     file = stored(name)
     rows, sigma = torch.from_numpy(file["features"]).double(), float(file["sigma"])
     feature_map = GaussianFourier(file["omegas"])
-    statistic = fed(rows, [7] * 100, feature_map)
+    statistic = fed(rows, 7, feature_map)
     spectrum = VendiScore(feature_map).spectrum(statistic)
     answer = torch.from_numpy(file["eigenvalues"])
     torch.testing.assert_close(spectrum, answer[: len(spectrum)], rtol=1e-6, atol=1e-12)
@@ -68,7 +69,7 @@ def test_scores_are_those_of_the_authors(name, stored):
             ):
                 found = math.exp(log_vendi(spectrum, order, truncation))
                 assert found == pytest.approx(float(file[f"{answer}_{suffix}"]), rel=1e-6), answer
-    streamed = fed(rows, [50] * 10, Cosine(rows.shape[1]))
+    streamed = fed(rows, 50, Cosine(rows.shape[1]))
     assert math.exp(VendiScore(streamed.feature_map).plug_in(streamed)) == pytest.approx(
         float(file["cosine_vendi_1"]), rel=1e-6
     )
@@ -132,13 +133,8 @@ def test_rows_far_from_every_landmark_and_repeated_landmarks_do_no_harm():
     feature_map = Nystrom(torch.cat([landmarks, landmarks[:2]]), 0.5)
     features = feature_map(torch.cat([landmarks, 1e3 * landmarks, 1e30 * torch.sign(landmarks)]))
     torch.testing.assert_close(features.square().sum(-1), torch.ones(18, dtype=torch.float64))
-    torch.testing.assert_close(
-        features[:6] @ features[:6].T,
-        Nystrom(landmarks, 0.5)(landmarks) @ features[:6, :6].T * 0
-        + torch.exp(-torch.cdist(landmarks, landmarks).square() * 2.0),
-        rtol=1e-6,
-        atol=1e-6,
-    )
+    kernel = torch.exp(-2.0 * torch.cdist(landmarks, landmarks).square())
+    torch.testing.assert_close(features[:6] @ features[:6].T, kernel, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("feature_map", [GaussianFourier.draw(3, 5, 1.0), Cosine(3), Nystrom(rows_of(0, 4, 3), 0.7)])
@@ -200,7 +196,7 @@ layouts = st.fixed_dictionaries({"last": st.integers(0, 40), "halves": st.boolea
 @given(st.integers(0, 9), sizes, st.integers(1, 30), layouts)
 def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, features, layout):
     rows, feature_map = rows_of(seed, sum(sizes), 3), GaussianFourier.draw(3, features, 1.0)
-    expected = feature_map(rows)
+    expected = torch.cat([feature_map(part) for part in rows.split(sizes)])
     merged = KernelStatistic(feature_map, **layout)
     for part in rows.split(sizes):
         merged.merge(fed(part, [len(part)], feature_map, **layout))
@@ -211,8 +207,9 @@ def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, featu
     for statistic in (fed(rows, sizes, feature_map, **layout), merged, tree[0]):
         assert statistic.samples == len(rows)
         torch.testing.assert_close(statistic.moment, expected.T @ expected, rtol=1e-10, atol=1e-10)
-        torch.testing.assert_close(statistic.last_rows, expected[max(len(rows) - layout["last"], 0) :], rtol=0, atol=0)
+        assert torch.equal(statistic.last_rows, expected[max(len(rows) - layout["last"], 0) :])
         if len(rows) <= feature_map.width:
+            assert statistic.rows is not None
             assert torch.equal(statistic.rows, expected)
         else:
             assert statistic.rows is None
@@ -236,15 +233,19 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
     assert_bit_identical(straight, restored)
 
 
-@pytest.mark.parametrize("halves", [False, True])
-def test_up_to_one_row_past_the_kept_ones_batching_changes_no_bit(halves):
-    feature_map = GaussianFourier.draw(4, 20, 1.0)
-    for count in (37, 40, 41):
-        rows = rows_of(5, count, 4)
-        one = fed(rows, [5] * 8 + [1], feature_map, halves=halves)
-        assert_bit_identical(one, KernelStatistic.from_tensors(one.to_tensors(), feature_map))
-        features = torch.cat([feature_map(part) for part in rows.split(5)])
-        torch.testing.assert_close(one.moment, features.T @ features, rtol=1e-13, atol=1e-13)
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 9), sizes, st.sampled_from([0.5, 1.0, 2.0, 3.0]))
+def test_batching_changes_only_rounding(seed, parts, order):
+    metric = VendiScore(GaussianFourier.draw(4, 12, 1.0), order)
+    rows = torch.cat([rows_of(seed, sum(parts), 4), rows_of(seed + 1, 3, 4)])
+    bound = KernelInfluenceBound(metric)
+    one, other = bound.statistic(), bound.statistic()
+    for batch in rows.split([*parts, 3]):
+        one.update(batch)
+    other.update(rows)
+    left, right = bound.estimate(one), bound.estimate(other)
+    for number in ("value", "plug_in", "standard_error", "stopping_error"):
+        assert getattr(left, number) == pytest.approx(getattr(right, number), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -259,10 +260,10 @@ def test_up_to_one_row_past_the_kept_ones_batching_changes_no_bit(halves):
 )
 def test_what_is_no_batch_is_refused_and_changes_nothing(batch):
     feature_map = GaussianFourier.draw(3, 2, 1.0)
-    statistic = fed(rows_of(0, 10, 3), [5, 5], feature_map)
+    statistic = fed(rows_of(0, 10, 3), 5, feature_map)
     with pytest.raises(ValueError):
         statistic.update(batch)
-    assert_bit_identical(statistic, fed(rows_of(0, 10, 3), [5, 5], feature_map))
+    assert_bit_identical(statistic, fed(rows_of(0, 10, 3), 5, feature_map))
 
 
 def test_other_layouts_are_not_mixed():
@@ -317,7 +318,7 @@ def test_scores_are_continuous_in_the_order_and_fall_with_it():
     scores = [
         log_vendi(eigenvalues, order) for order in (1e-3, 0.5, 1 - 1e-6, 1.0, 1 + 1e-6, 2.0, 1e3, 1e308, math.inf)
     ]
-    assert all(left >= right - 1e-12 for left, right in zip(scores, scores[1:], strict=False))
+    assert all(left >= right - 1e-12 for left, right in itertools.pairwise(scores))
     assert scores[2] == pytest.approx(scores[4], rel=1e-5)
     assert log_vendi(eigenvalues, 1.0 + 1e-15) == scores[3]
     assert scores[-2] == pytest.approx(scores[-1], rel=1e-12)
@@ -336,7 +337,7 @@ def test_k_kinds_seen_equally_often_score_k():
 @given(st.integers(0, 9), st.integers(1, 60), st.integers(1, 20))
 def test_gram_and_covariance_have_one_spectrum(seed, count, features):
     feature_map = GaussianFourier.draw(3, features, 1.0)
-    statistic = fed(rows_of(seed, count, 3), [7] * 10, feature_map, halves=True)
+    statistic = fed(rows_of(seed, count, 3), 7, feature_map, halves=True)
     rank = min(count, feature_map.width)
     covariance = torch.linalg.eigvalsh(statistic.moment / count).flip(0)
     metric = VendiScore(feature_map)
@@ -463,7 +464,7 @@ def test_errors_are_of_the_size_of_the_misses():
     large.update(stream(60_000, seed=10_000))
     truth = VendiScore(feature_map).spectrum(large)
     z = np.empty((len(metrics), 2, 24))
-    bias = np.empty((len(metrics), 24))
+    misses = np.empty((2, len(metrics), 24))
     for repeat in range(24):
         for row, metric in enumerate(metrics):
             expected = log_vendi(truth, metric.order, metric.truncation)
@@ -472,12 +473,12 @@ def test_errors_are_of_the_size_of_the_misses():
                 assert estimate.stopping_error is not None
                 z[row, column, repeat] = (estimate.value - expected) / estimate.stopping_error
                 if count == 60:
-                    bias[row, repeat] = (estimate.value - expected) / (estimate.plug_in - expected)
+                    misses[:, row, repeat] = estimate.value - expected, estimate.plug_in - expected
     rms = np.sqrt(np.mean(z**2, axis=-1))
-    print(rms)
-    print(np.median(bias, axis=-1))
-    assert np.all((rms[1:] > 0.5) & (rms[1:] < 1.4)), rms
-    assert np.all(rms[0] < 1.4), rms
+    assert np.all((rms > 0.5) & (rms < 1.4)), rms
+    # From order 3 on, and of the eight largest alone, the plug-in has hardly a bias at n = 60.
+    left, before = np.abs(misses.mean(-1))[:, :4]
+    assert np.all(left < 0.6 * before), left / before
 
 
 kinds = st.sampled_from(["spread", "same", "pairs", "one apart", "near", "line"])
@@ -522,7 +523,7 @@ def test_no_input_gives_nan(seed, kind, kernel, data):
         assert estimate.lower <= estimate.value <= estimate.upper
         assert -1e-12 <= estimate.plug_in <= math.log(metric.ceiling) + 1e-9
         if kind == "same" and bound.name == "influence":
-            assert estimate.value == estimate.plug_in == pytest.approx(0.0, abs=1e-12)
+            assert estimate.value == estimate.plug_in == pytest.approx(0.0, abs=1e-9)
 
 
 def test_identical_samples_score_one_and_hardly_err():

@@ -80,7 +80,9 @@ class Optimist:
                 self.create_reference(uploaded, features=reference)
             reference = uploaded
         wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
-        answer = self._transport.call("POST", "/v1/experiments", json=wanted.model_dump(mode="json"))
+        # Not as plain values: JSON has no infinity, which an order may be.
+        body = wanted.model_dump_json().encode()
+        answer = self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
         return Experiment(self._transport, models.Experiment.model_validate(answer))
 
     def experiment(self, name: str) -> Experiment:

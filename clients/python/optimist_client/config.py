@@ -85,6 +85,10 @@ class Kernel(Wire):
             raise ValueError("sigma: the cosine kernel has no bandwidth")
         return self
 
+    def width(self, dimension: int) -> int:
+        """Entries of φ for features of this dimension: the largest rank that the kernel's covariance can have."""
+        return dimension if self.name == "cosine" else 2 * self.features
+
 
 class BoundOptions(Wire):
     """Constants of the papers' bounds; None means the default of equations.md §1."""
@@ -160,6 +164,12 @@ class ExperimentConfig(Wire):
         missing = sorted(name for name in needed if getattr(self, name) is None)
         if missing:
             raise ValueError(f"metric {self.metric!r} needs {', '.join(missing)}")
+        if self.bound == "theorem" and self.order < 1:
+            raise ValueError(f"order: no theorem bounds the Vendi score of order {self.order:g}; it needs at least 1")
+        if self.kernel is not None and self.dimension is not None and self.truncation is not None:
+            width = self.kernel.width(self.dimension)
+            if self.truncation > width:
+                raise ValueError(f"truncation: expected at most the kernel's {width} features, got {self.truncation}")
         options = BOUND_OPTIONS[self.metric][self.bound]
         foreign = sorted(set(self.bound_options.given()) - options)
         if foreign:

@@ -6,7 +6,8 @@ One recipe per family of orders; C has eigenvalues g_1 … g_k with eigenvectors
 - **Orders 0 < α < 2**: the effective ridge (`debiased_entropy`). With f the derivative of H in each eigenvalue,
   dH = Σ f(g_i) d g_i and d g_i = u_iᵀ(φφᵀ − C)u_i, so IF = φᵀ f(C) φ up to a constant, with f = −log g for α = 1 and
   f = α g^{α−1} / ((1 − α) tr C^α) otherwise. The second-order variance takes the divided differences of f, as the
-  stated one for α = 1 takes those of log.
+  stated one for α = 1 takes those of log. sd_stop adds 0.3 · (estimate − plug-in), for α < 1 all of it: there most of
+  the score is in eigenvalues that few samples show, and the correction is about as unsure as it is large (measured).
 - **Orders α > 2, α = ∞, and every truncated score**: H is smooth enough that its bias is B/n + o(1/n), which the halves
   A and B of the stream show twice over: 2 H(A + B) − ½ (H(A) + H(B)). IF = Σ_{i≤t} (f_i − mean f)(u_iᵀφ)², f taken on
   the truncated spectrum, whose common shift is what subtracts the mean; for α = ∞, f is −1/λ_max at the largest alone.
@@ -30,7 +31,7 @@ from optimist.statistics.kernel import KernelStatistic
 PAIR_BUFFER = 256
 """Last φ whose pairs give the second-order variance of RKE."""
 COLLAPSED = 1e-12
-"""Plug-in value up to which all samples count as one: it has no error of its own."""
+"""How far from 1 the largest eigenvalue, or ‖C‖_F², may be of samples that all count as one: they have no error."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence
     square = math.exp(-plug_in)
     mean_square = max((n * n * square - n) / (n * (n - 1)), 1e-6)
     estimate = -math.log(mean_square)
-    if plug_in <= COLLAPSED:
+    if square >= 1.0 - COLLAPSED:
         return _collapsed(plug_in)
     buffer = statistic.last_rows
     seen = buffer @ statistic.moment if rows is None else buffer @ rows.T
@@ -86,7 +87,7 @@ def _by_ridge(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence
     n, order = statistic.samples, metric.order
     eigenvalues, shares = _eigen(statistic)
     plug_in = log_vendi(eigenvalues, order)
-    if plug_in <= COLLAPSED:
+    if eigenvalues[0] >= 1.0 - COLLAPSED:
         return _collapsed(plug_in)
     found = debiased_entropy(eigenvalues, n, metric.width, order)
     estimate = _inside(metric, found.value)
@@ -96,7 +97,8 @@ def _by_ridge(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence
     second_order = float((curvature * floored * floored[:, None]).square().sum())
     variance = float((shares @ slopes).var()) / n + second_order / n**2
     selection = _inflated(variance, n) + found.extrapolated**2
-    stopping = selection + (0.3 * (estimate - plug_in)) ** 2
+    doubt = 0.3 if order >= 1.0 else 1.0
+    stopping = selection + (doubt * (estimate - plug_in)) ** 2
     return KernelInfluence(
         plug_in=plug_in,
         estimate=estimate,
@@ -112,7 +114,7 @@ def _by_halves(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluenc
     n, order, truncation = statistic.samples, metric.order, metric.truncation
     eigenvalues, shares = _eigen(statistic)
     plug_in = log_vendi(eigenvalues, order, truncation)
-    if plug_in <= COLLAPSED:
+    if eigenvalues[0] >= 1.0 - COLLAPSED:
         return _collapsed(plug_in)
     halves = [log_vendi(half, order, truncation) for half in metric.half_spectra(statistic)]
     correction = plug_in - 0.5 * sum(halves)

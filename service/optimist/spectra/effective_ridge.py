@@ -4,10 +4,11 @@ For rows of one norm, the sample's degrees of freedom at ridge w, D(w) = Σ g/(g
 tr C(C + xI)⁻¹ at ridge x(w) = m / (Σ 1/(g + w) + (m − k)/w) = w / (1 − D/m). Traces are integrals over that curve:
 
     −tr C log C = ∫₀^∞ [D − 1/(1 + x)] dx,   tr C = 1
-    tr C^α = (sin πα / π) [ ∫₀^X x^{α−1} D dx + X^{α−1} (1/(1 − α) − ρ/(2 − α)) ],   0 < α < 2, α ≠ 1
+    tr C^α = (sin πα / π) ∫₀^∞ x^{α−1} D dx,   0 < α < 1
+    tr C^α = (sin π(α−1) / π) ∫₀^∞ x^{α−2} (1 − xD) dx,   1 < α < 2
 
-for X beyond the spectrum, where 1 − xD = ρX/x. The second follows from λ^α = (sin πα/π) ∫₀^∞ x^{α−1} λ/(λ + x) dx for
-α < 1, and from λ^α = λ · λ^{α−1} for α > 1; (log tr C^α)/(1 − α) goes to the first as α → 1.
+The second is λ^α = (sin πα / π) ∫₀^∞ x^{α−1} λ/(λ + x) dx summed, the third the same of λ · λ^{α−1}; their logarithms
+over 1 − α go to the first as α → 1. Beyond the grid 1 − xD falls as 1/x.
 """
 
 from __future__ import annotations
@@ -47,20 +48,25 @@ def debiased_entropy(eigenvalues: Tensor, degrees: int, rank: int, order: float 
     inverse = 1.0 / (g + w)
     freedom = (g * inverse).sum(0)
     x = degrees / (inverse.sum(0) + (degrees - len(g)) / w)
-    inner = float(torch.trapezoid(freedom * x**order, x.log()))
+    curve = freedom * x if order <= 1.0 else 1.0 - freedom * x
+    inner = float(torch.trapezoid(curve * x ** (order - 1.0), x.log()))
     flat = float(freedom[0] * x[0] ** order) / order
     below = flat if degrees >= rank else _tail_by_power(freedom, x, rank, order)
 
-    top = float(x[-1])
+    start, top = float(x[0]), float(x[-1])
     if order == 1.0:
         return DebiasedEntropy(inner - math.log1p(top) + below, below - flat)
-    rest = 1.0 / (1.0 - order) - (1.0 - top * float(freedom[-1])) / (2.0 - order)
     scale = math.sin(math.pi * order) / math.pi
+    above = top ** (order - 1.0) * (1.0 - top * float(freedom[-1])) / (2.0 - order)
+    if order < 1.0:
+        rest = inner + top ** (order - 1.0) / (1.0 - order) - above
+    else:
+        rest = start ** (order - 1.0) / (1.0 - order) - inner - above
 
     def entropy(tail: float) -> float:
-        trace = scale * (inner + tail + top ** (order - 1.0) * rest)
         # Samples with nothing in common leave a trace of zero for α > 1; no spectrum's is below rank^{1 − α}.
-        return math.log(max(trace, rank ** min(1.0 - order, 0.0))) / (1.0 - order)
+        trace = max(scale * (rest + tail), rank ** min(1.0 - order, 0.0))
+        return math.log(trace) / (1.0 - order)
 
     value = entropy(below)
     return DebiasedEntropy(value, abs(value - entropy(flat)))
