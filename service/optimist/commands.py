@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -16,6 +16,7 @@ from optimist.settings import Settings
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console(stderr=True)
 
+DemoMetric = Literal["fid", "is", "rke", "vendi"]
 DataDirectory = Annotated[Path | None, typer.Option(help="Where the embedded Redis keeps its data.")]
 RedisUrl = Annotated[str | None, typer.Option(help="A running Redis instead of the embedded one.")]
 
@@ -57,6 +58,7 @@ def score(redis_url: Annotated[str, typer.Option(help="The Redis the API replica
 
 @app.command()
 def demo(
+    metric: Annotated[DemoMetric, typer.Option(help="What to compare the generators by.")] = "fid",
     budget: Annotated[int, typer.Option(min=1, help="Samples in all after which it ends undecided.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the experiment.")] = 0,
     port: Annotated[int | None, typer.Option(help="Port of the service; a free one by default.")] = None,
@@ -64,13 +66,13 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the service up afterwards.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final report as JSON on stdout.")] = False,
 ) -> None:
-    """Compare real generators of handwritten digits by FID through the real service."""
+    """Compare real generators of handwritten digits through the real service."""
     with _extras("demo"):
         from optimist.simulation.demo import Demo
     from optimist_client import OptimistError
 
     try:
-        report = Demo(budget, seed, port, data_dir).run(console if as_json else Console(), keep)
+        report = Demo(metric, budget, seed, port, data_dir).run(console if as_json else Console(), keep)
     except OptimistError as error:
         console.print(f"[red]{error}", soft_wrap=True)
         raise typer.Exit(1) from None

@@ -65,8 +65,8 @@ class Evaluation:
     for the papers' bounds 1). Estimates are due when a generator's samples have grown by `rescore_growth` (0: every
     batch). `policy` may be one of the papers' presets (`fid-ucb`, `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`,
     `naive-ucb`), which bring their bound, warm-up and growth. `delta` and `tolerance` are those of the interval and of
-    the stopping rule. `reference`, `order`, `truncation`, `kernel` and `options` are as in `score`. With the same `seed`
-    and the same tells the picks are the same. Raises ValueError for what is not as expected.
+    the stopping rule. `reference`, `order`, `truncation`, `kernel` and `options` are as in `score`. The same `seed` and
+    the same tells make the same picks. Raises ValueError for what is not as expected.
     """
 
     def __init__(

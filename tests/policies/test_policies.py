@@ -119,6 +119,12 @@ class TestRandomised:
         picks = [policy("top-two").pick(arms, 140, r) for r in range(300)]
         assert picks.count(2) > 250
 
+    def test_top_two_first_gives_every_contender_the_samples_a_stop_needs(self):
+        arms = [arm("a", 0.0, 0.1, 500), arm("b", 50.0, 1.0, 15), arm("c", 60.0, 1.0, 10)]
+        assert {policy("top-two").pick(arms, 105, r) for r in range(50)} == {2}
+        crowded = [*arms[:2], arm("c", 60.0, 1.0, 10, pending_samples=10, pending_batches=2)]
+        assert {policy("top-two").pick(crowded, 105, r) for r in range(50)} == {1}
+
     def test_top_two_of_one(self):
         assert policy("top-two").pick([arm("a", 1.0)], 20, 21) == 0
 

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 
-from optimist.simulation.digits import load
+from optimist.simulation.digits import Digits, load
 from optimist.simulation.tables import headline, standings, summary
 from optimist_client import Experiment, Optimist, Report, Retry
 
@@ -32,6 +33,7 @@ Process = subprocess.Popen[bytes]
 class Demo:
     """What the user chose. `directory` None keeps the data in a temporary one, `port` None takes a free one."""
 
+    metric: str = "fid"
     budget: int = 20_000
     seed: int = 0
     port: int | None = None
@@ -50,10 +52,10 @@ class Demo:
             # Ctrl-C does not reach a session of its own: the workers give their picks back while it still serves.
             server = stack.enter_context(_process(serve, own_session=True))
             experiment = stack.enter_context(Optimist(url)).create_experiment(
-                f"digits-fid-{self.seed}",
+                f"digits-{self.metric}-{self.seed}",
                 list(digits.generators),
-                reference=digits.reference(),
-                metric="fid",
+                metric=self.metric,
+                **_question(self.metric, digits),
                 policy="top-two",
                 seed=self.seed,
                 budget=self.budget,
@@ -68,6 +70,17 @@ class Demo:
                 with contextlib.suppress(KeyboardInterrupt):
                     server.wait()
             return report
+
+
+def _question(metric: str, digits: Digits) -> dict[str, Any]:
+    """What each metric needs to know: the reference, the number of classes, or the kernel."""
+    if metric == "fid":
+        return {"reference": digits.reference()}
+    if metric == "is":
+        return {"dimension": digits.probabilities(digits.images[:1]).shape[1]}
+    width = digits.features(digits.images[:1]).shape[1]
+    # Half the median distance between features of real digits, so that the kernel tells kinds of digit apart.
+    return {"dimension": width, "kernel": {"name": "gaussian", "sigma": 5.0, "features": 256}}
 
 
 def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:

@@ -1,4 +1,4 @@
-"""A generation worker of the demo: asks the service over HTTP, samples a real generator, tells its features."""
+"""A generation worker of the demo: asks the service over HTTP, samples a real generator, tells what came out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ def work(url: str, experiment: str) -> None:
     """Serve picks of `experiment` until it has ended."""
     digits = load(progress=False)
     with Optimist(url, patience=120.0) as optimist:
-        for pick in optimist.experiment(experiment).picks():
-            images = digits.generators[pick.generator].sample(pick.size, pick.seed)
-            pick.tell(digits.features(images))
+        opened = optimist.experiment(experiment)
+        embed = digits.probabilities if opened.info.config.metric == "is" else digits.features
+        for pick in opened.picks():
+            pick.tell(embed(digits.generators[pick.generator].sample(pick.size, pick.seed)))
 
 
 if __name__ == "__main__":
