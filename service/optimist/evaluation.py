@@ -5,6 +5,7 @@ The service runs the same rooms over HTTP and Redis; simulations, tests and note
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimist.batches import TENSORS, check_batch, check_rows
 from optimist.bounds import Bound, Track, make_bound
 from optimist.estimates import Estimate
-from optimist.metrics import Reference, make_metric
+from optimist.metrics import Reference, exact_spectrum, log_vendi, make_metric
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
 from optimist_client.config import check_metric, resolve_preset
 
@@ -40,7 +41,8 @@ def score(
 
     `reference` (for "fid") is (mean (d,), covariance (d, d)) of real data, or real features (n, d). `order`,
     `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
-    features=r, seed=…) or with omegas=array (d, r); features=None for the exact kernel; or dict(name="cosine").
+    features=r, seed=…) or with omegas=array (d, r); features=None is the exact kernel by its n × n matrix, whose
+    score has no interval; name="nystrom" with landmarks=array (m, d); name="cosine".
     `options` are those of the bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
     interval's optimistic end. Raises ValueError for input that is not as expected.
 
@@ -49,6 +51,8 @@ def score(
     >>> score(x, "fid", reference=(np.zeros(4), np.eye(4))).samples
     200
     """
+    if kernel is not None and kernel.get("features", 1) is None:
+        return _exact(batch, metric, kernel, 2.0 if metric == "rke" else order, truncation)
     question = _Question(metric, reference, order, truncation, kernel, bound, delta, options)
     arrays = _arrays(batch, metric)
     limits = question.bound_for(arrays)
@@ -191,6 +195,18 @@ class _Question:
             kernel=self.kernel,
         )
         return make_bound(self.bound, metric, self.delta, **self.options)
+
+
+def _exact(batch: Batch, metric: str, kernel: Mapping[str, Any], order: float, truncation: int | None) -> Estimate:
+    """The plug-in score of the exact kernel (equations.md §3); nothing is known of its error."""
+    if metric not in ("rke", "vendi"):
+        raise ValueError(f"metric {metric!r} takes no kernel")
+    arrays = _arrays(batch, metric)
+    rows = arrays["features"]
+    check_batch(arrays, TENSORS[metric], rows.shape[1] if rows.ndim == 2 else 1)
+    spectrum = exact_spectrum(torch.from_numpy(rows), kernel.get("name", "gaussian"), kernel.get("sigma", math.nan))
+    value = log_vendi(spectrum, order, truncation)
+    return Estimate(value, value, len(rows), -math.inf, math.inf, math.inf, scale="log", lower_is_better=False)
 
 
 def _reference(reference: Any) -> Reference:

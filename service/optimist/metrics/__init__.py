@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from optimist.metrics.base import Metric
+from optimist.metrics.exact import exact_spectrum
 from optimist.metrics.frechet import FrechetDistance
 from optimist.metrics.inception import InceptionScore
 from optimist.metrics.reference import Reference
-from optimist.metrics.vendi import RenyiKernelEntropy, VendiScore
-from optimist.statistics import Cosine, FeatureMap, GaussianFourier
+from optimist.metrics.vendi import RenyiKernelEntropy, VendiScore, log_vendi
+from optimist.statistics import Cosine, FeatureMap, GaussianFourier, Nystrom
 
 METRICS = ("fid", "is", "rke", "vendi")
 """The names `make_metric` knows."""
@@ -50,22 +51,28 @@ def make_feature_map(kernel: Mapping[str, Any], dimension: int) -> FeatureMap:
     """The feature map of a kernel given as a mapping, for rows of `dimension` columns (equations.md §3).
 
     name: "gaussian" (default; random Fourier features) with `sigma`, `features` (r, default 1000) and `seed`, or with
-    `omegas` (d, r) as they are; or "cosine". Raises ValueError on anything else.
+    `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises ValueError on
+    anything else.
     """
     wanted = dict(kernel)
     name = wanted.pop("name", "gaussian")
     sigma, features, seed = wanted.pop("sigma", None), wanted.pop("features", 1000), wanted.pop("seed", 0)
-    omegas = wanted.pop("omegas", None)
+    omegas, landmarks = wanted.pop("omegas", None), wanted.pop("landmarks", None)
     if wanted:
-        raise ValueError(f"kernel: expected name, sigma, features, seed, omegas; got {', '.join(sorted(wanted))}")
+        known = "name, sigma, features, seed, omegas, landmarks"
+        raise ValueError(f"kernel: expected {known}; got {', '.join(sorted(wanted))}")
     if name == "cosine":
         return Cosine(dimension)
-    if name != "gaussian":
-        raise ValueError(f"kernel: expected name 'gaussian' or 'cosine', got {name!r}")
-    if omegas is not None:
+    if name not in ("gaussian", "nystrom"):
+        raise ValueError(f"kernel: expected name 'gaussian', 'nystrom' or 'cosine', got {name!r}")
+    if name == "gaussian" and omegas is not None:
         return GaussianFourier(omegas)
     if sigma is None:
-        raise ValueError("kernel: the gaussian kernel needs sigma, its bandwidth, or omegas")
+        raise ValueError(f"kernel: the {name} kernel needs sigma, its bandwidth")
+    if name == "nystrom":
+        if landmarks is None:
+            raise ValueError("kernel: the nystrom kernel needs landmarks (m, d)")
+        return Nystrom(landmarks, sigma)
     return GaussianFourier.draw(dimension, features, sigma, seed)
 
 
@@ -77,6 +84,8 @@ __all__ = [
     "Reference",
     "RenyiKernelEntropy",
     "VendiScore",
+    "exact_spectrum",
+    "log_vendi",
     "make_feature_map",
     "make_metric",
 ]
