@@ -1,0 +1,226 @@
+"""Scores of feature files, and the bandwidth for one: reads the files, and leaves every number to `evaluation`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from optimist.batches import BatchError, check_directions, check_rows
+from optimist.estimates import Estimate
+from optimist.evaluation import score
+from optimist.metrics import Reference
+from optimist_client import tensors
+
+SUFFIXES = (".npy", ".npz", ".safetensors")
+MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
+"""How a file of reference moments names them: as Optimist does, or as pytorch-fid does."""
+STEADY = 0.01
+"""The variance below which the papers call a score steady (equations.md §4, last paragraph)."""
+LARGEST_SUBSET = 1000
+"""Rows of a subset by default: at r = 1000 more of them cost seconds a score and change σ little."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class FileError(ValueError):
+    """A file does not hold what was expected; the message names it, what was expected and what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileScore:
+    """The estimate of one array of one file."""
+
+    name: str
+    """The array's name where its file holds several, otherwise the file's stem; behind its path if two have it."""
+    file: Path
+    estimate: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: those of `Estimate.to_dict`, on its scale, and `score` on the natural one."""
+        fields = self.estimate.to_dict()
+        return {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How much the score of one σ varies between subsets; both numbers are of the natural scale."""
+
+    sigma: float
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidths:
+    """The scores' spread for each σ, ascending, and the σ that the papers' rule picks; None where none is steady."""
+
+    median_distance: float
+    subsets: int
+    size: int
+    spreads: tuple[Spread, ...]
+    chosen: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def score_files(
+    files: Sequence[Path], metric: str = "fid", *, reference: Reference | None = None, **options: Any
+) -> list[FileScore]:
+    """The score of every array (n, d) in the files, best first; one file is in memory at a time.
+
+    `options` are those of `optimist.score`. Raises FileError for a file or an array that is not as expected, ValueError
+    for options that make no sense.
+    """
+    width = None if reference is None else (reference.dimension, "the reference")
+    found: list[FileScore] = []
+    for file in files:
+        for name, rows in _rows_of(file):
+            if width is not None and rows.shape[1] != width[0]:
+                raise FileError(f"{file}: expected {width[0]} columns, as {width[1]} has; {name!r} has {rows.shape[1]}")
+            width = width or (rows.shape[1], f"{name!r} of {file}")
+            try:
+                if (options.get("kernel") or {}).get("name") == "cosine":
+                    check_directions(rows)
+                estimate = score(rows, metric, reference=reference, **options)
+            except (BatchError, ArithmeticError) as error:
+                raise FileError(f"{file}: array {name!r}: {error}") from None
+            found.append(FileScore(name, file, estimate))
+    names = Counter(row.name for row in found)
+    distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
+    return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
+
+
+def choose_bandwidth(
+    file: Path,
+    metric: str = "vendi",
+    *,
+    sigmas: Sequence[float] | None = None,
+    subsets: int = 10,
+    size: int | None = None,
+    features: int = 1000,
+    seed: int = 0,
+) -> Bandwidths:
+    """The papers' variance rule on the one array (n, d) of a file (equations.md §4, last paragraph).
+
+    For each σ, `subsets` disjoint random subsets of `size` rows (None: as many as there are, at most 1000) are scored
+    with the same `features` random frequencies; the score is the de-biased one, on the natural scale. Chosen is the
+    smallest σ from which on every one of the grid varies by less than 0.01. The papers do not say "from which on", but
+    a σ so small that no two rows are similar is steady, too, at the largest score there is (real digits: variance 0 at
+    1/8 of the median distance, 234 at 0.35, 0.003 at 1.4 times it). `sigmas` None is 13 of them, from 1/8 to 8 times
+    the median distance of up to 1000 rows. Raises FileError for a file that is not as expected, ValueError for options
+    that make no sense.
+    """
+    arrays = dict(_rows_of(file))
+    if len(arrays) > 1:
+        raise FileError(f"{file}: expected one array, found {', '.join(arrays)}")
+    rows = next(iter(arrays.values()))
+    try:
+        check_rows("features", rows, rows.shape[1])
+    except BatchError as error:
+        raise FileError(f"{file}: {error}") from None
+    if subsets < 2 or (size is not None and size < 2):
+        raise ValueError(f"expected at least 2 subsets of at least 2 rows, got {subsets} subsets of {size or 'all'}")
+    size = size or min(max(len(rows) // subsets, 2), LARGEST_SUBSET)
+    if subsets * size > len(rows):
+        raise FileError(f"{file}: expected rows for {subsets} disjoint subsets of {size}, found {len(rows)} rows")
+    shuffled = rows[np.random.default_rng(seed).permutation(len(rows))].astype(np.float64)
+    median = float(np.median(torch.pdist(torch.from_numpy(shuffled[:1000])).numpy()))
+    if sigmas is None:
+        if median == 0.0:
+            raise FileError(f"{file}: expected rows that differ, to make a grid of σ from their median distance")
+        sigmas = [median * 2.0**power for power in np.arange(-3.0, 3.5, 0.5)]
+    parts = np.split(shuffled[: subsets * size], subsets)
+    spreads = tuple(_spread(parts, metric, sigma, features, seed) for sigma in sorted(sigmas))
+    steady: float | None = None
+    for spread in reversed(spreads):
+        if not spread.variance < STEADY:
+            break
+        steady = spread.sigma
+    return Bandwidths(median, subsets, size, spreads, steady)
+
+
+def read_reference(file: Path) -> Reference:
+    """Reference moments from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
+
+    Raises FileError for anything else.
+    """
+    arrays = _read(file)
+    try:
+        for mean, covariance in MOMENTS:
+            if set(arrays) == {mean, covariance}:
+                return Reference(arrays[mean], arrays[covariance])
+        if len(arrays) != 1:
+            expected = "one array of features, or mean and covariance, or mu and sigma"
+            raise ValueError(f"expected {expected}; found {', '.join(arrays)}")
+        name, rows = next(iter(arrays.items()))
+        _check_matrix(name, rows)
+        check_rows(name, rows, rows.shape[1])
+        if len(rows) < 2:
+            raise ValueError(f"{name}: expected at least two rows of real features, got one")
+    except ValueError as error:
+        raise FileError(f"{file}: {error}") from None
+    rows = rows.astype(np.float64)
+    return Reference(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)))
+
+
+def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, features: int, seed: int) -> Spread:
+    kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
+    scores = [score(part, metric, kernel=kernel).score for part in parts]
+    return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
+
+
+def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The matrices of a file under the names they are shown by."""
+    arrays = _read(file)
+    for name, rows in arrays.items():
+        shown = name if len(arrays) > 1 else file.stem
+        try:
+            _check_matrix(name, rows)
+        except ValueError as error:
+            raise FileError(f"{file}: {error}") from None
+        yield shown, rows
+
+
+def _check_matrix(name: str, rows: NDArray[Any]) -> None:
+    if rows.ndim != 2 or rows.shape[1] < 1:
+        raise ValueError(f"array {name!r}: expected shape (n, d), found {rows.shape}")
+
+
+def _read(file: Path) -> Arrays:
+    """The arrays of a file by name, at least one, all of real numbers. Raises FileError; loads no pickles."""
+    if file.suffix not in SUFFIXES:
+        raise FileError(
+            f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
+        )
+    try:
+        arrays = tensors.decode(file.read_bytes()) if file.suffix == ".safetensors" else _load(file)
+    except FileNotFoundError:
+        raise FileError(f"{file}: no such file") from None
+    # What a damaged file raises depends on where the damage is: zipfile, zlib and numpy each have their own.
+    except Exception as error:
+        raise FileError(f"{file}: expected a readable {file.suffix} file of numbers: {error}") from None
+    if not arrays:
+        raise FileError(f"{file}: expected at least one array, found none")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise FileError(f"{file}: array {name!r}: expected real numbers, found dtype {array.dtype}")
+    return arrays
+
+
+def _load(file: Path) -> Arrays:
+    # Opened here: np.load leaves a path it opened itself open when the archive is damaged.
+    with file.open("rb") as stream:
+        loaded = np.load(stream, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            return {file.stem: loaded}
+        with loaded:
+            return {name: np.asarray(loaded[name]) for name in loaded.files}
