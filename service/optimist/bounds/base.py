@@ -27,11 +27,6 @@ class Bound(Protocol):
         """The metric it bounds."""
         ...
 
-    @property
-    def has_errors(self) -> bool:
-        """Whether its estimates have standard errors, which `top-two`, `thompson` and stopping need."""
-        ...
-
     def statistic(self) -> Any:
         """An empty `Statistic` laid out for this bound."""
         ...
@@ -45,9 +40,9 @@ class Bound(Protocol):
 
 
 def check_delta(delta: float) -> float:
-    """δ, the probability of failure. Raises ValueError outside (0, 1)."""
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta!r}")
+    """δ, the probability of failure. Raises ValueError outside [1e-12, 1)."""
+    if not 1e-12 <= delta < 1.0:
+        raise ValueError(f"delta must lie between 1e-12 and 1, not {delta!r}")
     return delta
 
 
@@ -103,7 +98,7 @@ def two_sided(
     half_width = math.inf
     if errors is not None:
         select, stop = (max(error, SMALLEST_ERROR * (1.0 + abs(value))) for error in errors)
-        half_width = NormalDist().inv_cdf(1.0 - delta / 2.0) * stop
+        half_width = -NormalDist().inv_cdf(delta / 2.0) * stop
     lower, upper = value - half_width, value + half_width
     return _sound(
         Estimate(

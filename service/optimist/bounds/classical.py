@@ -39,7 +39,6 @@ class TheoremBound:
     tau: float = 0.075
     mean_gap: float = 0.5
     name: str = field(default="theorem", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -89,7 +88,6 @@ class AuthorsBound:
     M: float = 0.0
     kappa: float = 1.0
     name: str = field(default="authors", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -143,7 +141,6 @@ class NaiveBound:
     sigma2: float | None = None
     mean_gap: float = 0.5
     name: str = field(default="naive", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)

@@ -32,7 +32,6 @@ class InceptionTheoremBound:
     metric: InceptionScore
     delta: float = 0.05
     name: str = field(default="theorem", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -65,7 +64,6 @@ class InceptionNaiveBound:
     metric: InceptionScore
     delta: float = 0.05
     name: str = field(default="naive", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -140,7 +138,6 @@ class InceptionInfluenceBound:
     """
 
     name = "influence"
-    has_errors = True
 
     def __init__(self, metric: InceptionScore, delta: float = 0.05) -> None:
         self.metric = metric

@@ -16,7 +16,6 @@ class InfluenceBound:
     """
 
     name = "influence"
-    has_errors = True
 
     def __init__(self, metric: FrechetDistance, delta: float = 0.05) -> None:
         self.metric = metric

@@ -24,7 +24,6 @@ class KernelTheoremBound:
     metric: VendiScore
     delta: float = 0.05
     name: str = field(default="theorem", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -65,7 +64,6 @@ class KernelInfluenceBound:
     """
 
     name = "influence"
-    has_errors = True
 
     def __init__(self, metric: VendiScore, delta: float = 0.05) -> None:
         self.metric = metric
