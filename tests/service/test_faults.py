@@ -135,7 +135,7 @@ def test_a_busy_port_ends_the_service_with_a_word(tmp_path: Path):
     [
         (["--data-dir=/dev/null/x"], "cannot be used for data"),
         (["--redis-url=http://127.0.0.1"], "expected a redis://"),
-        (["--port=99999"], "99999"),
+        (["--port=99999"], "65535"),
     ],
 )
 def test_operators_mistakes_are_said_plainly(options: list[str], expected: str):
