@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -40,7 +42,7 @@ def version() -> None:
 @app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
     data_dir: DataDirectory = None,
     redis_url: RedisUrl = None,
     scoring: Annotated[
@@ -51,6 +53,9 @@ def serve(
     settings = _settings(host=host, port=port, data_directory=data_dir, redis_url=redis_url, scoring=scoring)
     with _extras("server,scoring"):
         from optimist.server import serve as run
+    if settings.scoring:
+        with _extras("scoring"):
+            import torch  # noqa: F401  # scoring needs it; without it: --no-scoring
     where = settings.redis_url or f"embedded, data in {settings.data_directory}"
     console.print(f"Optimist {__version__} on http://{settings.host}:{settings.port} (Redis: {where})", soft_wrap=True)
     with _said_plainly():
@@ -161,6 +166,7 @@ def demo(
         from optimist.simulation.demo import Demo
     from optimist_client import OptimistError
 
+    signal.signal(signal.SIGTERM, _interrupt)  # the children end with it either way, in order
     try:
         report = Demo(metric, budget, seed, port, data_dir).run(console if as_json else Console(), keep)
     except OptimistError as error:
@@ -170,6 +176,10 @@ def demo(
         raise typer.Exit(130) from None
     if as_json:
         typer.echo(report.model_dump_json(indent=2))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _settings(**given: Any) -> Settings:

@@ -92,10 +92,11 @@ class Evaluation:
         seed: int = 0,
         **options: float,
     ) -> None:
-        if not generators or len(set(generators)) < len(generators):
+        if isinstance(generators, str) or not generators or len(set(generators)) < len(generators):
             raise ValueError(f"expected at least one generator and distinct names, got {list(generators)}")
-        if batch_size < 1 or rescore_growth < 0 or tolerance < 0 or seed < 0:
-            raise ValueError("expected batch_size ≥ 1, rescore_growth ≥ 0, tolerance ≥ 0 and seed ≥ 0")
+        finite = 0 <= rescore_growth < math.inf and 0 <= tolerance < math.inf  # false for NaN, too
+        if batch_size < 1 or seed < 0 or not finite:
+            raise ValueError("expected batch_size ≥ 1, seed ≥ 0, rescore_growth ≥ 0 and tolerance ≥ 0, all finite")
         if preset := resolve_preset(policy, metric):
             policy, bound = preset["policy"], preset["bound"]
             warmup, rescore_growth = warmup or preset["warmup"], preset["rescore_growth"]

@@ -7,12 +7,13 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 
 from optimist.api.app import create_app
 from optimist.settings import Settings
-from optimist.store import open_store, start_embedded
+from optimist.store import CannotStart, open_store, start_embedded
 
 
 @contextmanager
@@ -22,6 +23,8 @@ def redis_of(settings: Settings) -> Iterator[str]:
     Raises `DirectoryInUse` when another service holds the data directory.
     """
     if settings.redis_url is not None:
+        if not settings.redis_url.startswith(("redis://", "rediss://", "unix://")):
+            raise CannotStart(f"expected a redis://, rediss:// or unix:// URL, got {settings.redis_url!r}")
         yield settings.redis_url
         return
     with start_embedded(settings.data_directory) as embedded:
@@ -33,6 +36,8 @@ def serve(settings: Settings) -> None:
     background = None
     if settings.scoring:
         from optimist.scoring import scoring as background  # torch takes seconds to import: not without need
+    # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.
+    signal.signal(signal.SIGTERM, _exit)
     with redis_of(settings) as url:
         app = create_app(settings, url, background)
         uvicorn.run(
@@ -43,6 +48,10 @@ def serve(settings: Settings) -> None:
             timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
             timeout_graceful_shutdown=10,
         )
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)
 
 
 def score_for_ever(redis_url: str) -> None:

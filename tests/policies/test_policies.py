@@ -162,6 +162,13 @@ class TestStopping:
         assert not decision.decided
         assert "b" in decision.reason
 
+    def test_samples_told_but_not_scored_do_not_count(self):
+        behind = Arm("b", estimate(1000.0, 1.0, 5), samples=40, batches=8)
+        assert not Stopping(0.05).decide([arm("a", 0.0), behind], 30).decided
+
+    def test_a_tiny_delta_has_a_threshold(self):
+        assert 7.0 < Stopping(1e-12).threshold(2, 100) < 8.0
+
     @pytest.mark.parametrize(
         "arms",
         [

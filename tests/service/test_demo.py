@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import Service, free_port
+from processes import Service, free_port, is_alive
 
 from optimist_client import Optimist
 
@@ -30,6 +30,18 @@ def test_the_demo_names_the_true_best():
     assert winner["lower"] < winner["score"] < winner["upper"]
     assert report["samples"] < report["uniform_samples"]
     assert "Uniform sampling would have spent" in done.stderr
+
+
+@pytest.mark.faults
+def test_a_terminated_demo_leaves_nothing_running(tmp_path: Path):
+    demo = subprocess.Popen([*DEMO, "--data-dir", str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (tmp_path / "lock").exists() or not (tmp_path / "lock").read_bytes():
+        time.sleep(0.1)
+    holder = json.loads((tmp_path / "lock").read_text())
+    demo.terminate()
+    assert demo.wait(60) != 0
+    assert not is_alive(holder["service"])
+    assert not is_alive(holder["redis-server"])
 
 
 @pytest.mark.faults

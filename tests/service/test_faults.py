@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -60,19 +63,24 @@ def check_run(experiment: Experiment, workers: list[Worker]) -> None:
     assert report.open_picks == 0
 
 
+def start_run(client: Optimist, url: str) -> tuple[Experiment, list[Worker]]:
+    """An experiment of 600 rounds, and two workers on it."""
+    experiment = client.create_experiment(
+        "run", ["a", "b", "c"], reference=(np.zeros(4), np.eye(4)), budget=3_000, stop=False
+    )
+    workers = [Worker(url, "run") for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    return experiment, workers
+
+
 @pytest.mark.parametrize("kills", [("service",), ("redis", "service")], ids="-then-".join)
 def test_kills_in_the_middle_of_a_run_lose_nothing(tmp_path: Path, kills: tuple[str, ...]):
     service = Service(tmp_path).start()
     first_redis = service.redis_pid()
     try:
         with Optimist(service.url, patience=60) as client:
-            reference = (np.zeros(4), np.eye(4))
-            experiment = client.create_experiment(
-                "run", ["a", "b", "c"], reference=reference, budget=3_000, stop=False, batch_size=5
-            )
-            workers = [Worker(service.url, "run") for _ in range(2)]
-            for worker in workers:
-                worker.start()
+            experiment, workers = start_run(client, service.url)
             for round_ in (1, 2):
                 until(lambda goal=100 * round_: sum(len(worker.acknowledged) for worker in workers) > goal)
                 if "redis" in kills:
@@ -99,6 +107,45 @@ def test_two_services_never_share_a_directory(tmp_path: Path):
         first.stop()
 
 
+def test_an_asked_for_end_is_orderly(tmp_path: Path):
+    """SIGTERM lets Redis finish: the lock is left empty, and no socket directory behind."""
+    service = Service(tmp_path).start()
+    runtime = Path(json.loads((tmp_path / "lock").read_text())["runtime"])
+    assert runtime.exists()
+    service.stop()
+    assert service.process.returncode == 0
+    assert (tmp_path / "lock").read_bytes() == b""
+    assert not runtime.exists()
+
+
+def test_a_busy_port_ends_the_service_with_a_word(tmp_path: Path):
+    first = Service(tmp_path / "first").start()
+    try:
+        second = Service(tmp_path / "second", port=first.port).start(wait=False)
+        assert second.process is not None
+        assert second.process.wait(60) != 0
+        assert "address already in use" in second.log()
+        assert (tmp_path / "second" / "lock").read_bytes() == b""
+    finally:
+        first.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--data-dir=/dev/null/x"], "cannot be used for data"),
+        (["--redis-url=http://127.0.0.1"], "expected a redis://"),
+        (["--port=99999"], "65535"),
+    ],
+)
+def test_operators_mistakes_are_said_plainly(options: list[str], expected: str):
+    command = [sys.executable, "-m", "optimist.cli", "serve", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode in (1, 2)
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_redis_dies_with_a_killed_service(tmp_path: Path):
     service = Service(tmp_path).start()
     redis = service.redis_pid()
@@ -110,13 +157,7 @@ def test_a_service_heals_when_its_redis_is_killed(tmp_path: Path):
     service = Service(tmp_path).start()
     try:
         with Optimist(service.url, patience=60) as client:
-            reference = (np.zeros(4), np.eye(4))
-            experiment = client.create_experiment(
-                "run", ["a", "b", "c"], reference=reference, budget=3_000, stop=False, batch_size=5
-            )
-            workers = [Worker(service.url, "run") for _ in range(2)]
-            for worker in workers:
-                worker.start()
+            experiment, workers = start_run(client, service.url)
             for round_ in (1, 2):
                 until(lambda goal=100 * round_: sum(len(worker.acknowledged) for worker in workers) > goal)
                 os.kill(service.redis_pid(), signal.SIGKILL)

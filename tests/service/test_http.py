@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -244,7 +245,8 @@ def test_deleting_leaves_nothing_and_the_name_free(client: Optimist, name: str, 
 def test_the_report_has_an_etag_that_changes_with_it(http: httpx.Client, experiment):
     path = f"/v1/experiments/{experiment.name}/report"
     etag = http.get(path).headers["etag"]
-    assert http.get(path, headers={"if-none-match": etag}).status_code == 304
+    for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+        assert http.get(path, headers={"if-none-match": known}).status_code == 304
     experiment.ask().tell(BATCH)
     assert http.get(path, headers={"if-none-match": etag}).status_code == 200
 
@@ -255,6 +257,44 @@ def test_an_ask_of_a_raw_client_needs_no_body(http: httpx.Client, experiment):
     assert [first["picks"][0]["number"], second["picks"][0]["number"]] == [1, 2]
     assert http.post(path, json={"count": 3, "worker": "w"}).json()["picks"][2]["number"] == 5
     assert http.post(path, json={"count": 0}).status_code == 422
+
+
+def test_a_repeated_ask_gets_the_picks_it_had_though_more_could_be_opened(http: httpx.Client, client, name, reference):
+    client.create_experiment(name, ["a"], reference=reference, budget=15)
+    path = f"/v1/experiments/{name}/picks"
+    first = http.post(path, json={"request_id": "other"}).json()["picks"][0]
+    request = {"request_id": "R", "count": 3}
+    had = http.post(path, json=request).json()["picks"]
+    assert [pick["number"] for pick in had] == [2, 3]
+    assert http.delete(f"{path}/{first['number']}").status_code == 204
+    assert http.post(path, json=request).json()["picks"] == had
+    assert http.post(path, json={"request_id": "new"}).json()["picks"][0]["number"] == 4
+
+
+def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimist, name: str, reference):
+    """A decision that the report shows stands, whatever is told after it; before that nothing is called decided."""
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    picks = [experiment.ask() for _ in range(20)]
+    rng = np.random.default_rng(0)
+    for pick in picks[:16]:
+        pick.tell(rng.standard_normal((5, 4)) + (0.0 if pick.generator == "a" else 3.0))
+    deadline = time.monotonic() + 30
+    while not (report := experiment.report()).ended and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (report.state, report.decision.best, report.decision.decided) == ("decided", "a", True)
+    for pick in picks[16:]:
+        pick.tell(rng.standard_normal((5, 4)) + 100.0)
+    while not (later := experiment.report()).scored and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert later.samples == 100
+    assert later.decision == report.decision
+
+
+def test_a_name_that_has_no_utf8_is_refused_not_failed(http: httpx.Client, experiment):
+    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    reply = http.post(path, content=b'{"\\ud800": [[1, 2]]}', headers={"content-type": "application/json"})
+    assert reply.status_code == 422
+    assert reply.json()["action"] == "fix"
 
 
 def test_health(http: httpx.Client):

@@ -71,7 +71,7 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, server: E
         assert len((await store.look("x")).open_picks) == 20
         for pick in range(1, 21):
             assert (await unreliable.settle("x", pick, f"d{pick}", 5, b"body")).seq == pick
-            assert await unreliable.put_estimate("x", 0, pick, "{}")
+            assert await unreliable.put_estimate("x", 0, pick, "{}", config="{}")
         assert await unreliable.latch_decision("x", "{}")
     look = await store.look("x")
     assert (look.rounds, look.told, look.generators[0].samples, look.open_picks) == (20, 20, 100, [])
@@ -103,7 +103,7 @@ async def test_due_and_new_estimates_are_announced(store: Store):
         assert await anext(stream) is None
         for _ in range(2):
             await store.settle("x", 1, "digest", 5, b"body")
-            await store.put_estimate("x", 1, 1, "{}")
+            await store.put_estimate("x", 1, 1, "{}", config="{}")
         assert await anext(stream) == Announcement(DUE, "x", 1, 1)
         assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
         # Repeats change nothing, so they are not announced: the next one heard is the next batch's.
@@ -118,7 +118,7 @@ async def test_announcements_come_back_after_a_lost_connection(store: Store, red
         assert await anext(stream) is None
         await redis.client_kill_filter(_type="pubsub")
         assert await anext(stream) is None, "something may have been missed"
-        await store.put_estimate("x", 0, 1, "{}")
+        await store.put_estimate("x", 0, 1, "{}", config="{}")
         assert await next_announcement(stream) == Announcement(SCORED, "x", 0, 1)
 
 

@@ -40,7 +40,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     for pick in (1, 3):
         await store.settle("one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
-    await store.put_estimate("one", 0, 1, "{}")
+    await store.put_estimate("one", 0, 1, "{}", CONFIG)
     await store.put_damage("one", 1, "scratched")
     await store.latch_decision("one", "{}")
     parts = {str(key, "utf-8").rsplit("}:")[1] async for key in redis.scan_iter("optimist:{one}:*")}
@@ -59,7 +59,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.open_picks("gone", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60),
         store.settle("gone", 1, "digest", 5, b"body"),
         store.give_up("gone", 1, "tired"),
-        store.put_estimate("gone", 0, 1, "{}"),
+        store.put_estimate("gone", 0, 1, "{}", CONFIG),
         store.put_damage("gone", 0, "scratched"),
         store.latch_decision("gone", "{}"),
         store.history("gone"),
@@ -86,14 +86,31 @@ async def test_names_that_would_break_keys_are_refused(store: Store, name: str):
         await store.create_experiment(name, CONFIG, ["a"], growth=0.0)
 
 
+async def test_an_estimate_of_a_deleted_experiment_is_refused_by_its_successor(store: Store):
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await store.delete_experiment("one")
+    await store.create_experiment("one", '{"metric": "is"}', ["a"], growth=0.0)
+    with pytest.raises(NotFound, match="made again"):
+        await store.put_estimate("one", 0, 9, "{}", CONFIG)
+    assert (await store.look("one")).generators[0].estimate_seq == 0
+
+
+async def test_an_estimate_mends_the_damage_noted_before(store: Store):
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    for generator in (0, 1):
+        await store.put_damage("one", generator, "scratched")
+    await store.put_estimate("one", 0, 1, "{}", CONFIG)
+    assert [g.damage for g in (await store.look("one")).generators] == [None, "scratched"]
+
+
 async def test_only_newer_estimates_replace(store: Store):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
     payload = '{"value": 0.1234567890123456789}'
-    assert await store.put_estimate("one", 1, 9, payload)
-    assert await store.put_estimate("one", 1, 9, payload), "sent again after a lost reply"
-    assert not await store.put_estimate("one", 1, 9, "other")
-    assert not await store.put_estimate("one", 1, 8, "older")
-    assert await store.put_estimate("one", 1, 10, payload)
+    assert await store.put_estimate("one", 1, 9, payload, CONFIG)
+    assert await store.put_estimate("one", 1, 9, payload, CONFIG), "sent again after a lost reply"
+    assert not await store.put_estimate("one", 1, 9, "other", CONFIG)
+    assert not await store.put_estimate("one", 1, 8, "older", CONFIG)
+    assert await store.put_estimate("one", 1, 10, payload, CONFIG)
     first, second = (await store.look("one")).generators
     assert (first.estimate_seq, first.estimate) == (0, None)
     assert (second.estimate_seq, second.estimate) == (10, payload)

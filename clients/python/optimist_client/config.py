@@ -125,7 +125,7 @@ class ExperimentConfig(Wire):
     policy: PolicyName = "top-two"
     bound: BoundName = "influence"
     bound_options: BoundOptions = BoundOptions()
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
     """Accepted probability of naming a wrong generator; intervals cover 1 − delta."""
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """A difference in score that does not matter; for all metrics but `fid`, in its logarithm."""

@@ -102,12 +102,6 @@ class TellReply(Wire):
     next: AskReply | None = None
 
 
-class GiveUpRequest(Wire):
-    """Why a pick is returned."""
-
-    reason: Annotated[str, StringConstraints(max_length=1000)] = ""
-
-
 class Standing(Wire):
     """One generator in the report. Errors and bounds are on the metric's natural scale, None where unknown."""
 

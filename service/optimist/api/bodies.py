@@ -87,7 +87,7 @@ def _from_json(body: bytes) -> Arrays:
 def _array(name: str, value: Any) -> NDArray[np.floating]:
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "fiu":  # numpy would take "1.5", true and null as numbers
+        if array.dtype.kind not in "fiu":  # numpy would take "1.5" and null as numbers
             raise ValueError(f"found {'ragged or non-numeric values' if array.dtype == object else array.dtype}")
         return array.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:

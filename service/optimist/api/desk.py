@@ -73,11 +73,14 @@ class Desk:
                 # Asks that come during the look need a newer one: in this one, what they just told is still open.
                 asks = list(self._waiting)
                 view = View(self._config, await self._store.look(self._config.name))
-                ended = await self._has_ended(view)
+                informed = [ask for ask in asks if not ask.lacks(view)]
+                if informed:
+                    # Never from estimates that are out of date, as an ask past its deadline may have to take them.
+                    view = await sealed(self._store, view)
                 now = time.monotonic()
-                ready = [ask for ask in asks if ended or not ask.lacks(view) or now >= ask.deadline]
+                ready = asks if view.has_ended else [ask for ask in asks if ask in informed or now >= ask.deadline]
                 if ready:
-                    await self._answer(ready, view, ended)
+                    await self._answer(ready, view)
                 elif asks:
                     await self._sleep(min(ask.deadline for ask in asks) - now)
         except Exception as error:  # each ask gets the error; the next ask starts a new coroutine
@@ -93,21 +96,18 @@ class Desk:
         except TimeoutError:
             pass
 
-    async def _has_ended(self, view: View) -> bool:
-        if view.is_decided and view.look.decision is None:
-            await self._store.latch_decision(self._config.name, view.decision.model_dump_json())
-        return view.is_decided or view.is_spent
-
-    async def _answer(self, ready: Sequence[_Ask], view: View, ended: bool) -> None:
+    async def _answer(self, ready: Sequence[_Ask], view: View) -> None:
         """Assign picks in the order of asking and open them all, or none when another replica was faster."""
-        arms = list(view.arms)
+        arms, ended = list(view.arms), view.has_ended
         free = None if self._config.budget is None else self._config.budget - view.samples - view.pending
         replies: dict[_Ask, list[Pick]] = {}
         opened: list[Pick] = []
         for ask in ready:
             kept = [] if ended else _owned(ask.request, [*view.open_picks, *opened])
+            # A repeat gets what it had, even where that was less than it asked for.
+            repeats = any(pick.request_id == ask.request.request_id for pick in kept)
             new: list[Pick] = []
-            while not ended and len(kept) + len(new) < ask.request.count and (free is None or free > 0):
+            while not (ended or repeats) and len(kept) + len(new) < ask.request.count and (free is None or free > 0):
                 number = view.look.rounds + len(opened) + 1
                 size = self._config.batch_size if free is None else min(self._config.batch_size, free)
                 free = None if free is None else free - size
@@ -150,6 +150,14 @@ class Desk:
             request_id=ask.request.request_id or "",
             opened=time.time(),
         )
+
+
+async def sealed(store: Store, view: View) -> View:
+    """The view with its decision latched, if the stopping rule says stop by it; whoever latches first decides."""
+    if not view.would_stop or view.look.decision is not None:
+        return view
+    await store.latch_decision(view.config.name, view.live_decision.model_dump_json())
+    return View(view.config, await store.look(view.config.name))
 
 
 def pick_seed(seed: int, number: int) -> int:

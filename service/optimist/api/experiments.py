@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from optimist.api.context import Context, ContextDep, StoreDep
+from optimist.api.desk import sealed
 from optimist.api.problems import invalid
 from optimist.api.references import stored_reference
 from optimist.api.views import View
@@ -76,9 +77,12 @@ async def get_report(
     """Standings, regret, pick ratio and decision; answers 304 to the `ETag` it gave when nothing has changed."""
     experiment = await context.experiment(name)
     view = View(experiment.config, await context.store.look(name))
+    if view.is_scored:
+        view = await sealed(context.store, view)
     body = view.report().model_dump_json()
     etag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
     headers = {"etag": etag, "cache-control": "no-cache"}
-    if if_none_match == etag:
+    known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
+    if etag in known or "*" in known:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
 from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from optimist.store import Conflict, Gone, NotFound, StoreError, Unavailable
@@ -73,6 +73,6 @@ def _of_store(error: StoreError) -> ApiError:
 
 def _respond(problem: Problem) -> Response:
     headers = {"retry-after": "1"} if problem.action == "retry" else None
-    return JSONResponse(
-        problem.model_dump(), status_code=problem.status, headers=headers, media_type="application/problem+json"
-    )
+    # As ASCII: what a client sent may come back in the detail, and half a surrogate pair has no other encoding.
+    body = json.dumps(problem.model_dump(), ensure_ascii=True)
+    return Response(body, status_code=problem.status, headers=headers, media_type="application/problem+json")

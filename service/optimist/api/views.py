@@ -64,17 +64,32 @@ class View:
         return all(g.estimate_seq >= g.due_seq for g in self.look.generators)
 
     @cached_property
-    def decision(self) -> DecisionInfo:
-        """The latched decision if there is one, else what the stopping rule says now."""
-        if self.look.decision is not None:
-            return DecisionInfo.model_validate_json(self.look.decision)
+    def live_decision(self) -> DecisionInfo:
+        """What the stopping rule says now."""
         now: Decision = make_policy(self.config).stopping.decide(self.arms, self.look.told)
         return DecisionInfo(**asdict(now))
 
     @property
+    def decision(self) -> DecisionInfo:
+        """The latched decision if there is one, else the live one, which decides nothing before it is latched."""
+        if self.look.decision is not None:
+            return DecisionInfo.model_validate_json(self.look.decision)
+        return self.live_decision.model_copy(update={"decided": False}) if self.config.stop else self.live_decision
+
+    @property
+    def would_stop(self) -> bool:
+        """Whether the stopping rule, where the experiment has one, says stop."""
+        return self.config.stop and self.live_decision.decided
+
+    @property
     def is_decided(self) -> bool:
         """Whether picks have ended because the answer is sure."""
-        return self.config.stop and self.decision.decided
+        return self.look.decision is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there are no more picks to be had."""
+        return self.is_decided or self.is_spent
 
     @property
     def is_spent(self) -> bool:
@@ -109,7 +124,7 @@ class View:
             metric=self.config.metric,
             lower_is_better=lower_is_better,
             state=self.state,
-            ended=self.is_decided or self.is_spent,
+            ended=self.has_ended,
             decision=self.decision,
             standings=[_standing(arm, told, g.damage) for arm, g in zip(self.arms, self.look.generators, strict=True)],
             samples=self.samples,

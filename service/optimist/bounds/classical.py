@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from optimist.bounds.base import check_delta, sound, warnings
+from optimist.bounds.base import check_delta, frechet_warnings, one_sided
 from optimist.estimates import Estimate
 from optimist.metrics import FrechetDistance
 from optimist.statistics import GaussianStatistic
@@ -18,23 +18,11 @@ def _check(name: str, value: float, *, positive: bool = False) -> None:
         raise ValueError(f"{name} must be finite and {'positive' if positive else 'not negative'}, not {value!r}")
 
 
-def _one_sided(
-    metric: FrechetDistance, statistic: GaussianStatistic, plug_in: float, bonus: float, least: int = 1
+def _lower(
+    metric: FrechetDistance, statistic: GaussianStatistic, value: float, bonus: float, least: int = 1
 ) -> Estimate:
     """value − bonus is the only bound, and the number a policy ranks by."""
-    return sound(
-        Estimate(
-            value=plug_in,
-            plug_in=plug_in,
-            samples=statistic.samples,
-            lower=plug_in - bonus,
-            upper=math.inf,
-            optimistic=plug_in - bonus,
-            scale=metric.scale,
-            lower_is_better=metric.lower_is_better,
-            warnings=warnings(metric, statistic, least),
-        )
-    )
+    return one_sided(metric, statistic.samples, value, value - bonus, frechet_warnings(metric, statistic, least))
 
 
 @dataclass(frozen=True)
@@ -51,7 +39,6 @@ class TheoremBound:
     tau: float = 0.075
     mean_gap: float = 0.5
     name: str = field(default="theorem", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -65,7 +52,7 @@ class TheoremBound:
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
         """See `Bound.estimate`."""
-        return _one_sided(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
+        return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
 
     def bonus(self, statistic: GaussianStatistic) -> float:
         """B of equations.md §1a, from n ≥ 1 samples."""
@@ -101,7 +88,6 @@ class AuthorsBound:
     M: float = 0.0
     kappa: float = 1.0
     name: str = field(default="authors", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -115,9 +101,9 @@ class AuthorsBound:
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
         """See `Bound.estimate`."""
         if statistic.samples == 1:
-            return _one_sided(self.metric, statistic, self.metric.plug_in(statistic), math.inf, least=2)
+            return _lower(self.metric, statistic, self.metric.plug_in(statistic), math.inf, least=2)
         plug_in = self.metric.plug_in(statistic, unbiased=True)
-        return _one_sided(self.metric, statistic, plug_in, self.bonus(statistic))
+        return _lower(self.metric, statistic, plug_in, self.bonus(statistic))
 
     def bonus(self, statistic: GaussianStatistic) -> float:
         """B of equations.md §1b, from n ≥ 2 samples."""
@@ -155,7 +141,6 @@ class NaiveBound:
     sigma2: float | None = None
     mean_gap: float = 0.5
     name: str = field(default="naive", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -169,7 +154,7 @@ class NaiveBound:
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
         """See `Bound.estimate`."""
-        return _one_sided(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
+        return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
 
     def bonus(self, statistic: GaussianStatistic) -> float:
         """B of equations.md §1c, from n ≥ 1 samples."""

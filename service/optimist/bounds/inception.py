@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from statistics import NormalDist
 
 import torch
 from torch import Tensor
 
-from optimist.bounds.base import check_delta, sound
-from optimist.bounds.influence import SMALLEST_ERROR
+from optimist.bounds.base import check_delta, one_sided, two_sided
 from optimist.estimates import Estimate
 from optimist.metrics.inception import InceptionScore
 from optimist.statistics.classes import FOLDS, ClassStatistic, entropy
@@ -34,7 +32,6 @@ class InceptionTheoremBound:
     metric: InceptionScore
     delta: float = 0.05
     name: str = field(default="theorem", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -47,14 +44,14 @@ class InceptionTheoremBound:
         """See `Bound.estimate`."""
         value = self.metric.plug_in(statistic)
         if statistic.samples == 1:
-            return _one_sided(self.metric, statistic, value, math.inf, least=2)
+            return _upper(self.metric, statistic, value, math.inf, least=2)
         n, classes = statistic.samples, self.metric.classes
         level, entropy_level = math.log(4.0 * classes / self.delta), math.log(4.0 / self.delta)
         reach = (2.0 * level / n * statistic.variance).sqrt() + 7.0 * level / (3.0 * (n - 1))
         gap = math.sqrt(2.0 * statistic.entropy_variance * entropy_level / n)
         gap += 7.0 * math.log(classes) * entropy_level / (3.0 * (n - 1))
         upper = _largest_entropy(statistic.mean, reach) - statistic.entropy_mean + gap
-        return _one_sided(self.metric, statistic, value, upper)
+        return _upper(self.metric, statistic, value, upper)
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,6 @@ class InceptionNaiveBound:
     metric: InceptionScore
     delta: float = 0.05
     name: str = field(default="naive", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -83,7 +79,7 @@ class InceptionNaiveBound:
         reach = torch.full_like(statistic.mean, math.sqrt(math.log(4.0 * classes / self.delta) / (2.0 * n)))
         gap = math.log(classes) * math.sqrt(math.log(4.0 / self.delta) / (2.0 * n))
         upper = _largest_entropy(statistic.mean, reach) - statistic.entropy_mean + gap
-        return _one_sided(self.metric, statistic, value, upper)
+        return _upper(self.metric, statistic, value, upper)
 
 
 @dataclass(frozen=True)
@@ -142,12 +138,10 @@ class InceptionInfluenceBound:
     """
 
     name = "influence"
-    has_errors = True
 
     def __init__(self, metric: InceptionScore, delta: float = 0.05) -> None:
         self.metric = metric
         self.delta = check_delta(delta)
-        self._quantile = NormalDist().inv_cdf(1.0 - self.delta / 2.0)
 
     def statistic(self) -> ClassStatistic:
         """See `Bound.statistic`."""
@@ -155,30 +149,13 @@ class InceptionInfluenceBound:
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
         """See `Bound.estimate`."""
-        metric = self.metric
+        metric, notes = self.metric, _warnings(statistic, least=2)
         if statistic.samples < 2:
-            value = plug_in = metric.plug_in(statistic)
-            error, half_width = None, math.inf
-        else:
-            found = analyse_inception(metric, statistic)
-            value, plug_in = found.estimate, found.plug_in
-            error = max(found.error, SMALLEST_ERROR * (1.0 + abs(value)))
-            half_width = self._quantile * error
-        return sound(
-            Estimate(
-                value=value,
-                plug_in=plug_in,
-                samples=statistic.samples,
-                lower=value - half_width,
-                upper=value + half_width,
-                optimistic=value + half_width,
-                standard_error=error,
-                stopping_error=error,
-                scale=metric.scale,
-                lower_is_better=metric.lower_is_better,
-                warnings=_warnings(statistic, least=2),
-            )
-        )
+            plug_in = metric.plug_in(statistic)
+            return two_sided(metric, statistic.samples, plug_in, plug_in, None, self.delta, notes)
+        found = analyse_inception(metric, statistic)
+        errors = (found.error, found.error)
+        return two_sided(metric, statistic.samples, found.estimate, found.plug_in, errors, self.delta, notes)
 
 
 def _largest_entropy(mean: Tensor, reach: Tensor) -> float:
@@ -210,20 +187,5 @@ def _warnings(statistic: ClassStatistic, least: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _one_sided(
-    metric: InceptionScore, statistic: ClassStatistic, plug_in: float, upper: float, least: int = 1
-) -> Estimate:
-    """The upper bound is the only one, and the number a policy ranks by."""
-    return sound(
-        Estimate(
-            value=plug_in,
-            plug_in=plug_in,
-            samples=statistic.samples,
-            lower=-math.inf,
-            upper=upper,
-            optimistic=upper,
-            scale=metric.scale,
-            lower_is_better=metric.lower_is_better,
-            warnings=_warnings(statistic, least),
-        )
-    )
+def _upper(metric: InceptionScore, statistic: ClassStatistic, plug_in: float, upper: float, least: int = 1) -> Estimate:
+    return one_sided(metric, statistic.samples, plug_in, upper, _warnings(statistic, least))

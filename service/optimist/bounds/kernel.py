@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from statistics import NormalDist
 
-from optimist.bounds.base import check_delta, sound
-from optimist.bounds.influence import SMALLEST_ERROR
+from optimist.bounds.base import check_delta, one_sided, two_sided
 from optimist.bounds.kernel_influence import KernelInfluence, analyse
 from optimist.estimates import Estimate
 from optimist.metrics.vendi import VendiScore
@@ -26,7 +24,6 @@ class KernelTheoremBound:
     metric: VendiScore
     delta: float = 0.05
     name: str = field(default="theorem", init=False)
-    has_errors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -43,7 +40,7 @@ class KernelTheoremBound:
         ceiling = math.log(self.metric.ceiling)
         upper = max(min(self._upper(plug_in, statistic.samples), ceiling), plug_in)
         found = ("too few samples: the upper end is the largest value the score can have",) if upper >= ceiling else ()
-        return _estimate(self.metric, statistic, plug_in, plug_in, -math.inf, upper, warnings=found)
+        return one_sided(self.metric, statistic.samples, plug_in, upper, found)
 
     def _upper(self, plug_in: float, samples: int) -> float:
         order, width = self.metric.order, self.metric.ceiling
@@ -67,12 +64,10 @@ class KernelInfluenceBound:
     """
 
     name = "influence"
-    has_errors = True
 
     def __init__(self, metric: VendiScore, delta: float = 0.05) -> None:
         self.metric = metric
         self.delta = check_delta(delta)
-        self._quantile = NormalDist().inv_cdf(1.0 - self.delta / 2.0)
 
     def statistic(self) -> KernelStatistic:
         """See `Bound.statistic`."""
@@ -80,26 +75,14 @@ class KernelInfluenceBound:
 
     def estimate(self, statistic: KernelStatistic) -> Estimate:
         """See `Bound.estimate`."""
-        metric = self.metric
-        if statistic.samples < 2:
+        metric, n = self.metric, statistic.samples
+        if n < 2:
             plug_in = metric.plug_in(statistic)
-            found = ("at least 2 samples are needed for an interval",)
-            return _estimate(metric, statistic, plug_in, plug_in, -math.inf, math.inf, warnings=found)
-        analysis = analyse(metric, statistic)
-        value = analysis.estimate
-        floor = SMALLEST_ERROR * (1.0 + abs(value))
-        select, stop = max(analysis.selection_error, floor), max(analysis.stopping_error, floor)
-        half_width = self._quantile * stop
-        return _estimate(
-            metric,
-            statistic,
-            value,
-            analysis.plug_in,
-            value - half_width,
-            value + half_width,
-            errors=(select, stop),
-            warnings=_warnings(metric, statistic.samples, analysis),
-        )
+            notes = ("at least 2 samples are needed for an interval",)
+            return two_sided(metric, n, plug_in, plug_in, None, self.delta, notes)
+        found = analyse(metric, statistic)
+        errors, notes = (found.selection_error, found.stopping_error), _warnings(metric, n, found)
+        return two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, notes)
 
 
 def _warnings(metric: VendiScore, n: int, analysis: KernelInfluence) -> tuple[str, ...]:
@@ -113,31 +96,3 @@ def _warnings(metric: VendiScore, n: int, analysis: KernelInfluence) -> tuple[st
         if analysis.repeated:
             found.append(f"{analysis.repeated} of {n} samples repeat others: the interval may be too narrow")
     return tuple(found)
-
-
-def _estimate(
-    metric: VendiScore,
-    statistic: KernelStatistic,
-    value: float,
-    plug_in: float,
-    lower: float,
-    upper: float,
-    *,
-    errors: tuple[float, float] | tuple[None, None] = (None, None),
-    warnings: tuple[str, ...],
-) -> Estimate:
-    return sound(
-        Estimate(
-            value=value,
-            plug_in=plug_in,
-            samples=statistic.samples,
-            lower=lower,
-            upper=upper,
-            optimistic=upper,
-            standard_error=errors[0],
-            stopping_error=errors[1],
-            scale=metric.scale,
-            lower_is_better=metric.lower_is_better,
-            warnings=warnings,
-        )
-    )

@@ -38,7 +38,7 @@ class Stopping:
 
     def threshold(self, contenders: int, told: int) -> float:
         """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t."""
-        return NormalDist().inv_cdf(1.0 - self.delta / _looks(contenders, told))
+        return -NormalDist().inv_cdf(self.delta / _looks(contenders, told))  # by the tail: 1 − δ/… may round to 1
 
     def separations(self, values: Floats, errors: Floats) -> Floats:
         """z_j of every arm against the best value; +inf at the best itself. `values` (G,) smaller is better."""
@@ -68,7 +68,7 @@ class Stopping:
         threshold = self.threshold(len(arms), told)
         doubt = _looks(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
-        few = [arm.name for arm in arms if arm.samples < FEWEST_SAMPLES]
+        few = [arm.name for arm in arms if arm.estimate is not None and arm.estimate.samples < FEWEST_SAMPLES]
         if few:
             reason = f"fewer than {FEWEST_SAMPLES} samples of {', '.join(few)}"
         elif separation > threshold:

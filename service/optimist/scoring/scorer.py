@@ -54,6 +54,8 @@ class Scorer:
         self._building: dict[str, asyncio.Lock] = {}
         self._busy: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._again: set[tuple[str, int]] = set()
+        # Tried again when the next estimate is due, not every second.
+        self._failed: set[tuple[str, int]] = set()
 
     async def run(self) -> None:
         """Score until cancelled."""
@@ -71,19 +73,22 @@ class Scorer:
     async def _sweep_for_ever(self) -> None:
         while True:
             with contextlib.suppress(StoreError):
-                for name in await self._store.experiments():
+                names = await self._store.experiments()
+                for name in set(self._warm) - set(names):
+                    del self._warm[name]
+                for name in names:
                     await self._sweep(name)
             await asyncio.sleep(SWEEP)
 
     async def _sweep(self, name: str) -> None:
         with contextlib.suppress(NotFound):
             for ordinal, generator in enumerate((await self._store.look(name)).generators):
-                # What failed is tried again at the next one due, not every second.
-                if generator.due_seq > generator.estimate_seq and generator.damage is None:
+                if generator.due_seq > generator.estimate_seq and (name, ordinal) not in self._failed:
                     self._schedule(name, ordinal)
 
     def _schedule(self, name: str, generator: int) -> None:
         key = (name, generator)
+        self._failed.discard(key)
         if key in self._busy:
             self._again.add(key)
         else:
@@ -102,6 +107,7 @@ class Scorer:
         except Exception as error:
             # The statistic may have taken half of what was read: start again from the log at the next batch.
             logger.exception("scoring %s/%d failed", name, generator)
+            self._failed.add(key)
             if name in self._warm:
                 self._warm[name].generators.pop(generator, None)
             with contextlib.suppress(StoreError):
@@ -117,12 +123,11 @@ class Scorer:
         while entries := await self._store.read_log(name, ordinal, generator.seq):
             scored = await self._in_thread(generator.apply, entries)
             if scored is not None:
-                await self._publish(name, ordinal, scored)
+                await self._publish(name, ordinal, scored, warm.config)
 
-    async def _publish(self, name: str, ordinal: int, scored: Scored) -> None:
-        await self._store.put_estimate(
-            name, ordinal, scored.seq, json.dumps(scored.estimate.to_dict(), allow_nan=False)
-        )
+    async def _publish(self, name: str, ordinal: int, scored: Scored, config: str) -> None:
+        payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
+        await self._store.put_estimate(name, ordinal, scored.seq, payload, config)
 
     async def _experiment(self, name: str) -> _Warm | None:
         text = await self._store.config(name)

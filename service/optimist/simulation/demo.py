@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from rich.live import Live
 
 from optimist.simulation.digits import Digits, load
 from optimist.simulation.tables import headline, standings, summary
+from optimist.store import dies_with_parent
 from optimist_client import Experiment, Optimist, Report, Retry
 
 WORKERS = 2
@@ -50,7 +52,8 @@ class Demo:
             )
             serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}"]
             # Ctrl-C does not reach a session of its own: the workers give their picks back while it still serves.
-            server = stack.enter_context(_process(serve, own_session=True))
+            guarded = [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *serve]
+            server = stack.enter_context(_process(guarded, own_session=True))
             experiment = stack.enter_context(Optimist(url)).create_experiment(
                 f"digits-{self.metric}-{self.seed}",
                 list(digits.generators),

@@ -50,7 +50,9 @@ async def _listen(pubsub: PubSub, channels: tuple[str, ...]) -> Announcements:
         try:
             if not pubsub.subscribed:
                 await pubsub.subscribe(*channels)
+                _heed_cancellation()
             message = await pubsub.get_message(timeout=_QUIET_SECONDS)
+            _heed_cancellation()
         except (redis_errors.ConnectionError, redis_errors.TimeoutError):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -61,3 +63,10 @@ async def _listen(pubsub: PubSub, channels: tuple[str, ...]) -> Announcements:
             yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq))
         else:
             yield None
+
+
+def _heed_cancellation() -> None:
+    # redis-py swallows a cancellation that meets a connection being made; the task would listen for ever.
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -69,4 +69,7 @@ class DirectoryLock:
 
     def _read(self) -> dict[str, Any]:
         content = os.pread(self.fd, _HOLDER_BYTES, 0)
-        return json.loads(content) if content else {}
+        try:
+            return json.loads(content) if content else {}
+        except ValueError:  # not our writing: who was here, and how it ended, is unknown
+            return {"dirty": True}

@@ -175,8 +175,11 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
     """
     program = find_program()
     directory = directory.resolve()
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = DirectoryLock(directory, wait_seconds)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = DirectoryLock(directory, wait_seconds)
+    except OSError as error:
+        raise CannotStart(f"{directory} cannot be used for data: {error}") from None
     try:
         refuse_downgrade(program, directory)
         embedded = EmbeddedRedis(program, directory, lock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -170,10 +171,15 @@ class Store:
             page = min(2 * page, max_entries - len(entries), left // largest)
         return entries
 
-    async def put_estimate(self, experiment: str, generator: int, seq: int, payload: str) -> bool:
-        """Publish an estimate made at log position `seq`; False if one as new or newer stands there."""
+    async def put_estimate(self, experiment: str, generator: int, seq: int, payload: str, config: str) -> bool:
+        """Publish an estimate made at log position `seq`; False if one as new or newer stands there.
+
+        A damage noted of the generator is mended by it. config: what the estimate was made under; raises NotFound
+        where the experiment was deleted and another made under its name since.
+        """
+        made_under = hashlib.sha1(config.encode()).hexdigest()
         stands = await self._commands.experiment_script(
-            "put_estimate", experiment, generator, seq, payload, keys.SCORED, experiment
+            "put_estimate", experiment, generator, seq, payload, keys.SCORED, experiment, made_under
         )
         return bool(stands[0])
 
