@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from optimist.batches import TENSORS, check_batch, check_rows
+from optimist.batches import TENSORS, check_batch, moments
 from optimist.bounds import Bound, Track, make_bound
 from optimist.estimates import Estimate
 from optimist.metrics import Reference, exact_spectrum, log_vendi, make_metric
@@ -216,11 +216,7 @@ def _reference(reference: Any) -> Reference:
     if isinstance(reference, tuple):
         mean, covariance = reference
         return Reference(mean, covariance)
-    rows = _array(reference)
-    if rows.ndim != 2 or len(rows) < 2:
-        raise ValueError(f"reference: expected (mean, covariance), or features (n, d) with n ≥ 2, got {rows.shape}")
-    check_rows("reference", rows, rows.shape[1])
-    return Reference(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)))
+    return Reference(*moments("reference, where it is no (mean, covariance) tuple", _array(reference)))
 
 
 def _arrays(batch: Batch, metric: str) -> dict[str, NDArray[np.float64]]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.batches import BatchError, check_directions, check_rows
+from optimist.batches import BatchError, check_directions, check_rows, moments
 from optimist.estimates import Estimate
 from optimist.evaluation import score
 from optimist.metrics import Reference
@@ -163,13 +163,11 @@ def read_reference(file: Path) -> Reference:
             raise ValueError(f"expected {expected}; found {', '.join(arrays)}")
         name, rows = next(iter(arrays.items()))
         _check_matrix(name, rows)
-        check_rows(name, rows, rows.shape[1])
         if len(rows) < 2:
-            raise ValueError(f"{name}: expected at least two rows of real features, got one")
+            raise ValueError(f"{name}: expected at least two rows of real features, got {len(rows)}")
+        return Reference(*moments(name, rows))
     except ValueError as error:
         raise FileError(f"{file}: {error}") from None
-    rows = rows.astype(np.float64)
-    return Reference(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)))
 
 
 def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, features: int, seed: int) -> Spread:

@@ -73,12 +73,12 @@ class Desk:
                 # Asks that come during the look need a newer one: in this one, what they just told is still open.
                 asks = list(self._waiting)
                 view = View(self._config, await self._store.look(self._config.name))
-                informed = [ask for ask in asks if not ask.lacks(view)]
-                if informed:
+                lacking = [ask.lacks(view) for ask in asks]  # of every one: at its first look it notes what it needs
+                if not all(lacking):
                     # Never from estimates that are out of date, as an ask past its deadline may have to take them.
                     view = await sealed(self._store, view)
                 now = time.monotonic()
-                ready = asks if view.has_ended else [ask for ask in asks if ask in informed or now >= ask.deadline]
+                ready = asks if view.has_ended else [ask for ask in asks if not ask.lacks(view) or now >= ask.deadline]
                 if ready:
                     await self._answer(ready, view)
                 elif asks:

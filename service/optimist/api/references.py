@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
 from optimist.api.context import SettingsDep, StoreDep
 from optimist.api.problems import ApiError, invalid
-from optimist.batches import LARGEST, BatchError, check_rows
+from optimist.batches import LARGEST, BatchError, moments
 from optimist_client import tensors
 from optimist_client.models import Identifier, ReferenceInfo
 
@@ -35,15 +35,15 @@ async def create_reference(
     arrays = await read_arrays(request)
     # Checking a 2048 × 2048 covariance takes a second: not on the event loop.
     mean, covariance = await asyncio.to_thread(_moments, arrays, settings.max_dimension)
-    moments: Arrays = {"mean": mean, "covariance": covariance}
+    stored: Arrays = {"mean": mean, "covariance": covariance}
     info = ReferenceInfo(
         name=name,
         dimension=len(mean),
         samples=len(arrays["features"]) if "features" in arrays else samples,
-        digest=tensors.digest(moments),
+        digest=tensors.digest(stored),
         created=time.time(),
     )
-    if not await store.references.put(name, info.model_dump_json(), tensors.encode(moments)):
+    if not await store.references.put(name, info.model_dump_json(), tensors.encode(stored)):
         return await stored_reference(store, name)
     return info
 
@@ -71,7 +71,10 @@ async def stored_reference(store: StoreDep, name: str) -> ReferenceInfo:
 def _moments(arrays: Arrays, max_dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     names = set(arrays)
     if names == {"features"}:
-        mean, covariance = _of_features(arrays["features"])
+        try:
+            mean, covariance = moments("features", arrays["features"])
+        except BatchError as error:
+            raise invalid(str(error)) from None
     elif names == {"mean", "covariance"}:
         mean, covariance = arrays["mean"].astype(np.float64), arrays["covariance"].astype(np.float64)
     elif names == {"mu", "sigma"}:
@@ -81,17 +84,6 @@ def _moments(arrays: Arrays, max_dimension: int) -> tuple[NDArray[np.float64], N
         raise invalid(f"expected mean and covariance, mu and sigma, or features; found {found}")
     _check(mean, covariance, max_dimension)
     return mean, (covariance + covariance.T) / 2.0
-
-
-def _of_features(features: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    if features.ndim != 2 or len(features) < 2 or features.shape[1] < 1:
-        raise invalid(f"features: expected shape (n, d) with n at least 2, got {features.shape}")
-    try:
-        check_rows("features", features, features.shape[1])
-    except BatchError as error:
-        raise invalid(str(error)) from None
-    rows = features.astype(np.float64)
-    return rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))
 
 
 def _check(mean: NDArray[np.float64], covariance: NDArray[np.float64], max_dimension: int) -> None:

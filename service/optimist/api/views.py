@@ -27,6 +27,11 @@ class View:
     look: Look
 
     @cached_property
+    def policy(self) -> Policy:
+        """The policy the experiment's picks are made by."""
+        return make_policy(self.config)
+
+    @cached_property
     def estimates(self) -> list[Estimate | None]:
         """The latest estimate of each generator, in the experiment's order."""
         return [Estimate.from_dict(json.loads(g.estimate)) if g.estimate else None for g in self.look.generators]
@@ -66,10 +71,10 @@ class View:
     @cached_property
     def live_decision(self) -> DecisionInfo:
         """What the stopping rule says now."""
-        now: Decision = make_policy(self.config).stopping.decide(self.arms, self.look.told)
+        now: Decision = self.policy.stopping.decide(self.arms, self.look.told)
         return DecisionInfo(**asdict(now))
 
-    @property
+    @cached_property
     def decision(self) -> DecisionInfo:
         """The latched decision if there is one, else the live one, which decides nothing before it is latched."""
         if self.look.decision is not None:
@@ -103,13 +108,15 @@ class View:
             return "decided"
         if self.is_spent:
             return "out of budget"
-        warmup = make_policy(self.config).warmup
-        return "warming up" if any(arm.batches < warmup or arm.estimate is None for arm in self.arms) else "running"
+        return (
+            "warming up"
+            if any(arm.batches < self.policy.warmup or arm.estimate is None for arm in self.arms)
+            else "running"
+        )
 
     def report(self) -> Report:
         """Standings, regret, pick ratio and decision."""
         told = self.look.told
-        stopping = make_policy(self.config).stopping
         scores = {arm.name: arm.estimate.score for arm in self.arms if arm.estimate is not None}
         lower_is_better = next((arm.estimate.lower_is_better for arm in self.arms if arm.estimate), True)
         best = self.decision.best
@@ -133,7 +140,7 @@ class View:
             budget=self.config.budget,
             regret=regret,
             optimal_pick_ratio=chosen / told if told and chosen is not None else None,
-            uniform_samples=stopping.uniform_samples(self.arms, told),
+            uniform_samples=self.policy.stopping.uniform_samples(self.arms, told),
             scored=self.is_scored,
         )
 
