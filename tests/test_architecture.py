@@ -10,11 +10,10 @@ from typing import get_args
 
 import pytest
 
-from optimist.batches import TENSORS
 from optimist.bounds import bound_options
 from optimist.metrics import METRICS
 from optimist.policies import NAMES
-from optimist_client.config import BOUND_OPTIONS, METRIC_FIELDS, BoundName, MetricName, PolicyName
+from optimist_client.config import BOUND_OPTIONS, METRIC_FIELDS, TENSORS, BoundName, MetricName, PolicyName
 
 ROOT = Path(__file__).parent.parent
 

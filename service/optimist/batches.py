@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.tensors import IDS, unpack_ids
+
 LARGEST = 1e30
 """Largest absolute feature value taken: its fourth power, summed over any dimension, still fits a float64."""
-TENSORS = {"fid": ("features",), "is": ("probabilities",), "rke": ("features",), "vendi": ("features",)}
-"""The tensors that a batch of each metric holds, in the order that its statistic takes them."""
+LONGEST_ID = 1024
+"""Bytes of an id."""
 SIMPLEX_TOLERANCE = 1e-3
 """How far a row of probabilities may be from summing to 1, as float16 ones are; the statistic renormalises it."""
 
@@ -19,18 +22,33 @@ class BatchError(ValueError):
     """The batch is not what the experiment expects; the message says what was expected and what was found."""
 
 
-def check_batch(arrays: Mapping[str, NDArray[np.floating]], expected: Sequence[str], dimension: int) -> None:
-    """Raise `BatchError` unless `arrays` are just those `expected` by name, as many rows each, and sound.
+def check_batch(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
+    """Raise `BatchError` unless `arrays` are those of `widths`, perhaps with ids, as many rows each, and sound.
 
-    `dimension` is the width of the first of them.
+    `widths` are the columns of each expected tensor by name; ids are as `pack_ids` makes them.
     """
-    if set(arrays) != set(expected):
+    if set(arrays) - {IDS} != set(widths):
         found = ", ".join(sorted(arrays)) or "none"
-        raise BatchError(f"expected the tensor{'s' * (len(expected) > 1)} {', '.join(expected)}; found {found}")
-    main = expected[0]
-    check_rows(main, arrays[main], dimension)
-    if main == "probabilities":
-        check_probabilities(arrays[main])
+        raise BatchError(f"expected the tensor{'s' * (len(widths) > 1)} {', '.join(widths)}; found {found}")
+    for name, width in widths.items():
+        check_rows(name, arrays[name], width)
+    if "probabilities" in arrays:
+        check_probabilities(arrays["probabilities"])
+    if IDS in arrays:
+        _check_ids(arrays[IDS])
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise BatchError(f"expected as many rows of each tensor, got {found}")
+
+
+def _check_ids(ids: NDArray[Any]) -> None:
+    if ids.ndim != 2 or ids.shape[1] > LONGEST_ID:
+        raise BatchError(f"ids: expected one of at most {LONGEST_ID} bytes a row, got shape {ids.shape}")
+    try:
+        unpack_ids(ids)
+    except ValueError as error:
+        raise BatchError(str(error)) from None
 
 
 def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:

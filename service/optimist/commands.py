@@ -17,8 +17,9 @@ from rich.text import Text
 
 from optimist import __version__
 from optimist.estimates import natural
+from optimist.kernels import MEDIAN
 from optimist.settings import Settings
-from optimist_client.config import BoundName, MetricName
+from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
 
 if TYPE_CHECKING:
     from optimist.offline import Bandwidths, FileScore
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console(stderr=True)
 
-DemoMetric = Literal["fid", "is", "rke", "vendi"]
 KernelMetric = Literal["rke", "vendi"]
 DataDirectory = Annotated[Path | None, typer.Option(help="Where the embedded Redis keeps its data.")]
 RedisUrl = Annotated[str | None, typer.Option(help="A running Redis instead of the embedded one.")]
@@ -66,7 +66,10 @@ def serve(
 def score(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's."),
+        typer.Argument(
+            help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's; for scores of "
+            "pairs, files of one generator each with the arrays features and prompts."
+        ),
     ] = None,
     metric: Annotated[MetricName, typer.Option(help="What to score FILES by.")] = "fid",
     reference: Annotated[
@@ -79,9 +82,15 @@ def score(
     kernel: Annotated[
         Literal["gaussian", "cosine"] | None, typer.Option(help="The kernel of rke and vendi; gaussian by default.")
     ] = None,
-    sigma: Annotated[float | None, typer.Option(help="Bandwidth of the gaussian kernel; see `bandwidth`.")] = None,
-    features: Annotated[int | None, typer.Option(help="Its random frequencies, r; 1000 by default.")] = None,
-    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Their seed; 0 by default.")] = None,
+    sigma: Annotated[
+        str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
+    ] = None,
+    prompt_sigma: Annotated[
+        str | None, typer.Option(help="The same for the prompts of conditional-vendi and information-vendi.")
+    ] = None,
+    features: Annotated[int | None, typer.Option(help="Random frequencies, r; 1000 by default.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
+    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
     redis_url: Annotated[str | None, typer.Option(help="Without FILES: the Redis the API replicas use.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +116,7 @@ def score(
             files or [],
             metric,
             reference=None if reference is None else read_reference(reference),
-            kernel=_kernel(metric, kernel, sigma=sigma, features=features, seed=kernel_seed),
+            **_kernels(metric, kernel, sigma, prompt_sigma, features, kernel_seed, exact),
             order=order,
             truncation=truncation,
             bound=bound,
@@ -153,7 +162,7 @@ def bandwidth(
 
 @app.command()
 def demo(
-    metric: Annotated[DemoMetric, typer.Option(help="What to compare the generators by.")] = "fid",
+    metric: Annotated[MetricName, typer.Option(help="What to compare the generators by.")] = "fid",
     budget: Annotated[int, typer.Option(min=1, help="Samples in all after which it ends undecided.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the experiment.")] = 0,
     port: Annotated[int | None, typer.Option(help="Port of the service; a free one by default.")] = None,
@@ -209,14 +218,40 @@ def _said_plainly(*kinds: type[Exception]) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _kernel(metric: str, name: str | None, **given: float | None) -> dict[str, Any] | None:
-    """The kernel as `optimist.score` takes it. Raises ValueError for options that do not go together."""
-    options = {option: value for option, value in given.items() if value is not None}
+def _kernels(
+    metric: str,
+    name: str | None,
+    sigma: str | None,
+    prompt_sigma: str | None,
+    features: int | None,
+    seed: int | None,
+    exact: bool,
+) -> dict[str, dict[str, Any]]:
+    """The kernels as `optimist.score` takes them. Raises ValueError for options that do not go together."""
+    options: dict[str, Any] = {"sigma": _sigma(sigma), "features": features, "seed": seed}
+    options = {option: value for option, value in options.items() if value is not None}
     if name == "cosine" and options:
         raise ValueError("the cosine kernel has no --sigma, --features or --kernel-seed")
-    if metric in ("rke", "vendi") and name != "cosine" and "sigma" not in options:
+    wanted = METRIC_FIELDS[metric]
+    if "kernel" in wanted and name != "cosine" and "sigma" not in options:
         raise ValueError(f"the metric {metric!r} needs --sigma, which `optimist bandwidth` finds, or --kernel cosine")
-    return {"name": name or "gaussian", **options} if name or options else None
+    if "prompt_kernel" in wanted and prompt_sigma is None:
+        raise ValueError(f"the metric {metric!r} needs --prompt-sigma, the bandwidth of the prompts' kernel")
+    if exact and "kernel" in wanted:
+        options["features"] = None
+    kernels: dict[str, dict[str, Any]] = {}
+    if name or options:
+        kernels["kernel"] = {"name": name or "gaussian", **options}
+    if prompt_sigma is not None:
+        kernels["prompt_kernel"] = {"name": "gaussian", "sigma": _sigma(prompt_sigma)}
+    return kernels
+
+
+def _sigma(text: str | None) -> float | str | None:
+    try:
+        return text if text in (None, MEDIAN) else float(text)
+    except ValueError:
+        raise ValueError(f"expected a bandwidth as a number or {MEDIAN!r}, got {text!r}") from None
 
 
 def _numbers(text: str | None) -> list[float] | None:

@@ -1,4 +1,4 @@
-"""Scores of feature files, and the bandwidth for one: reads the files, and leaves every number to `evaluation`."""
+"""Scores of feature files, and the bandwidth for one: reads the files, and leaves every number to `scores`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.batches import BatchError, check_directions, check_rows, moments
+from optimist.batches import BatchError, check_rows, moments
 from optimist.estimates import Estimate
 from optimist.evaluation import score
 from optimist.metrics import Reference
 from optimist_client import tensors
+from optimist_client.config import TENSORS
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
@@ -75,22 +76,22 @@ class Bandwidths:
 def score_files(
     files: Sequence[Path], metric: str = "fid", *, reference: Reference | None = None, **options: Any
 ) -> list[FileScore]:
-    """The score of every array (n, d) in the files, best first; one file is in memory at a time.
+    """The score of every generator in the files, best first; one file is in memory at a time.
 
+    Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts".
     `options` are those of `optimist.score`. Raises FileError for a file or an array that is not as expected, ValueError
     for options that make no sense.
     """
     width = None if reference is None else (reference.dimension, "the reference")
     found: list[FileScore] = []
     for file in files:
-        for name, rows in _rows_of(file):
-            if width is not None and rows.shape[1] != width[0]:
-                raise FileError(f"{file}: expected {width[0]} columns, as {width[1]} has; {name!r} has {rows.shape[1]}")
-            width = width or (rows.shape[1], f"{name!r} of {file}")
+        for name, batch in _batches_of(file, TENSORS[metric]):
+            columns = next(iter(batch.values())).shape[1]
+            if width is not None and columns != width[0]:
+                raise FileError(f"{file}: expected {width[0]} columns, as {width[1]} has; {name!r} has {columns}")
+            width = width or (columns, f"{name!r} of {file}")
             try:
-                if (options.get("kernel") or {}).get("name") == "cosine":
-                    check_directions(rows)
-                estimate = score(rows, metric, reference=reference, **options)
+                estimate = score(batch, metric, reference=reference, **options)
             except (BatchError, ArithmeticError) as error:
                 raise FileError(f"{file}: array {name!r}: {error}") from None
             found.append(FileScore(name, file, estimate))
@@ -174,6 +175,18 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
     kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
     scores = [score(part, metric, kernel=kernel).score for part in parts]
     return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
+
+
+def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]]:
+    """What each generator of a file made, under the name it is shown by: every array alone, or all of several names."""
+    if len(names) == 1:
+        for name, rows in _rows_of(file):
+            yield name, {names[0]: rows}
+        return
+    arrays = _read(file)
+    if not set(names) <= set(arrays):
+        raise FileError(f"{file}: expected the arrays {', '.join(names)}; found {', '.join(arrays)}")
+    yield file.stem, {name: arrays[name] for name in names}
 
 
 def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:

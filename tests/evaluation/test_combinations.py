@@ -19,17 +19,33 @@ METRICS = {
     "vendi of order 0.5": {"kernel": KERNEL, "order": 0.5},
     "truncated vendi": {"kernel": KERNEL, "truncation": 4},
     "cosine vendi": {"kernel": {"name": "cosine"}},
+    "median vendi": {"kernel": {"sigma": "median", "features": 16}},
+    "nystrom vendi": {"kernel": {"name": "nystrom", "sigma": 1.5, "features": 8}},
+    "conditional-vendi": {"kernel": KERNEL, "prompt_kernel": {"sigma": 1.0}},
+    "conditional-vendi of order 2": {"kernel": KERNEL, "prompt_kernel": {"sigma": 1.0}, "order": 2.0},
+    "information-vendi": {"kernel": KERNEL, "prompt_kernel": {"sigma": 1.0}},
+    "information-vendi of order 3": {"kernel": KERNEL, "prompt_kernel": {"sigma": 1.0}, "order": 3.0},
 }
-BOUNDS = {"fid": {"influence", "theorem", "authors", "naive"}, "is": {"influence", "theorem", "naive"}}
+BOUNDS = {
+    "fid": {"influence", "theorem", "authors", "naive"},
+    "is": {"influence", "theorem", "naive"},
+    "conditional-vendi": {"influence"},
+    "information-vendi": {"influence"},
+}
 POLICIES = ("ucb", "top-two", "thompson", "greedy", "uniform")
 
 
 def metric_of(kind: str) -> str:
-    return "vendi" if "vendi" in kind else kind
+    pairs = kind.split()[0]
+    return pairs if pairs.endswith("-vendi") else "vendi" if "vendi" in kind else kind
 
 
-def draw(kind: str, size: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.dirichlet(np.ones(3), size) if kind == "is" else rng.standard_normal((size, 3))
+def batch_of(kind: str, rows: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
+    return {"features": rows, "prompts": rows[:, :2]} if metric_of(kind).endswith("-vendi") else rows
+
+
+def draw(kind: str, size: int, rng: np.random.Generator) -> np.ndarray | dict[str, np.ndarray]:
+    return batch_of(kind, rng.dirichlet(np.ones(3), size) if kind == "is" else rng.standard_normal((size, 3)))
 
 
 def reason_against(kind: str, bound: str, policy: str) -> str | None:
@@ -56,7 +72,7 @@ def test_it_runs_or_is_refused(kind: str, bound: str, policy: str):
             start()
         return
     evaluation, rng = start(), np.random.default_rng(0)
-    for _ in range(14):
+    for _ in range(60 if kind == "median vendi" else 14):
         evaluation.tell(evaluation.ask(), draw(kind, 5, rng))
     estimates = evaluation.estimates()
     assert all(estimate is not None and estimate.is_sound() for estimate in estimates.values())
@@ -72,7 +88,7 @@ def test_it_runs_or_is_refused(kind: str, bound: str, policy: str):
 @pytest.mark.parametrize("degenerate", ["one", "identical"])
 def test_degenerate_samples_never_yield_nan(kind: str, degenerate: str):
     row = np.full((1, 3), 1 / 3)
-    batch = row if degenerate == "one" else np.repeat(row, 40, axis=0)
+    batch = batch_of(kind, row if degenerate == "one" else np.repeat(row, 40, axis=0))
     for bound in BOUNDS.get(metric_of(kind), {"influence", "theorem"}):
         if reason_against(kind, bound, "ucb") is None:
             estimate = score(batch, metric_of(kind), bound=bound, **METRICS[kind])

@@ -62,7 +62,7 @@ def test_kernel_scores(name: str):
         ({"sigma": 1.0, "bandwidth": 2.0}, "bandwidth"),
         ({"name": "gaussian"}, "sigma"),
         ({"name": "gaussian", "features": None}, "sigma"),
-        ({"name": "nystrom", "sigma": 1.0}, "landmarks"),
+        ({"name": "nystrom"}, "sigma"),
     ],
 )
 def test_kernels_that_make_no_sense_are_refused(kernel, expected: str):

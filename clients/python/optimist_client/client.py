@@ -8,11 +8,13 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist_client import models, tensors
+from optimist_client.config import TENSORS
 from optimist_client.errors import OptimistError
 from optimist_client.transport import Transport
 
@@ -116,7 +118,7 @@ class Experiment:
         self._transport = transport
         self.info = info
         self.name = info.config.name
-        self._tensor = "probabilities" if info.config.metric == "is" else "features"
+        self._tensor = TENSORS[info.config.metric][0]
 
     def ask(self, *, worker: str | None = None) -> Pick | None:
         """The next pick, or None when the experiment has ended.
@@ -162,6 +164,15 @@ class Experiment:
                     with contextlib.suppress(OptimistError):
                         left._give_up("the loop ended before the pick was told", patience=2.0)
 
+    def modes(self, generator: str, count: int = 5, samples: int = 8) -> models.Modes:
+        """The generator's `count` largest modes, each with the `samples` that show it most, and groups of prompts.
+
+        Raises `Fix` for metrics without a kernel, `Retry` when nothing was scored in time.
+        """
+        params = {"count": count, "samples": samples}
+        path = f"/v1/experiments/{self.name}/generators/{quote(generator, safe='')}/modes"
+        return models.Modes.model_validate(self._transport.call("GET", path, params=params))
+
     def report(self) -> models.Report:
         """The standings, regret, pick ratio and decision as of now."""
         return models.Report.model_validate(self._transport.call("GET", f"/v1/experiments/{self.name}/report"))
@@ -200,18 +211,35 @@ class Pick:
         """Seed for the generator's randomness, distinct for every pick."""
         return self.info.seed
 
-    def tell(self, batch: ArrayLike | Mapping[str, ArrayLike]) -> models.TellReply:
+    @property
+    def prompts(self) -> list[str]:
+        """The prompt of each sample to make, in order; empty where the experiment holds no prompts."""
+        return self.info.prompts or []
+
+    def tell(
+        self,
+        batch: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        prompts: ArrayLike | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> models.TellReply:
         """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
 
-        They are features, or class probabilities where the metric is "is"; a mapping names them itself.
+        They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
+        (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
+        `modes` can show them.
         Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
         they are, everything else as float64.
         """
-        arrays = batch if isinstance(batch, Mapping) else {self._tensor: batch}
+        named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
+        named |= {} if prompts is None else {"prompts": prompts}
+        arrays: dict[str, NDArray[Any]] = {name: _floats(array) for name, array in named.items()}
+        if ids is not None:
+            arrays[tensors.IDS] = tensors.pack_ids(ids)
         answer = self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
-            body=tensors.encode({name: _floats(array) for name, array in arrays.items()}),
+            body=tensors.encode(arrays),
             media_type=tensors.MEDIA_TYPE,
             params=self._next_params(),
         )

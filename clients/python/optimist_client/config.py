@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from optimist_client.wire import GeneratorName, Identifier, Wire
+from optimist_client.wire import GeneratorName, Identifier, Prompt, Wire
 
-MetricName = Literal["fid", "is", "rke", "vendi"]
+MetricName = Literal["fid", "is", "rke", "vendi", "conditional-vendi", "information-vendi"]
 BoundName = Literal["influence", "theorem", "authors", "naive"]
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
+
+TENSORS: dict[str, tuple[str, ...]] = {
+    "fid": ("features",),
+    "is": ("probabilities",),
+    "rke": ("features",),
+    "vendi": ("features",),
+    "conditional-vendi": ("features", "prompts"),
+    "information-vendi": ("features", "prompts"),
+}
+"""The tensors that a batch of each metric holds, in the order that its statistic takes them."""
+
+_OF_PAIRS = frozenset({"dimension", "kernel", "order", "prompt_dimension", "prompt_kernel", "prompts"})
 
 METRIC_FIELDS: dict[str, frozenset[str]] = {
     "fid": frozenset({"reference"}),
     "is": frozenset({"dimension"}),
     "rke": frozenset({"dimension", "kernel"}),
     "vendi": frozenset({"dimension", "kernel", "order", "truncation"}),
+    "conditional-vendi": _OF_PAIRS,
+    "information-vendi": _OF_PAIRS,
 }
 """Which fields of the config each metric takes."""
 
@@ -30,6 +44,8 @@ BOUND_OPTIONS: dict[str, dict[str, frozenset[str]]] = {
     "is": {"influence": frozenset(), "theorem": frozenset(), "naive": frozenset()},
     "rke": {"influence": frozenset(), "theorem": frozenset()},
     "vendi": {"influence": frozenset(), "theorem": frozenset()},
+    "conditional-vendi": {"influence": frozenset()},
+    "information-vendi": {"influence": frozenset()},
 }
 """Which bounds each metric has, and the options they take; meaning and defaults are in equations.md."""
 
@@ -40,18 +56,30 @@ PRESETS: dict[str, dict[str, str]] = {
     "rke-ucb": {"metric": "rke", "bound": "theorem"},
     "vendi-ucb": {"metric": "vendi", "bound": "theorem"},
     "naive-ucb": {"bound": "naive"},
+    "greedy": {"policy": "greedy"},
 }
-"""The papers' algorithms by their names: policy `ucb` on that bound, one batch of warm-up, every batch rescored."""
+"""The papers' algorithms by their names: policy `ucb` on that bound, one batch of warm-up, every batch rescored.
+
+`greedy` takes any bound; without one it ranks by the plug-in score, as the papers' does.
+"""
 
 
-def resolve_preset(policy: str, metric: str) -> dict[str, Any]:
-    """The settings a preset stands for, {} for a plain policy. Raises ValueError when it is of another metric."""
+def resolve_preset(policy: str, metric: str, bound: str | None = None) -> dict[str, Any]:
+    """The settings a preset stands for, {} for a plain policy; `bound` is the one that was asked for, if any.
+
+    Raises ValueError when the preset is of another metric or bound.
+    """
     if policy not in PRESETS:
         return {}
     preset = PRESETS[policy]
     if preset.get("metric", metric) != metric:
         raise ValueError(f"preset {policy!r} is of metric {preset['metric']!r}, not {metric!r}")
-    return {"policy": "ucb", "bound": preset["bound"], "warmup": 1, "rescore_growth": 0.0}
+    # Where the metric has a published bound, its value is the plug-in score.
+    plug_in = "theorem" if "theorem" in BOUND_OPTIONS.get(metric, {}) else "influence"
+    fixed = preset.get("bound", bound or plug_in)
+    if bound not in (None, fixed):
+        raise ValueError(f"preset {policy!r} has bound {fixed!r}, not {bound!r}")
+    return {"policy": preset.get("policy", "ucb"), "bound": fixed, "warmup": 1, "rescore_growth": 0.0}
 
 
 def check_metric(metric: str, bound: str, given: set[str]) -> None:
@@ -67,27 +95,27 @@ def check_metric(metric: str, bound: str, given: set[str]) -> None:
 
 
 class Kernel(Wire):
-    """The kernel of RKE and Vendi: `gaussian` by random Fourier features, or `cosine` (equations.md §3)."""
+    """A kernel by its feature map: `gaussian` by random Fourier features, `nystrom` or `cosine` (equations.md §3)."""
 
-    name: Literal["gaussian", "cosine"] = "gaussian"
-    sigma: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²))."""
+    name: Literal["gaussian", "nystrom", "cosine"] = "gaussian"
+    sigma: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["median"] | None = None
+    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": the median distance of the first samples."""
     features: Annotated[int, Field(ge=1, le=8192)] = 1000
-    """r, the number of random frequencies: φ has 2r entries."""
+    """r random frequencies (φ has 2r entries), or the number of landmarks that `nystrom` keeps of the first samples."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Every process draws the same frequencies from it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.name == "gaussian" and self.sigma is None:
-            raise ValueError("sigma: the gaussian kernel needs a bandwidth greater than 0")
+        if self.name != "cosine" and self.sigma is None:
+            raise ValueError(f"sigma: the {self.name} kernel needs a bandwidth greater than 0, or 'median'")
         if self.name == "cosine" and self.sigma is not None:
             raise ValueError("sigma: the cosine kernel has no bandwidth")
         return self
 
     def width(self, dimension: int) -> int:
         """Entries of φ for features of this dimension: the largest rank that the kernel's covariance can have."""
-        return dimension if self.name == "cosine" else 2 * self.features
+        return {"gaussian": 2 * self.features, "nystrom": self.features, "cosine": dimension}[self.name]
 
 
 class BoundOptions(Wire):
@@ -122,6 +150,12 @@ class ExperimentConfig(Wire):
     truncation: Annotated[int, Field(ge=1)] | None = None
     """t of the truncated Vendi score: only the t largest eigenvalues count."""
     kernel: Kernel | None = None
+    prompt_dimension: Annotated[int, Field(ge=1, le=16_384)] | None = None
+    """Width of the prompts' embeddings, for the scores of pairs."""
+    prompt_kernel: Kernel | None = None
+    """Kernel of the prompts, of as many features as `kernel`."""
+    prompts: Annotated[list[Prompt], Field(min_length=1, max_length=20_000)] | None = None
+    """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     policy: PolicyName = "top-two"
     bound: BoundName = "influence"
     bound_options: BoundOptions = BoundOptions()
@@ -149,10 +183,18 @@ class ExperimentConfig(Wire):
     def _preset(cls, data: Any) -> Any:
         if not isinstance(data, dict) or not isinstance(data.get("policy"), str):
             return data
-        settings = resolve_preset(data["policy"], data.get("metric", "fid"))
-        if settings and data.get("bound", settings["bound"]) != settings["bound"]:
-            raise ValueError(f"preset {data['policy']!r} has bound {settings['bound']!r}, not {data['bound']!r}")
+        settings = resolve_preset(data["policy"], data.get("metric", "fid"), data.get("bound"))
         return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
+
+    @field_validator("prompt_kernel")
+    @classmethod
+    def _as_many_features(cls, prompt_kernel: Kernel | None, info: ValidationInfo) -> Kernel | None:
+        kernel: Kernel | None = info.data.get("kernel")
+        if prompt_kernel is None or kernel is None or prompt_kernel.features == kernel.features:
+            return prompt_kernel
+        if "features" in prompt_kernel.model_fields_set:
+            raise ValueError(f"features: expected as many as the kernel's {kernel.features}")
+        return prompt_kernel.model_copy(update={"features": kernel.features})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -160,7 +202,7 @@ class ExperimentConfig(Wire):
             raise ValueError("generators: expected distinct names")
         of_metrics = frozenset().union(*METRIC_FIELDS.values())
         check_metric(self.metric, self.bound, {name for name in of_metrics if self._is_given(name)})
-        needed = {"reference", "dimension", "kernel"} & METRIC_FIELDS[self.metric]
+        needed = METRIC_FIELDS[self.metric] - {"order", "truncation"}
         missing = sorted(name for name in needed if getattr(self, name) is None)
         if missing:
             raise ValueError(f"metric {self.metric!r} needs {', '.join(missing)}")
@@ -170,12 +212,20 @@ class ExperimentConfig(Wire):
             width = self.kernel.width(self.dimension)
             if self.truncation > width:
                 raise ValueError(f"truncation: expected at most the kernel's {width} features, got {self.truncation}")
+        if self.prompt_kernel is not None and {"gaussian"} != {kernel.name for kernel in self.kernels.values()}:
+            raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
         options = BOUND_OPTIONS[self.metric][self.bound]
         foreign = sorted(set(self.bound_options.given()) - options)
         if foreign:
             takes = f"takes {', '.join(sorted(options))}" if options else "takes none"
             raise ValueError(f"bound_options: bound {self.bound!r} {takes}, got {', '.join(foreign)}")
         return self
+
+    @property
+    def kernels(self) -> dict[str, Kernel]:
+        """The kernels of the metric by the field that holds them."""
+        both = {"kernel": self.kernel, "prompt_kernel": self.prompt_kernel}
+        return {name: kernel for name, kernel in both.items() if kernel is not None}
 
     def _is_given(self, name: str) -> bool:
         return getattr(self, name) != type(self).model_fields[name].default

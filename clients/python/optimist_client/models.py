@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from optimist_client.config import ExperimentConfig
+from optimist_client.config import TENSORS, ExperimentConfig
 from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
 
 State = Literal["warming up", "running", "decided", "out of budget"]
@@ -28,9 +28,17 @@ class Experiment(Wire):
 
     config: ExperimentConfig
     dimension: int
-    """Width of the feature vectors that tells must have."""
+    """Width of the feature vectors that tells must have, or number of classes."""
     reference_digest: str | None = None
     created: float
+    bandwidths: dict[str, float] = Field(default_factory=dict)
+    """The σ of each kernel that was "median", by its field, once the first samples have fixed it."""
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns of each tensor that a batch must hold."""
+        columns = (self.dimension, self.config.prompt_dimension or 0)
+        return dict(zip(TENSORS[self.config.metric], columns, strict=False))
 
 
 class AskRequest(Wire):
@@ -51,6 +59,10 @@ class Pick(Wire):
     """The round, counted from 1."""
     generator: GeneratorName
     size: int
+    prompts: list[str] | None = None
+    """The prompt of each sample to make, in order, where the experiment holds prompts."""
+    prompts_start: int | None = None
+    """Their position in the seeded order that every generator goes through."""
     seed: int
     """Distinct for every pick, the same for a pick whoever makes it: feed it to the generator's randomness."""
     positions: list[int]
@@ -150,6 +162,43 @@ class Report(Wire):
     """About how many samples an even split would have needed for the same certainty; None where that is unknown."""
     scored: bool
     """Whether every estimate that is due has been made."""
+
+
+class Shown(Wire):
+    """A sample, by the id it was told with or as "<pick>:<row>", and how much it shows of what it stands under."""
+
+    id: str
+    weight: float
+
+
+class ModeInfo(Wire):
+    """A kind of sample that a generator makes: its share of the kernel's spectrum, and samples that show it."""
+
+    share: float
+    samples: list[Shown]
+
+
+class PromptGroupInfo(Wire):
+    """A type of prompt: its share of the prompts' spectrum, how many kinds of output it gets, and such samples."""
+
+    share: float
+    score: float
+    log_score: float
+    prompts: list[Shown]
+
+
+class Modes(Wire):
+    """What a generator makes, as its kernel sees it (FKEA), after `samples` samples."""
+
+    generator: GeneratorName
+    samples: int
+    position: int
+    """The log position it was made at."""
+    stale: bool = False
+    """Whether the log has grown since, and no scorer answered in time."""
+    modes: list[ModeInfo]
+    prompt_groups: list[PromptGroupInfo] = Field(default_factory=list)
+    """The score by type of prompt, for the scores of pairs."""
 
 
 class Problem(BaseModel):

@@ -1,9 +1,10 @@
-"""Arrays as bytes and back: safetensors bodies of float16, bfloat16, float32 and float64."""
+"""Arrays as bytes and back: safetensors bodies of float16, bfloat16, float32 and float64, and the ids of their rows."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,19 +12,42 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 MEDIA_TYPE = "application/x-safetensors"
+IDS = "ids"
+"""The tensor of a body that holds the ids of its rows; safetensors knows no text."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
 
 
-def encode(arrays: Mapping[str, NDArray[np.floating]]) -> bytes:
-    """Arrays of float16, float32 or float64 as one safetensors body. Raises ValueError for any other dtype."""
+def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Arrays of float16, float32 or float64, and packed ids, as one safetensors body. Raises ValueError for others."""
     for name, array in arrays.items():
-        if array.dtype not in (np.float16, np.float32, np.float64):
+        if array.dtype not in (np.float16, np.float32, np.float64) and not (name == IDS and array.dtype == np.uint8):
             raise ValueError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
-def decode(body: bytes) -> dict[str, NDArray[np.floating]]:
-    """The arrays of a safetensors body; bfloat16 is widened to float32. Raises ValueError saying what is wrong."""
+def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
+    """Ids or URIs as rows (n, longest) of UTF-8, zeros behind. Raises ValueError for one that holds a zero byte."""
+    encoded = [text.encode() for text in ids]
+    if any(b"\0" in text for text in encoded):
+        raise ValueError("ids: expected text without zero bytes")
+    longest = max(map(len, encoded), default=0)
+    padded = b"".join(text.ljust(longest, b"\0") for text in encoded)
+    return np.frombuffer(padded, np.uint8).reshape(len(encoded), longest)
+
+
+def unpack_ids(rows: NDArray[np.uint8]) -> list[str]:
+    """The inverse of `pack_ids`. Raises ValueError where a row is not UTF-8."""
+    try:
+        return [row.tobytes().rstrip(b"\0").decode() for row in rows]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"ids: expected UTF-8: {error}") from None
+
+
+def decode(body: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors body; bfloat16 is widened to float32. Raises ValueError saying what is wrong.
+
+    All hold floats but `IDS`, whose packed rows are bytes.
+    """
     try:
         tensors = deserialize(body)
     except (SafetensorError, UnicodeDecodeError) as error:
@@ -31,7 +55,7 @@ def decode(body: bytes) -> dict[str, NDArray[np.floating]]:
     return {name: _array(name, tensor) for name, tensor in tensors}
 
 
-def digest(arrays: Mapping[str, NDArray[np.floating]]) -> str:
+def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 (hex) of names, shapes and float64 values: the same numbers have one digest, however they were sent."""
     sha = hashlib.sha256()
     for name in sorted(arrays):
@@ -41,12 +65,16 @@ def digest(arrays: Mapping[str, NDArray[np.floating]]) -> str:
     return sha.hexdigest()
 
 
-def _array(name: str, tensor: Mapping[str, object]) -> NDArray[np.floating]:
+def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
     kind, shape, data = tensor["dtype"], tensor["shape"], tensor["data"]
     assert isinstance(shape, list)
     assert isinstance(data, bytes | bytearray)
     if kind == "BF16":  # numpy has none: it is the upper half of a float32
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
+    if name == IDS:
+        if kind != "U8":
+            raise ValueError(f"{name}: expected U8, the bytes of UTF-8 with zeros behind, got {kind}")
+        return np.frombuffer(data, np.uint8).reshape(shape)
     if kind not in _FLOATS:
         raise ValueError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
     return np.frombuffer(data, np.dtype(_FLOATS[str(kind)]).newbyteorder("<")).reshape(shape)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from optimist.api.problems import ApiError, invalid
 from optimist_client import tensors
 
-Arrays = dict[str, NDArray[np.floating]]
+Arrays = dict[str, NDArray[Any]]
 
 ARRAYS_IN_OPENAPI: dict[str, Any] = {
     "requestBody": {
@@ -81,7 +81,16 @@ def _from_json(body: bytes) -> Arrays:
         raise invalid(f"expected a JSON object of arrays: {error}") from None
     if not isinstance(fields, dict):
         raise invalid(f"expected a JSON object of arrays, got {type(fields).__name__}")
-    return {name: _array(name, value) for name, value in fields.items()}
+    return {name: _ids(value) if name == tensors.IDS else _array(name, value) for name, value in fields.items()}
+
+
+def _ids(value: Any) -> NDArray[np.uint8]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise invalid("ids: expected a list of strings, one for each row")
+    try:
+        return tensors.pack_ids(value)
+    except ValueError as error:  # a surrogate alone is no UTF-8
+        raise invalid(str(error)) from None
 
 
 def _array(name: str, value: Any) -> NDArray[np.floating]:

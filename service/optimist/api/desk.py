@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from optimist.api.slices import Slice, Slices
 from optimist.api.views import View, make_policy
 from optimist.policies import Arm
 from optimist.store import AskGroup, NewPick, Store
@@ -35,9 +36,19 @@ class _Ask:
     """Log positions at which estimates were due when this ask first looked: later tells never make it wait longer."""
 
     def lacks(self, view: View) -> bool:
+        if not view.can_be_scored:
+            return False
         if self.needed is None:
             self.needed = [g.due_seq for g in view.look.generators]
         return any(g.estimate_seq < due for g, due in zip(view.look.generators, self.needed, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """A pick, and as the store takes it."""
+
+    pick: Pick
+    record: NewPick
 
 
 class Desk:
@@ -101,20 +112,24 @@ class Desk:
         arms, ended = list(view.arms), view.has_ended
         free = None if self._config.budget is None else self._config.budget - view.samples - view.pending
         replies: dict[_Ask, list[Pick]] = {}
-        opened: list[Pick] = []
+        opened: list[_Opening] = []
+        slices = None if self._config.prompts is None else Slices(self._config, view.look.generators)
         for ask in ready:
-            kept = [] if ended else _owned(ask.request, [*view.open_picks, *opened])
+            kept = [] if ended else _owned(ask.request, [*view.open_picks, *(opening.pick for opening in opened)])
             # A repeat gets what it had, even where that was less than it asked for.
             repeats = any(pick.request_id == ask.request.request_id for pick in kept)
             new: list[Pick] = []
             while not (ended or repeats) and len(kept) + len(new) < ask.request.count and (free is None or free > 0):
                 number = view.look.rounds + len(opened) + 1
                 size = self._config.batch_size if free is None else min(self._config.batch_size, free)
-                free = None if free is None else free - size
                 chosen = self._policy.pick(arms, view.look.told, number)
+                part = None if slices is None else slices.take(chosen, size)
+                size = size if part is None else part.size
+                free = None if free is None else free - size
                 arms[chosen] = _with_pending(arms[chosen], size)
-                opened.append(self._pick(ask, view, number, chosen, size))
-                new.append(opened[-1])
+                pick = self._pick(ask, view, number, chosen, size, part)
+                opened.append(_Opening(pick, NewPick(chosen, pick.model_dump_json(), *_taken(part))))
+                new.append(pick)
             replies[ask] = kept + new
         if opened and not await self._open(view, opened):
             return
@@ -126,22 +141,23 @@ class Desk:
                     AskReply(picks=picks, state=view.state, ended=ended, decision=view.decision, retry_after=waits)
                 )
 
-    async def _open(self, view: View, picks: Sequence[Pick]) -> bool:
+    async def _open(self, view: View, openings: Sequence[_Opening]) -> bool:
         groups: dict[str, list[NewPick]] = {}
-        for pick in picks:
-            record = NewPick(self._config.generators.index(pick.generator), pick.model_dump_json())
-            groups.setdefault(pick.request_id, []).append(record)
+        for opening in openings:
+            groups.setdefault(opening.pick.request_id, []).append(opening.record)
         asks = [AskGroup(request_id, records) for request_id, records in groups.items()]
         opened = await self._store.open_picks(self._config.name, view.look.rounds, asks, self._config.lease)
         # An ask that was repeated meanwhile has its picks already: the next look shows them.
         return opened is not None and not opened.repeated
 
-    def _pick(self, ask: _Ask, view: View, number: int, chosen: int, size: int) -> Pick:
+    def _pick(self, ask: _Ask, view: View, number: int, chosen: int, size: int, part: Slice | None) -> Pick:
         return Pick(
             experiment=self._config.name,
             number=number,
             generator=self._config.generators[chosen],
             size=size,
+            prompts=None if part is None else part.prompts,
+            prompts_start=None if part is None else part.start,
             seed=pick_seed(self._config.seed, number),
             positions=[g.estimate_seq for g in view.look.generators],
             told=view.look.told,
@@ -167,6 +183,11 @@ def pick_seed(seed: int, number: int) -> int:
 
 def _with_pending(arm: Arm, size: int) -> Arm:
     return replace(arm, pending_samples=arm.pending_samples + size, pending_batches=arm.pending_batches + 1)
+
+
+def _taken(part: Slice | None) -> tuple[int | None, int, int | None]:
+    """Start, size and origin of a slice, as `NewPick` has them."""
+    return (None, 0, None) if part is None else (part.start, part.size, part.again)
 
 
 def _owned(request: AskRequest, picks: Sequence[Pick]) -> list[Pick]:

@@ -14,8 +14,10 @@ from optimist.api.desk import sealed
 from optimist.api.problems import invalid
 from optimist.api.references import stored_reference
 from optimist.api.views import View
+from optimist.kernels import is_open
 from optimist.policies import check_policy
 from optimist.store import Conflict
+from optimist_client import tensors
 from optimist_client.models import Experiment, ExperimentConfig, Identifier, Report
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
@@ -59,8 +61,14 @@ async def list_experiments(context: ContextDep) -> list[Experiment]:
 
 @router.get("/{name}")
 async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
-    """One experiment's config."""
-    return await context.experiment(name)
+    """One experiment's config, and the bandwidths that its first samples have fixed."""
+    experiment = await context.experiment(name)
+    if not any(is_open(kernel.model_dump()) for kernel in experiment.config.kernels.values()):
+        return experiment
+    fitted = await context.store.fitted(name)
+    arrays = {} if fitted is None else tensors.decode(fitted)
+    sigmas = {part.removesuffix(".sigma"): float(array[0]) for part, array in arrays.items() if part.endswith(".sigma")}
+    return experiment.model_copy(update={"bandwidths": sigmas})
 
 
 @router.delete("/{name}", status_code=204)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
-from optimist.batches import TENSORS, BatchError, check_batch, check_directions
+from optimist.batches import BatchError, check_batch, check_directions
 from optimist.settings import Settings
 from optimist_client import tensors
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
@@ -33,7 +33,7 @@ async def tell(
     next_: Annotated[bool, Query(alias="next", description="Answer with the next pick as well")] = False,
     worker: Annotated[WorkerName | None, Query(description="Whom the next pick is for")] = None,
 ) -> TellReply:
-    """Settle a pick with the features, or class probabilities, of its samples.
+    """Settle a pick with the features, or class probabilities, of its samples; with their prompts and ids, if any.
 
     When this answers 200, the batch is durable and counts once.
     """
@@ -74,7 +74,7 @@ def _check(arrays: Arrays, experiment: Experiment, settings: Settings) -> None:
         if array.ndim > 0 and len(array) > settings.max_rows:
             raise invalid(f"{name}: expected at most {settings.max_rows} rows, got {len(array)}")
     try:
-        check_batch(arrays, TENSORS[config.metric], experiment.dimension)
+        check_batch(arrays, experiment.widths)
         if config.kernel is not None and config.kernel.name == "cosine":
             check_directions(arrays["features"])
     except BatchError as error:

@@ -8,14 +8,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from optimist.estimates import Estimate, natural
+from optimist.kernels import rows_to_fit
 from optimist.policies import Arm, Decision, Policy, Stopping, default_warmup
 from optimist.store import Look
 from optimist_client.models import DecisionInfo, ExperimentConfig, Pick, Regret, Report, Standing, State
 
 
 def make_policy(config: ExperimentConfig) -> Policy:
-    """The policy an experiment's picks are made by."""
+    """The policy an experiment's picks are made by; warm-up lasts until its kernels can be fixed."""
     warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
+    warmup = max(warmup, -(-_needed_to_fit(config) // config.batch_size))
     return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
 
 
@@ -63,10 +65,16 @@ class View:
         """Samples on their way under open picks."""
         return sum(pick.size for pick in self.open_picks)
 
+    @cached_property
+    def can_be_scored(self) -> bool:
+        """Whether there are samples enough to fix the kernels: before that nobody waits for estimates."""
+        needed = _needed_to_fit(self.config)
+        return all(g.samples >= needed for g in self.look.generators)
+
     @property
     def is_scored(self) -> bool:
-        """Whether every estimate that is due has been made."""
-        return all(g.estimate_seq >= g.due_seq for g in self.look.generators)
+        """Whether every estimate that is due and can be made has been made."""
+        return not self.can_be_scored or all(g.estimate_seq >= g.due_seq for g in self.look.generators)
 
     @cached_property
     def live_decision(self) -> DecisionInfo:
@@ -143,6 +151,11 @@ class View:
             uniform_samples=self.policy.stopping.uniform_samples(self.arms, told),
             scored=self.is_scored,
         )
+
+
+def _needed_to_fit(config: ExperimentConfig) -> int:
+    """Samples that each generator must have before open kernels can be fixed."""
+    return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], len(config.generators))
 
 
 def _standing(arm: Arm, told: int, damage: str | None) -> Standing:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from optimist.bounds.base import Bound
 from optimist.bounds.classical import AuthorsBound, NaiveBound, TheoremBound
+from optimist.bounds.conditional import ConditionalInfluenceBound
 from optimist.bounds.frechet_influence import FrechetAnalyst, FrechetInfluence
 from optimist.bounds.inception import InceptionInfluenceBound, InceptionNaiveBound, InceptionTheoremBound
 from optimist.bounds.influence import InfluenceBound
 from optimist.bounds.kernel import KernelInfluenceBound, KernelTheoremBound
-from optimist.bounds.track import Track
 from optimist.metrics import Metric
 
 Maker = tuple[Callable[..., Bound], tuple[str, ...]]
@@ -29,6 +29,8 @@ _MAKERS: dict[str, dict[str, Maker]] = {
     },
     "rke": {"influence": (KernelInfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
     "vendi": {"influence": (KernelInfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
+    "conditional-vendi": {"influence": (ConditionalInfluenceBound, ())},
+    "information-vendi": {"influence": (ConditionalInfluenceBound, ())},
 }
 """Each metric's bounds by name, with the options they take."""
 
@@ -59,6 +61,7 @@ def make_bound(name: str, metric: Metric, delta: float = 0.05, **options: float 
 __all__ = [
     "AuthorsBound",
     "Bound",
+    "ConditionalInfluenceBound",
     "FrechetAnalyst",
     "FrechetInfluence",
     "InceptionInfluenceBound",
@@ -69,7 +72,6 @@ __all__ = [
     "KernelTheoremBound",
     "NaiveBound",
     "TheoremBound",
-    "Track",
     "bound_options",
     "make_bound",
 ]

@@ -50,8 +50,48 @@ class KernelInfluence:
     """Of up to `width` samples, how many φ combine from the others, repeats above all: the ridge counts on none."""
 
 
+@dataclass(frozen=True)
+class EntropyInfluence:
+    """What a recipe says of one entropy, before errors are made of it: sums of entropies are made of these."""
+
+    plug_in: float
+    estimate: float
+    influence: Tensor
+    """IF of each of the statistic's last φ (b), in log order, up to a constant."""
+    second_order: float = 0.0
+    """Variance of the second-order term, times n²."""
+    pairs: Tensor | None = None
+    """The second-order terms that it was taken from, one for each ordered pair of the last φ, at order 2."""
+    extrapolated: float = 0.0
+    selection_doubt: float = 0.0
+    """How much of the correction is in doubt where sd_select is concerned, with the correction's sign."""
+    stopping_doubt: float = 0.0
+    """The same where sd_stop is concerned."""
+    repeated: int = 0
+
+
 def analyse(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
     """From n ≥ 2 samples. Raises ValueError on fewer, on a statistic of another metric, and on missing halves."""
+    return with_errors(entropy_influence(metric, statistic), statistic.samples)
+
+
+def with_errors(found: EntropyInfluence, n: int) -> KernelInfluence:
+    """The errors that follow from what a recipe says of n ≥ 2 samples: independent ones add in squares."""
+    variance = float(found.influence.var()) / n + found.second_order / n**2
+    known = variance * (1.0 + 20.0 / n) + found.extrapolated**2
+    return KernelInfluence(
+        plug_in=found.plug_in,
+        estimate=found.estimate,
+        extrapolated=found.extrapolated,
+        plain_error=math.sqrt(variance),
+        selection_error=math.sqrt(known + found.selection_doubt**2),
+        stopping_error=math.sqrt(known + found.stopping_doubt**2),
+        repeated=found.repeated,
+    )
+
+
+def entropy_influence(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
+    """The recipe of the metric's order, from n ≥ 2 samples. Raises ValueError as `analyse` does."""
     metric.check(statistic)
     if statistic.samples < 2:
         raise ValueError("the influence of 1 sample is not defined")
@@ -62,79 +102,80 @@ def analyse(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
     return _by_ridge(metric, statistic)
 
 
-def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
+def pair_variance(pairs: Tensor) -> float:
+    """`EntropyInfluence.second_order` of `pairs`."""
+    return 2.0 * float(pairs.var())
+
+
+def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
     n, rows, plug_in = statistic.samples, statistic.rows, metric.plug_in(statistic)
     square = math.exp(-plug_in)
     mean_square = max((n * n * square - n) / (n * (n - 1)), 1e-6)
-    estimate = -math.log(mean_square)
     if square >= 1.0 - COLLAPSED:
-        return _collapsed(plug_in)
+        return _collapsed(plug_in, statistic)
     buffer = statistic.last_rows
     seen = buffer @ statistic.moment if rows is None else buffer @ rows.T
     quadratic = (seen * (buffer if rows is None else seen)).sum(-1)
-    first_order = float(((quadratic - 1.0) / (n - 1)).var())
+    influence = -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
     if n == 2:
         # Both rows see the same one pair, so its spread is unknown: the most that k² in [0, 1] of this mean can have.
-        first_order = mean_square * (1.0 - mean_square)
-    pairs = (buffer[-PAIR_BUFFER:] @ buffer[-PAIR_BUFFER:].T).square()
-    apart = ~torch.eye(len(pairs), dtype=torch.bool, device=pairs.device)
-    variance = (4.0 * first_order / n + 2.0 * float(pairs[apart].var()) / n**2) / mean_square**2
-    error = math.sqrt(_inflated(variance, n))
-    return KernelInfluence(plug_in, estimate, 0.0, math.sqrt(variance), error, error)
+        spread = math.sqrt(2.0 * (1.0 - mean_square) / mean_square)
+        influence = torch.tensor([spread, -spread], dtype=torch.float64, device=buffer.device)
+    squares = (buffer[-PAIR_BUFFER:] @ buffer[-PAIR_BUFFER:].T).square()
+    apart = ~torch.eye(len(squares), dtype=torch.bool, device=squares.device)
+    pairs = squares[apart] / -mean_square
+    return EntropyInfluence(plug_in, -math.log(mean_square), influence, pair_variance(pairs), pairs)
 
 
-def _by_ridge(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
+def _by_ridge(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
     n, order = statistic.samples, metric.order
     eigenvalues, shares = _eigen(statistic)
     plug_in = log_vendi(eigenvalues, order)
     if eigenvalues[0] >= 1.0 - COLLAPSED:
-        return _collapsed(plug_in)
+        return _collapsed(plug_in, statistic)
     found = debiased_entropy(eigenvalues, n, metric.width, order)
     estimate = _inside(metric, found.value)
     floored = eigenvalues.clamp_min(FLOOR * float(eigenvalues[0]))
     slopes = _slopes(floored, order)
     curvature = _divided_differences(floored, slopes, order)
-    second_order = float((curvature * floored * floored[:, None]).square().sum())
-    variance = float((shares @ slopes).var()) / n + second_order / n**2
-    selection = _inflated(variance, n) + found.extrapolated**2
     doubt = 0.3 if order >= 1.0 else 1.0
-    stopping = selection + (doubt * (estimate - plug_in)) ** 2
-    return KernelInfluence(
+    return EntropyInfluence(
         plug_in=plug_in,
         estimate=estimate,
+        influence=shares @ slopes,
+        second_order=float((curvature * floored * floored[:, None]).square().sum()),
         extrapolated=found.extrapolated,
-        plain_error=math.sqrt(variance),
-        selection_error=math.sqrt(selection),
-        stopping_error=math.sqrt(stopping),
+        stopping_doubt=doubt * (estimate - plug_in),
         repeated=int((eigenvalues < floored).sum()) if n <= metric.width else 0,
     )
 
 
-def _by_halves(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
-    n, order, truncation = statistic.samples, metric.order, metric.truncation
+def _by_halves(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
+    order, truncation = metric.order, metric.truncation
     eigenvalues, shares = _eigen(statistic)
     plug_in = log_vendi(eigenvalues, order, truncation)
     if eigenvalues[0] >= 1.0 - COLLAPSED:
-        return _collapsed(plug_in)
+        return _collapsed(plug_in, statistic)
     halves = [log_vendi(half, order, truncation) for half in metric.half_spectra(statistic)]
     correction = plug_in - 0.5 * sum(halves)
     spectrum = truncated(eigenvalues, truncation)
     slopes = _slopes(spectrum.clamp_min(FLOOR * float(spectrum[0])), order)
-    variance = float((shares[:, : len(spectrum)] @ (slopes - slopes.mean())).var()) / n
-    error = math.sqrt(_inflated(variance, n) + (0.5 * correction) ** 2)
-    return KernelInfluence(plug_in, _inside(metric, plug_in + correction), 0.0, math.sqrt(variance), error, error)
+    influence = shares[:, : len(spectrum)] @ (slopes - slopes.mean())
+    return EntropyInfluence(
+        plug_in=plug_in,
+        estimate=_inside(metric, plug_in + correction),
+        influence=influence,
+        selection_doubt=0.5 * correction,
+        stopping_doubt=0.5 * correction,
+    )
 
 
-def _collapsed(plug_in: float) -> KernelInfluence:
-    return KernelInfluence(plug_in, plug_in, 0.0, 0.0, 0.0, 0.0)
+def _collapsed(plug_in: float, statistic: KernelStatistic) -> EntropyInfluence:
+    return EntropyInfluence(plug_in, plug_in, statistic.last_rows.new_zeros(len(statistic.last_rows)))
 
 
 def _inside(metric: VendiScore, estimate: float) -> float:
     return min(max(estimate, 0.0), math.log(metric.ceiling))
-
-
-def _inflated(variance: float, samples: int) -> float:
-    return variance * (1.0 + 20.0 / samples)
 
 
 def _eigen(statistic: KernelStatistic) -> tuple[Tensor, Tensor]:

@@ -26,11 +26,6 @@ class Metric(Protocol):
         ...
 
     @property
-    def tensors(self) -> tuple[str, ...]:
-        """The names of the tensors a batch must hold, in the order that the statistic takes them."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """The width of the first of them."""
+    def widths(self) -> dict[str, int]:
+        """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes them."""
         ...

@@ -48,7 +48,6 @@ class FrechetDistance:
     name = "fid"
     scale: Scale = "linear"
     lower_is_better = True
-    tensors = ("features",)
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
@@ -57,6 +56,11 @@ class FrechetDistance:
     def dimension(self) -> int:
         """d, the reference's."""
         return self.reference.dimension
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Metric.widths`."""
+        return {"features": self.dimension}
 
     def statistic(self, scatter: bool = False) -> GaussianStatistic:
         """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""

@@ -17,7 +17,6 @@ class InceptionScore:
     name = "is"
     scale: Scale = "log"
     lower_is_better = False
-    tensors = ("probabilities",)
 
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:
@@ -29,6 +28,11 @@ class InceptionScore:
     def dimension(self) -> int:
         """K, the number of classes."""
         return self.classes
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Metric.widths`."""
+        return {"probabilities": self.dimension}
 
     def statistic(self) -> ClassStatistic:
         """An empty statistic of this many classes."""

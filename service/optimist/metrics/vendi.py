@@ -23,7 +23,6 @@ class VendiScore:
     name = "vendi"
     scale: Scale = "log"
     lower_is_better = False
-    tensors = ("features",)
 
     def __init__(self, feature_map: FeatureMap, order: float = 1.0, truncation: int | None = None) -> None:
         self.feature_map = feature_map
@@ -51,6 +50,11 @@ class VendiScore:
     def needs_halves(self) -> bool:
         """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
         return self.truncation is not None or self.order > 2.0
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Metric.widths`."""
+        return {"features": self.dimension}
 
     def statistic(self, halves: bool = False) -> KernelStatistic:
         """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width."""

@@ -16,13 +16,13 @@ from optimist.policies.top_two import top_two
 NAMES = ("ucb", "top-two", "thompson", "greedy", "uniform")
 NEEDS_ERRORS = frozenset({"top-two", "thompson"})
 BOUNDS_WITH_ERRORS = frozenset({"influence"})
-INFLUENCE_WARMUP = {"fid": 2, "is": 4, "rke": 2, "vendi": 2}
-"""Batches a generator starts with under the influence bound, by metric (decisions.md §3)."""
+INFLUENCE_WARMUP = {"is": 4}
+"""Batches a generator starts with under the influence bound, by metric; 2 elsewhere (decisions.md §3)."""
 
 
 def default_warmup(metric: str, bound: str) -> int:
     """Batches per generator before bounds decide: decisions.md §3 for `influence`, one for the papers' bounds."""
-    return INFLUENCE_WARMUP[metric] if bound == "influence" else 1
+    return INFLUENCE_WARMUP.get(metric, 2) if bound == "influence" else 1
 
 
 @dataclass(frozen=True, slots=True)

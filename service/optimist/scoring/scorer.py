@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar, TypeVarTuple
 
 import torch
+from torch import Tensor
 
 from optimist.bounds import Bound
-from optimist.scoring.warm import Scored, WarmGenerator, build_bound
-from optimist.store import DUE, NotFound, Store, StoreError
+from optimist.evaluation import Question, first_rows
+from optimist.scoring.warm import Scored, WarmGenerator, batch, build_question, pack_fitted, unpack_fitted
+from optimist.store import DUE, MODES, NotFound, Store, StoreError
 from optimist_client.models import Experiment
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ class _Warm:
     config: str
     growth: float
     bound: Bound
+    names: list[str]
     generators: dict[int, WarmGenerator] = field(default_factory=dict)
 
 
@@ -54,6 +57,7 @@ class Scorer:
         self._building: dict[str, asyncio.Lock] = {}
         self._busy: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._again: set[tuple[str, int]] = set()
+        self._wanted: set[tuple[str, int]] = set()
         # Tried again when the next estimate is due, not every second.
         self._failed: set[tuple[str, int]] = set()
 
@@ -61,10 +65,14 @@ class Scorer:
         """Score until cancelled."""
         sweeping = asyncio.create_task(self._sweep_for_ever())
         try:
-            async with self._store.announcements(DUE) as announcements:
+            async with self._store.announcements(DUE, MODES) as announcements:
                 async for announcement in announcements:
-                    if announcement is not None:
-                        self._schedule(announcement.experiment, announcement.generator)
+                    if announcement is None:
+                        continue
+                    key = (announcement.experiment, announcement.generator)
+                    if announcement.channel == MODES:
+                        self._wanted.add(key)
+                    self._schedule(*key)
         finally:
             for task in (sweeping, *self._busy.values()):
                 task.cancel()
@@ -124,10 +132,19 @@ class Scorer:
             scored = await self._in_thread(generator.apply, entries)
             if scored is not None:
                 await self._publish(name, ordinal, scored, warm.config)
+        if (name, ordinal) in self._wanted:
+            self._wanted.discard((name, ordinal))
+            await self._publish_modes(name, ordinal, warm)
 
     async def _publish(self, name: str, ordinal: int, scored: Scored, config: str) -> None:
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
         await self._store.put_estimate(name, ordinal, scored.seq, payload, config)
+
+    async def _publish_modes(self, name: str, ordinal: int, warm: _Warm) -> None:
+        generator = warm.generators[ordinal]
+        if generator.seq > 0:
+            made = await self._in_thread(generator.modes, warm.names[ordinal])
+            await self._store.put_modes(name, ordinal, generator.seq, made.model_dump_json(), warm.config)
 
     async def _experiment(self, name: str) -> _Warm | None:
         text = await self._store.config(name)
@@ -138,9 +155,40 @@ class Scorer:
             warm = self._warm.get(name)
             if warm is None or warm.config != text:
                 experiment = Experiment.model_validate_json(text)
-                bound = await self._in_thread(build_bound, experiment, await self._reference(experiment))
-                warm = self._warm[name] = _Warm(text, experiment.config.rescore_growth, bound)
+                question = await self._in_thread(build_question, experiment, await self._reference(experiment))
+                if question.open_kernels:
+                    question = await self._closed(question, experiment, text)
+                    if question is None:
+                        return None
+                    for ordinal in range(len(experiment.config.generators)):
+                        self._schedule(name, ordinal)
+                bound = await self._in_thread(question.bound_for, experiment.widths)
+                config = experiment.config
+                warm = self._warm[name] = _Warm(text, config.rescore_growth, bound, config.generators)
             return warm
+
+    async def _closed(self, question: Question, experiment: Experiment, config: str) -> Question | None:
+        """The question with its kernels fixed by the first samples, for good; None while there are too few."""
+        name, generators = experiment.config.name, len(experiment.config.generators)
+        fitted = await self._store.fitted(name)
+        if fitted is None:
+            needed = question.rows_to_fit(generators)
+            if any(generator.samples < needed for generator in (await self._store.look(name)).generators):
+                return None
+            logs = [await self._first_batches(name, ordinal, needed) for ordinal in range(generators)]
+            found = await self._in_thread(question.fitted, first_rows(logs, needed))
+            # Whoever was first is right; all find the same.
+            fitted = await self._store.put_fitted(name, pack_fitted(question, found), config)
+        return unpack_fitted(question, fitted)
+
+    async def _first_batches(self, name: str, generator: int, rows: int) -> list[dict[str, Tensor]]:
+        found: list[dict[str, Tensor]] = []
+        seq = 0
+        while rows > 0:
+            for entry in await self._store.read_log(name, generator, seq, max_entries=32):
+                found.append(batch(entry)[0])
+                seq, rows = entry.seq, rows - entry.rows
+        return found
 
     async def _reference(self, experiment: Experiment) -> bytes | None:
         name = experiment.config.reference

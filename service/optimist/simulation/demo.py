@@ -20,6 +20,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from optimist.simulation.digits import Digits, load
+from optimist.simulation.prompted import TEXTS
 from optimist.simulation.tables import headline, standings, summary
 from optimist.store import dies_with_parent
 from optimist_client import Experiment, Optimist, Report, Retry
@@ -27,6 +28,10 @@ from optimist_client import Experiment, Optimist, Report, Retry
 WORKERS = 2
 PATIENCE = 120.0
 """Seconds that the demo waits for a service that was killed to be started again."""
+REPEATS = 100
+"""How often the demo's prompts hold each text: 1,000 prompts without repeats are almost independent draws, which the
+estimates take them for (two of them are of one digit 1 % less often). Of ten, the first ten would never share a digit.
+"""
 
 Process = subprocess.Popen[bytes]
 
@@ -56,7 +61,6 @@ class Demo:
             server = stack.enter_context(_process(guarded, own_session=True))
             experiment = stack.enter_context(Optimist(url)).create_experiment(
                 f"digits-{self.metric}-{self.seed}",
-                list(digits.generators),
                 metric=self.metric,
                 **_question(self.metric, digits),
                 policy="top-two",
@@ -76,14 +80,25 @@ class Demo:
 
 
 def _question(metric: str, digits: Digits) -> dict[str, Any]:
-    """What each metric needs to know: the reference, the number of classes, or the kernel."""
+    """What each metric compares, and what it needs to know: the reference, the number of classes, or the kernels."""
+    plain = {"generators": list(digits.generators)}
     if metric == "fid":
-        return {"reference": digits.reference()}
+        return {**plain, "reference": digits.reference()}
     if metric == "is":
-        return {"dimension": digits.probabilities(digits.images[:1]).shape[1]}
+        return {**plain, "dimension": digits.probabilities(digits.images[:1]).shape[1]}
     width = digits.features(digits.images[:1]).shape[1]
     # Half the median distance between features of real digits, so that the kernel tells kinds of digit apart.
-    return {"dimension": width, "kernel": {"name": "gaussian", "sigma": 5.0, "features": 256}}
+    of_images = {"dimension": width, "kernel": {"name": "gaussian", "sigma": 5.0, "features": 256}}
+    if metric in ("rke", "vendi"):
+        return {**plain, **of_images}
+    return {
+        "generators": list(digits.prompted),
+        **of_images,
+        "prompt_dimension": digits.embeddings(TEXTS[:1]).shape[1],
+        # Embeddings of two digits are 5.4 to 10.3 apart, so that the kernel tells each from the others.
+        "prompt_kernel": {"name": "gaussian", "sigma": 2.5},
+        "prompts": REPEATS * TEXTS,
+    }
 
 
 def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from optimist.simulation import cache as fits
 from optimist.simulation.generators import Generator, generators
 from optimist.simulation.networks import forward, hidden, softmax, unpack
+from optimist.simulation.prompted import PromptedGenerator, classes, prompted
 from optimist.simulation.recipe import Recipe
 
 
@@ -18,14 +20,16 @@ from optimist.simulation.recipe import Recipe
 class Digits:
     """Real images, the network that turns images into features, and the generators to compare by name.
 
-    `images` (1797, 64) float32 in [0, 1]; `accuracy` is the network's share of right answers on images held out from
-    its training.
+    `images` (1797, 64) float32 in [0, 1], `labels` (1797,) int64 the digits they show; `accuracy` is the network's
+    share of right answers on images held out from its training. `prompted` are the generators that are given prompts.
     """
 
     images: np.ndarray
+    labels: np.ndarray
     network: Sequence[tuple[np.ndarray, np.ndarray]]
     accuracy: float
     generators: dict[str, Generator]
+    prompted: dict[str, PromptedGenerator]
 
     def features(self, images: np.ndarray) -> np.ndarray:
         """Features (n, 64) float32 of `images` (n, 64): the network's last hidden layer, after its ReLU."""
@@ -34,6 +38,19 @@ class Digits:
     def probabilities(self, images: np.ndarray) -> np.ndarray:
         """Class probabilities (n, 10) float32 of `images` (n, 64): the network's softmax."""
         return softmax(forward(images.astype(np.float64), self.network)).astype(np.float32)
+
+    def embeddings(self, prompts: Sequence[str]) -> np.ndarray:
+        """Embeddings (n, 64) float32 of `prompts`: the mean features of the real images of the digit they ask for.
+
+        A text stands where its images do, as in models that embed both, so that like digits have like prompts. Raises
+        ValueError on a prompt that is none of `prompted.TEXTS`.
+        """
+        return self._embedded_classes[classes(prompts)]
+
+    @cached_property
+    def _embedded_classes(self) -> np.ndarray:
+        features = self.features(self.images)
+        return np.stack([features[self.labels == digit].mean(axis=0) for digit in range(10)])
 
     def reference(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean (64,) and 1/(n−1) covariance (64, 64), float64, of the features of all real images."""
@@ -56,9 +73,11 @@ def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None
         fits.write(path, recipe.digest(), tensors)
     return Digits(
         images=tensors["images"],
+        labels=tensors["labels"],
         network=unpack("network", tensors),
         accuracy=tensors["accuracy"].item(),
         generators=generators(tensors, recipe),
+        prompted=prompted(tensors, recipe),
     )
 
 

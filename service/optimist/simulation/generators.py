@@ -74,6 +74,12 @@ class TruncatedVAE:
         return _pixels(sigmoid(forward(z, self.decoder)))
 
 
+def mixture(name: str, tensors: Mapping[str, np.ndarray]) -> GaussianMixture:
+    """The mixture over principal coordinates that `fitting.fit` stored as `name`."""
+    weights, means, factors = (tensors[f"{name}.{part}"] for part in ("weights", "means", "factors"))
+    return GaussianMixture(weights, means, factors, tensors["pca.mean"], tensors["pca.basis"])
+
+
 def generators(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, Generator]:
     """The demo's generators by name, from what `fitting.fit` made of `recipe`."""
     images = tensors["images"].astype(np.float64)
@@ -83,11 +89,10 @@ def generators(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, G
     def gaussian(deviations: np.ndarray, origin: np.ndarray, basis: np.ndarray) -> GaussianMixture:
         return GaussianMixture(one, np.zeros((1, len(basis))), np.diag(deviations)[None], origin, basis)
 
-    mixture = GaussianMixture(tensors["gmm.weights"], tensors["gmm.means"], tensors["gmm.factors"], origin, basis)
     decoder = unpack("decoder", tensors)
     return {
         **{f"vae-{truncation}": TruncatedVAE(decoder, truncation) for truncation in recipe.truncations},
-        f"gmm-{recipe.components}": mixture,
+        f"gmm-{recipe.components}": mixture("gmm", tensors),
         f"kde-{recipe.bandwidth}": KernelDensity(images, recipe.bandwidth),
         "pca-gaussian": gaussian(tensors["pca.deviations"], origin, basis),
         "pixel-gaussian": gaussian(images.std(axis=0), images.mean(axis=0), np.eye(images.shape[1])),

@@ -11,6 +11,8 @@ class Recipe:
 
     `bandwidth` is in units of the pixel range [0, 1]; `truncations` multiply the standard deviation of the VAE's latent
     vectors, which makes the variance-controlled generators of the FID-UCB paper's experiments (equations.md §5).
+    The `class_` ones are of the generators that follow a prompt, which are fitted to each class alone; the
+    temperatures multiply the standard deviation of its Gaussian.
     """
 
     seed: int = 0
@@ -23,6 +25,9 @@ class Recipe:
     principal: int = 20
     components: int = 40
     bandwidth: float = 0.2
+    class_temperatures: tuple[float, ...] = (0.3, 0.7)
+    class_components: int = 4
+    class_bandwidths: tuple[float, ...] = (0.05, 0.1)
 
     def digest(self) -> str:
         """The recipe's SHA-256 as a hexadecimal string: fits of one digest are interchangeable."""

@@ -16,7 +16,12 @@ def work(url: str, experiment: str) -> None:
         opened = optimist.experiment(experiment)
         embed = digits.probabilities if opened.info.config.metric == "is" else digits.features
         for pick in opened.picks():
-            pick.tell(embed(digits.generators[pick.generator].sample(pick.size, pick.seed)))
+            if pick.prompts:
+                images = digits.prompted[pick.generator].sample(pick.prompts, pick.seed)
+                ids = [f"{pick.number}:{row} {prompt}" for row, prompt in enumerate(pick.prompts)]
+                pick.tell(embed(images), prompts=digits.embeddings(pick.prompts), ids=ids)
+            else:
+                pick.tell(embed(digits.generators[pick.generator].sample(pick.size, pick.seed)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from optimist.statistics.base import Statistic
 from optimist.statistics.classes import ClassStatistic
 from optimist.statistics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
 from optimist.statistics.gaussian import GaussianStatistic
+from optimist.statistics.joint import JointStatistic
 from optimist.statistics.kernel import KernelStatistic
+from optimist.statistics.reservoir import Reservoir
 
 __all__ = [
     "ClassStatistic",
@@ -12,7 +14,9 @@ __all__ = [
     "FeatureMap",
     "GaussianFourier",
     "GaussianStatistic",
+    "JointStatistic",
     "KernelStatistic",
     "Nystrom",
+    "Reservoir",
     "Statistic",
 ]

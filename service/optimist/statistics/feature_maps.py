@@ -62,7 +62,12 @@ class GaussianFourier:
 
     @classmethod
     def draw(
-        cls, dimension: int, features: int, sigma: float, seed: int = 0, device: torch.device | str = "cpu"
+        cls,
+        dimension: int,
+        features: int,
+        sigma: float,
+        seed: int | tuple[int, ...] = 0,
+        device: torch.device | str = "cpu",
     ) -> GaussianFourier:
         """r = `features` frequencies of the kernel of bandwidth `sigma`, the same for one seed in every process.
 

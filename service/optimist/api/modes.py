@@ -1,0 +1,71 @@
+"""The route of modes: what a generator makes, made by a scorer when somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from optimist.api.context import ContextDep
+from optimist.api.problems import ApiError, invalid
+from optimist.store import NotFound
+from optimist_client.config import METRIC_FIELDS
+from optimist_client.models import Identifier, Modes
+
+router = APIRouter(prefix="/v1/experiments/{name}/generators/{generator:path}", tags=["generators"])
+
+POLL = 0.05
+ASK_AGAIN = 1.0
+"""Seconds between looks for the answer, and between asking for it: a scorer may have missed the first time."""
+PATIENCE = 10.0
+
+
+@router.get("/modes")
+async def get_modes(
+    name: Identifier,
+    generator: str,
+    context: ContextDep,
+    count: Annotated[int, Query(ge=1, le=20)] = 5,
+    samples: Annotated[int, Query(ge=1, le=32)] = 8,
+) -> Modes:
+    """The generator's largest modes with the samples that show each (FKEA), and the score by type of prompt.
+
+    Answers what was made earlier, marked stale, where no scorer makes it anew within 10 seconds.
+    """
+    experiment = await context.experiment(name)
+    if "kernel" not in METRIC_FIELDS[experiment.config.metric]:
+        raise invalid(f"the metric {experiment.config.metric!r} has no kernel, hence no modes")
+    if generator not in experiment.config.generators:
+        raise NotFound(f"experiment {name!r} has no generator {generator!r}")
+    ordinal = experiment.config.generators.index(generator)
+    told = (await context.store.look(name)).generators[ordinal].seq
+    if told == 0:
+        raise invalid(f"generator {generator!r} has no samples yet")
+    modes = await _awaited(context, name, ordinal, told)
+    return modes.model_copy(
+        update={
+            "stale": modes.position < told,
+            "modes": [mode.model_copy(update={"samples": mode.samples[:samples]}) for mode in modes.modes[:count]],
+            "prompt_groups": [
+                group.model_copy(update={"prompts": group.prompts[:samples]}) for group in modes.prompt_groups[:count]
+            ],
+        }
+    )
+
+
+async def _awaited(context: ContextDep, name: str, ordinal: int, position: int) -> Modes:
+    """The modes at `position` of the log or later, or the latest there are. Raises `ApiError` 503 where none are."""
+    deadline, ask_at = time.monotonic() + PATIENCE, 0.0
+    while True:
+        made = await context.store.modes(name, ordinal)
+        now = time.monotonic()
+        if made is not None and (made[0] >= position or now >= deadline):
+            return Modes.model_validate_json(made[1])
+        if now >= deadline:
+            raise ApiError(503, "no-scorer", "Not scored yet", "no scorer answered in time", action="retry")
+        if now >= ask_at:
+            await context.store.want_modes(name, ordinal)
+            ask_at = now + ASK_AGAIN
+        await asyncio.sleep(POLL)

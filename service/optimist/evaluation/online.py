@@ -1,0 +1,185 @@
+"""An online evaluation in memory: the papers' Protocol 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from optimist.bounds import Bound
+from optimist.estimates import Estimate
+from optimist.evaluation.arrays import Arrays, Batch, arrays_of, check_arrays, reference_of, tensors_of
+from optimist.evaluation.question import Question
+from optimist.evaluation.track import Track, first_rows
+from optimist.modes import Mode, PromptGroup
+from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
+from optimist_client.config import resolve_preset
+from optimist_client.tensors import IDS, unpack_ids
+
+_Told = tuple[dict[str, Tensor], list[str]]
+"""The tensors of a batch by name, and the ids of its samples."""
+
+
+class Evaluation:
+    """Ask which generator to sample, tell the batch that came out, read estimates and decision at any time.
+
+    `generators` are names. `batch_size` is what a caller means to sample per pick; `tell` takes batches of any size,
+    asked for or not. The first `warmup` batches of each generator are asked round in index order (None: 2, for "is" 4,
+    for the papers' bounds 1, and as many as open kernels need). Estimates are due when a generator's samples have grown
+    by `rescore_growth` (None: 0.04; 0: every batch). `policy` may be one of the papers' presets (`fid-ucb`, `fd-ucb`,
+    `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which bring their bound, warm-up and growth; otherwise
+    `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule.
+    `reference`, `order`, `truncation`, `kernel`, `prompt_kernel` and `options` are as in `score`, but that open kernels
+    are fixed by the first samples of all generators together: before that there are no estimates. The same `seed` and
+    the same tells make the same picks. Raises ValueError for what is not as expected.
+    """
+
+    def __init__(
+        self,
+        generators: Sequence[str],
+        *,
+        metric: str = "fid",
+        reference: Any = None,
+        order: float = 1.0,
+        truncation: int | None = None,
+        kernel: Mapping[str, Any] | None = None,
+        prompt_kernel: Mapping[str, Any] | None = None,
+        policy: str = "ucb",
+        bound: str | None = None,
+        batch_size: int = 5,
+        warmup: int | None = None,
+        rescore_growth: float | None = None,
+        delta: float = 0.05,
+        tolerance: float = 0.0,
+        seed: int = 0,
+        **options: float,
+    ) -> None:
+        if isinstance(generators, str) or not generators or len(set(generators)) < len(generators):
+            raise ValueError(f"expected at least one generator and distinct names, got {list(generators)}")
+        preset: dict[str, Any] = {"bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
+        preset |= resolve_preset(policy, metric, bound)
+        policy, bound = str(preset.get("policy", policy)), str(preset["bound"])
+        growth = preset["rescore_growth"] if rescore_growth is None else rescore_growth
+        finite = 0 <= growth < math.inf and 0 <= tolerance < math.inf  # false for NaN, too
+        if batch_size < 1 or seed < 0 or not finite:
+            raise ValueError("expected batch_size ≥ 1, seed ≥ 0, rescore_growth ≥ 0 and tolerance ≥ 0, all finite")
+        check_policy(policy, bound)
+        self.generators = tuple(generators)
+        self.batch_size = batch_size
+        self._question = Question(
+            metric, bound, delta, reference_of(reference), order, truncation, kernel, prompt_kernel, options
+        )
+        if self._question.is_exact:
+            raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
+        self._growth = growth
+        self._widths: dict[str, int] | None = None  # of the batches: the first one tells
+        self._bound: Bound | None = None
+        self._logs: dict[str, list[_Told]] = {name: [] for name in self.generators}
+        self._tracks: dict[str, Track] = {}
+        self._estimates: dict[str, Estimate | None] = dict.fromkeys(self.generators)
+        self._samples = dict.fromkeys(self.generators, 0)
+        self._batches = dict.fromkeys(self.generators, 0)
+        self._stopping = Stopping(delta, tolerance)
+        batches: int = warmup if warmup is not None else preset["warmup"] or default_warmup(metric, bound)
+        # Warm-up lasts until the kernels can be fixed.
+        fitting = -(-self._question.rows_to_fit(len(self.generators)) // batch_size)
+        self._policy = Policy(policy, max(batches, fitting), self._stopping, seed)
+
+    @property
+    def told(self) -> int:
+        """Batches told so far, the t of decisions.md §3."""
+        return sum(self._batches.values())
+
+    def ask(self) -> str:
+        """Name of the generator to sample next; the same until the next tell."""
+        return self.generators[self._policy.pick(self._arms(), self.told, self.told + 1)]
+
+    def tell(self, generator: str, batch: Batch) -> None:
+        """Add a batch (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch.
+
+        Samples without ids are called by their place in the generator's stream.
+        """
+        self._check_name(generator)
+        arrays = arrays_of(batch, self._question.metric)
+        self._check(arrays)
+        tensors = tensors_of(arrays)
+        rows = len(next(iter(tensors.values())))
+        first = self._samples[generator]
+        ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
+        self._samples[generator] += rows
+        self._batches[generator] += 1
+        self._logs[generator].append((tensors, ids))
+        if self._question.open_kernels:
+            self._fit()
+        if not self._question.open_kernels:
+            for name, log in self._logs.items():
+                self._apply(name, log)
+                log.clear()
+
+    def estimates(self) -> dict[str, Estimate | None]:
+        """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now."""
+        return {
+            name: estimate and replace(estimate, optimistic=optimistic(estimate, self.told))
+            for name, estimate in self._estimates.items()
+        }
+
+    def decision(self) -> Decision:
+        """Which generator is best, how sure that is, whether that is enough to stop, and why."""
+        return self._stopping.decide(self._arms(), self.told)
+
+    def modes(self, generator: str, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).
+
+        Raises KeyError for an unknown name, ValueError for metrics without a kernel and before the first estimate.
+        """
+        return self._track(generator).modes(count, samples)
+
+    def prompt_groups(self, generator: str, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """The score by type of prompt, the largest first, each with samples of such prompts (equations.md §4).
+
+        Raises as `modes` does; only the scores of pairs have prompts.
+        """
+        return self._track(generator).prompt_groups(count, samples)
+
+    def _check_name(self, generator: str) -> None:
+        if generator not in self._batches:
+            raise KeyError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
+
+    def _track(self, generator: str) -> Track:
+        self._check_name(generator)
+        if generator not in self._tracks:
+            raise ValueError(f"nothing is known of {generator!r} yet")
+        return self._tracks[generator]
+
+    def _check(self, arrays: Arrays) -> None:
+        """Raise, changing nothing, unless the batch is like those before and the kernels take it."""
+        check_arrays(arrays, self._question, self._widths)
+        widths = {name: arrays[name].shape[1] for name in self._question.tensors}
+        if self._bound is None and not self._question.open_kernels:
+            bound = self._question.bound_for(widths)
+            check_arrays(arrays, self._question, bound.metric.widths)
+            self._bound = bound
+        self._widths = widths
+
+    def _fit(self) -> None:
+        """Fix the open kernels once every generator has its part of the samples that it takes."""
+        needed = self._question.rows_to_fit(len(self.generators))
+        if min(self._samples.values()) < needed:
+            return
+        logs = [[tensors for tensors, _ in log] for log in self._logs.values()]
+        self._question = self._question.fitted(first_rows(logs, needed))
+        assert self._widths is not None, "a batch was told"
+        self._bound = self._question.bound_for(self._widths)
+
+    def _apply(self, generator: str, log: Sequence[_Told]) -> None:
+        assert self._bound is not None
+        track = self._tracks.setdefault(generator, Track(self._bound, self._growth))
+        for tensors, ids in log:
+            if track.add(tensors, ids):
+                self._estimates[generator] = track.estimate()
+
+    def _arms(self) -> list[Arm]:
+        return [Arm(name, self._estimates[name], self._samples[name], self._batches[name]) for name in self.generators]

@@ -1,0 +1,78 @@
+"""The score of one batch in memory, by any metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from optimist.estimates import Estimate
+from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
+from optimist.evaluation.question import Question
+from optimist.metrics import PAIRS, exact_spectra, exact_spectrum, log_vendi
+
+
+def score(
+    batch: Batch,
+    metric: str = "fid",
+    *,
+    reference: Any = None,
+    order: float = 1.0,
+    truncation: int | None = None,
+    kernel: Mapping[str, Any] | None = None,
+    prompt_kernel: Mapping[str, Any] | None = None,
+    bound: str = "influence",
+    delta: float = 0.05,
+    **options: float,
+) -> Estimate:
+    """Score one set of samples: `batch` (n, d), float64 inside.
+
+    `reference` (for "fid") is (mean (d,), covariance (d, d)) of real data, or real features (n, d). `order`,
+    `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
+    features=r, seed=…) or with omegas=array (d, r); sigma="median" is the median distance of the batch; features=None
+    is the exact kernel by its n × n matrix, whose score has no interval; name="nystrom" with landmarks=array (m, d), or
+    with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the prompts of
+    "conditional-vendi" and "information-vendi" (equations.md §4), with the r and the exactness of `kernel`.
+    `options` are those of the bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
+    interval's optimistic end. Raises ValueError for input that is not as expected.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((200, 4))
+    >>> score(x, "fid", reference=(np.zeros(4), np.eye(4))).samples
+    200
+    """
+    of_reference = reference_of(reference)
+    question = Question(metric, bound, delta, of_reference, order, truncation, kernel, prompt_kernel, options)
+    arrays = arrays_of(batch, metric)
+    check_arrays(arrays, question)
+    tensors = tensors_of(arrays)
+    question = question.fitted(tensors)
+    if question.is_exact:
+        return _exact(tensors, question)
+    limits = question.bound_for({name: rows.shape[1] for name, rows in tensors.items()})
+    check_arrays(arrays, question, limits.metric.widths)
+    statistic = limits.statistic()
+    statistic.update(*tensors.values())
+    return limits.estimate(statistic)
+
+
+def _exact(tensors: Mapping[str, Tensor], question: Question) -> Estimate:
+    """The plug-in score of the exact kernels (equations.md §3, 4); nothing is known of its error."""
+    features, kernel = tensors["features"], {"name": "gaussian", "sigma": math.nan, **(question.kernel or {})}
+    if question.metric in PAIRS:
+        prompts = {"name": "gaussian", "sigma": math.nan, **(question.prompt_kernel or {})}
+        spectra = exact_spectra(
+            features,
+            tensors["prompts"],
+            kernel=kernel["name"],
+            sigma=kernel["sigma"],
+            prompt_kernel=prompts["name"],
+            prompt_sigma=prompts["sigma"],
+        )
+        value = PAIRS[question.metric].of_spectra(spectra, question.order)
+    else:
+        order = 2.0 if question.metric == "rke" else question.order
+        value = log_vendi(exact_spectrum(features, kernel["name"], kernel["sigma"]), order, question.truncation)
+    return Estimate(value, value, len(features), -math.inf, math.inf, math.inf, scale="log", lower_is_better=False)

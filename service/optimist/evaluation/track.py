@@ -1,0 +1,79 @@
+"""A generator's log taken in order: its statistic, samples that show it, and when estimates are due.
+
+`Evaluation` and the scorer both keep one of these for each generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from optimist.bounds import Bound
+from optimist.estimates import Estimate, is_due
+from optimist.metrics import ConditionedScore, VendiScore
+from optimist.modes import Mode, PromptGroup, modes, prompt_groups
+from optimist.statistics import Reservoir
+
+
+class Track:
+    """One generator's log, with estimates at the due sample counts of decisions.md §2."""
+
+    def __init__(self, bound: Bound, growth: float) -> None:
+        self._bound = bound
+        self._growth = growth
+        self._last_due = 0
+        self.statistic: Any = bound.statistic()
+        self.reservoir = Reservoir() if isinstance(bound.metric, VendiScore | ConditionedScore) else None
+
+    @property
+    def has_prompts(self) -> bool:
+        """Whether the score is one of pairs, which has groups of prompts."""
+        return isinstance(self._bound.metric, ConditionedScore)
+
+    def add(self, batch: Mapping[str, Tensor], ids: Sequence[str]) -> bool:
+        """Take a batch, float64 tensors (n, …) by name with n ids, and say whether an estimate is due exactly now.
+
+        Raises ValueError, changing nothing, where the statistic does not take it.
+        """
+        self.statistic.update(*(batch[name] for name in self._bound.metric.widths))
+        if self.reservoir is not None:
+            self.reservoir.update(batch, ids)
+        due = is_due(self.statistic.samples, self._last_due, self._growth)
+        if due:
+            self._last_due = self.statistic.samples
+        return due
+
+    def last_due_position(self, rows: Sequence[int]) -> int | None:
+        """Index of the last of the coming batches, with these row counts, after which an estimate is due."""
+        samples, last_due, position = self.statistic.samples, self._last_due, None
+        for index, count in enumerate(rows):
+            samples += count
+            if is_due(samples, last_due, self._growth):
+                last_due, position = samples, index
+        return position
+
+    def estimate(self) -> Estimate:
+        """The estimate at this position of the log."""
+        return self._bound.estimate(self.statistic)
+
+    def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
+        """See `modes.modes`. Raises ValueError for metrics without a kernel, and before the first sample."""
+        metric = self._bound.metric
+        if self.reservoir is None or not isinstance(metric, VendiScore | ConditionedScore):
+            raise ValueError(f"the metric {metric.name!r} has no kernel, hence no modes")
+        return modes(metric, self.statistic, self.reservoir, count, samples)
+
+    def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """See `modes.prompt_groups`. Raises ValueError for scores of single samples, and before the first sample."""
+        metric = self._bound.metric
+        if self.reservoir is None or not isinstance(metric, ConditionedScore):
+            raise ValueError(f"the metric {metric.name!r} has no prompts")
+        return prompt_groups(metric.features_map, metric.prompts_map, self.reservoir, metric.order, count, samples)
+
+
+def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, Tensor]:
+    """The first `count` rows of each log, one log after another, by tensor name: what open kernels are fixed by."""
+    return {name: torch.cat([torch.cat([batch[name] for batch in log])[:count] for log in logs]) for name in logs[0][0]}

@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from optimist.batches import LONGEST_ID
+from optimist.statistics.reservoir import Reservoir
+
+
+def log(count: int, start: int = 0) -> tuple[dict[str, Tensor], list[str]]:
+    """Samples that carry their index in the log in every part."""
+    index = torch.arange(start, start + count, dtype=torch.float64)[:, None]
+    return {"features": torch.cat([index, -index], -1), "prompts": 0.5 * index}, [f"é{i}" for i in index[:, 0].tolist()]
+
+
+def fed(reservoir: Reservoir, sizes: list[int]) -> Reservoir:
+    for size in sizes:
+        reservoir.update(*log(size, reservoir.start + reservoir.samples))
+    return reservoir
+
+
+def assert_bit_identical(one: Reservoir, other: Reservoir) -> None:
+    left, right = one.to_tensors(), other.to_tensors()
+    assert left.keys() == right.keys()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+sizes = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+capacities = st.integers(1, 60)
+
+
+@settings(deadline=None, max_examples=60)
+@given(sizes, capacities)
+def test_what_is_kept_depends_on_the_samples_and_not_on_their_batches(sizes, capacity):
+    reservoir, count = fed(Reservoir(capacity), sizes), sum(sizes)
+    assert_bit_identical(reservoir, fed(Reservoir(capacity), [count]))
+    assert (reservoir.samples, len(reservoir)) == (count, min(count, capacity))
+    indices = torch.from_numpy(reservoir.indices)
+    assert bool((indices.diff() > 0).all())
+    assert bool((indices >= 0).all() & (indices < count).all())
+    # Every row and id is that of its index.
+    arrays, ids = log(count)
+    assert reservoir.ids == tuple(ids[index] for index in indices.tolist())
+    assert reservoir.tensors.keys() == arrays.keys()
+    assert all(torch.equal(rows, arrays[name][indices]) for name, rows in reservoir.tensors.items())
+
+
+@settings(deadline=None, max_examples=60)
+@given(sizes, capacities, st.randoms(use_true_random=False))
+def test_parts_of_a_log_merged_in_any_grouping_are_the_log_in_one_stream(sizes, capacity, random):
+    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    parts = [fed(Reservoir(capacity, start=start), [size]) for start, size in zip(starts, sizes, strict=True)]
+    while len(parts) > 1:
+        index = random.randrange(len(parts) - 1)
+        parts[index].merge(parts.pop(index + 1))
+    assert_bit_identical(parts[0], fed(Reservoir(capacity), sizes))
+    # A merged one goes on as the one stream does.
+    assert_bit_identical(fed(parts[0], [30]), fed(Reservoir(capacity), [*sizes, 30]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 40), max_size=8), sizes, capacities)
+def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(before, after, capacity):
+    straight = fed(Reservoir(capacity), before)
+    tensors = straight.to_tensors()
+    again = Reservoir.from_tensors(tensors)
+    assert again.ids == straight.ids
+    assert_bit_identical(again, straight)
+    fed(straight, after)
+    assert_bit_identical(fed(again, after), straight)
+    # The tensors are nobody's state.
+    assert_bit_identical(fed(Reservoir.from_tensors(tensors), after), straight)
+
+
+def test_every_part_of_the_log_is_as_likely_to_be_kept():
+    kept = fed(Reservoir(2000), [20_000]).indices
+    for label, cells in (("place in the log", kept // 1000), ("residue", kept % 20)):
+        observed = np.bincount(cells, minlength=20)
+        # 19 degrees of freedom: χ² of 43.8 has probability 0.001.
+        assert float(((observed - 100.0) ** 2 / 100.0).sum()) < 43.8, label
+
+
+def test_samples_are_kept_independently_of_their_neighbours():
+    kept = np.zeros(20_000)
+    kept[fed(Reservoir(2000), [20_000]).indices] = 1.0
+    for lag in (1, 2, 3, 5, 8, 512):
+        assert abs(np.corrcoef(kept[:-lag], kept[lag:])[0, 1]) < 4 / np.sqrt(20_000), lag
+
+
+def test_ids_may_be_empty_or_repeat_and_rows_of_any_real_dtype():
+    reservoir = Reservoir(3)
+    reservoir.update({"features": torch.ones(4, 2, dtype=torch.float16)}, ["", "s3://bucket/ü.png", "", ""])
+    assert reservoir.tensors["features"].dtype == torch.float64
+    assert set(reservoir.ids) <= {"", "s3://bucket/ü.png"}
+    assert Reservoir.from_tensors(reservoir.to_tensors()).ids == reservoir.ids
+    nameless = Reservoir(3)
+    nameless.update({"features": torch.ones(2, 2)}, ["", ""])
+    assert Reservoir.from_tensors(nameless.to_tensors()).ids == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "ids"),
+    [
+        ({}, ["a"]),
+        ({"features": torch.zeros(0, 2), "prompts": torch.zeros(0, 1)}, []),
+        ({"features": torch.zeros(2, 2), "prompts": torch.zeros(1, 1)}, ["a", "b"]),
+        ({"features": torch.zeros(2, 2), "prompts": torch.zeros(2, 1)}, ["a"]),
+        ({"features": torch.zeros(1, 2), "prompts": torch.zeros(1)}, ["a"]),
+        ({"features": torch.zeros(1, 3), "prompts": torch.zeros(1, 1)}, ["a"]),
+        ({"features": torch.zeros(1, 2)}, ["a"]),
+        ({"features": torch.zeros(1, 2), "other": torch.zeros(1, 1)}, ["a"]),
+        ({"features": torch.zeros(1, 2), "prompts": torch.zeros(1, 1)}, ["a\0"]),
+        ({"features": torch.zeros(1, 2), "prompts": torch.zeros(1, 1)}, ["\ud800"]),
+        ({"features": torch.zeros(1, 2), "prompts": torch.zeros(1, 1)}, ["é" * (LONGEST_ID // 2) + "x"]),
+    ],
+)
+def test_a_batch_that_does_not_fit_changes_nothing(arrays, ids):
+    reservoir = fed(Reservoir(5), [3])
+    with pytest.raises(ValueError):
+        reservoir.update(arrays, ids)
+    assert_bit_identical(reservoir, fed(Reservoir(5), [3]))
+
+
+def test_only_the_part_that_follows_can_be_merged():
+    def other_width(start: int) -> Reservoir:
+        reservoir = Reservoir(5, start=start)
+        reservoir.update({"features": torch.zeros(1, 7)}, ["a"])
+        return reservoir
+
+    reservoir = fed(Reservoir(5), [8])
+    for other in (fed(Reservoir(5), [2]), fed(Reservoir(5, start=9), [2]), Reservoir(4, start=8), other_width(8)):
+        with pytest.raises(ValueError):
+            reservoir.merge(other)
+    assert_bit_identical(reservoir, fed(Reservoir(5), [8]))
+    reservoir.merge(Reservoir(5, start=8))
+    assert_bit_identical(reservoir, fed(Reservoir(5), [8]))
+    empty = Reservoir(5)
+    empty.merge(reservoir)
+    assert_bit_identical(empty, reservoir)
+    for sizes in ((0, 0), (1, -1)):
+        with pytest.raises(ValueError):
+            Reservoir(sizes[0], start=sizes[1])

@@ -1,0 +1,157 @@
+import hashlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from optimist.metrics import ConditionedScore, make_metric
+from optimist.simulation.prompted import TEXTS, Heedless, classes
+
+FOLLOWING = {"class-gaussian-0.3", "class-gaussian-0.7", "class-gmm-4", "class-kde-0.05", "class-kde-0.1"}
+HEEDLESS = "heedless-vae-0.5"
+NAMES = FOLLOWING | {HEEDLESS}
+SOME = [TEXTS[digit] for digit in (3, 1, 4, 1, 5, 9, 2, 6)]
+
+OTHER_PROCESS = """
+import hashlib, json, sys
+from pathlib import Path
+from optimist.simulation.digits import load
+
+digits, prompts = load(Path(sys.argv[1]), progress=False), json.loads(sys.argv[2])
+hashes = {n: hashlib.sha256(g.sample(prompts, 7).tobytes()).hexdigest() for n, g in digits.prompted.items()}
+print(json.dumps({**hashes, "embeddings": hashlib.sha256(digits.embeddings(prompts).tobytes()).hexdigest()}))
+"""
+
+
+def prompts_of(size, seed=0):
+    return [TEXTS[digit] for digit in np.random.default_rng(seed).integers(10, size=size)]
+
+
+def test_the_generators(digits):
+    assert set(digits.prompted) == NAMES
+    prompts = prompts_of(50)
+    for generator in digits.prompted.values():
+        images = generator.sample(prompts, seed=3)
+        assert images.shape == (50, 64)
+        assert images.dtype == np.float32
+        assert images.min() >= 0.0
+        assert images.max() <= 1.0
+        assert len(np.unique(images, axis=0)) == 50
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_sampling_is_pure_in_prompts_and_seed(digits, name):
+    generator = digits.prompted[name]
+    first = generator.sample(SOME, seed=1)
+    np.testing.assert_array_equal(generator.sample(SOME, seed=1), first)
+    assert not np.array_equal(generator.sample(SOME, seed=2), first)
+    assert generator.sample([], seed=1).shape == (0, 64)
+    with pytest.raises(ValueError, match="a handwritten 3"):
+        generator.sample(["a cat"], seed=1)
+    with pytest.raises(ValueError):
+        generator.sample(SOME, seed=-1)
+
+
+def test_another_process_draws_the_same_bits(digits, digits_cache):
+    command = [sys.executable, "-c", OTHER_PROCESS, str(digits_cache), json.dumps(SOME)]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    made = {name: generator.sample(SOME, 7) for name, generator in digits.prompted.items()}
+    made["embeddings"] = digits.embeddings(SOME)
+    assert told == {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in made.items()}
+
+
+@pytest.mark.parametrize("name", sorted(FOLLOWING))
+def test_most_images_show_the_digit_that_was_asked_for(digits, name):
+    prompts = prompts_of(1000)
+    shown = digits.probabilities(digits.prompted[name].sample(prompts, seed=5)).argmax(axis=1)
+    right = shown == classes(prompts)
+    assert right.mean() > 0.95
+    assert min(right[classes(prompts) == digit].mean() for digit in range(10)) > 0.85
+
+
+def test_the_heedless_one_does_not_look_at_its_prompts(digits):
+    generator = digits.prompted[HEEDLESS]
+    assert isinstance(generator, Heedless)
+    np.testing.assert_array_equal(generator.sample(SOME, seed=1), generator.sample(SOME[::-1], seed=1))
+
+
+def test_one_seed_gives_each_digit_its_own_noise(digits):
+    """Two images of one pick must not differ from their digits' centres by the same noise."""
+    generator = digits.prompted["class-gaussian-0.7"]
+    coordinates = [
+        np.linalg.solve(part.factors[0].T, part.basis @ (image - part.origin) - part.means[0])
+        for part, image in zip(generator.generators[:2], generator.sample(TEXTS[:2], seed=1), strict=True)
+    ]
+    assert abs(np.corrcoef(*coordinates)[0, 1]) < 0.9
+
+
+def test_labels_are_scikit_learns(digits):
+    from sklearn.datasets import load_digits
+
+    np.testing.assert_array_equal(digits.labels, load_digits(return_X_y=True)[1])
+
+
+def test_embeddings_of_prompts(digits):
+    embeddings = digits.embeddings(TEXTS)
+    assert embeddings.shape == (10, 64)
+    assert embeddings.dtype == np.float32
+    threes = digits.features(digits.images[digits.labels == 3])
+    np.testing.assert_allclose(embeddings[3], threes.mean(axis=0), rtol=1e-5)
+    np.testing.assert_array_equal(digits.embeddings(SOME), embeddings[classes(SOME)])
+    assert digits.embeddings([]).shape == (0, 64)
+    with pytest.raises(ValueError, match="a cat"):
+        digits.embeddings([TEXTS[0], "a cat"])
+    apart = np.linalg.norm(embeddings[:, None] - embeddings, axis=2)[np.triu_indices(10, 1)]
+    assert 5.0 < apart.min() < apart.max() < 11.0
+
+
+@pytest.fixture(scope="module")
+def samples(digits) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """4,000 pairs of each generator: features (4000, 64), embeddings (4000, 64)."""
+    prompts = prompts_of(4000, seed=1)
+    embeddings = torch.from_numpy(digits.embeddings(prompts))
+    return {
+        name: (torch.from_numpy(digits.features(generator.sample(prompts, seed=12345))), embeddings)
+        for name, generator in digits.prompted.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "ranks"),
+    [
+        ("conditional-vendi", ["class-kde-0.1", "class-kde-0.05"]),
+        ("information-vendi", ["class-gaussian-0.3", "class-kde-0.05"]),
+    ],
+)
+def test_the_contest_is_fair_but_decidable(samples, metric, ranks):
+    """The winner leads by more than four standard errors at 1,000 samples each, and by none that 10 samples show."""
+    score = make_metric(
+        metric,
+        64,
+        kernel={"sigma": 5.0, "features": 256},
+        prompt_dimension=64,
+        prompt_kernel={"sigma": 2.5},
+    )
+    assert isinstance(score, ConditionedScore)
+
+    def plug_in(name, rows=slice(None)):
+        statistic = score.statistic()
+        statistic.update(*(part[rows] for part in samples[name]))
+        return score.plug_in(statistic)
+
+    truth = {name: plug_in(name) for name in samples}
+    order = sorted(truth, key=truth.__getitem__, reverse=True)
+    assert order[:2] == ranks
+    if metric == "information-vendi":
+        assert order[-1] == HEEDLESS
+    spread = {
+        (name, n): np.std([plug_in(name, slice(n * i, n * i + n)) for i in range(4000 // n)][:20], ddof=1)
+        for name in ranks
+        for n in (10, 200)
+    }
+    gap = truth[ranks[0]] - truth[ranks[1]]
+    assert gap > 4 * np.hypot(spread[ranks[0], 200], spread[ranks[1], 200]) / np.sqrt(5)
+    assert gap < 2 * np.hypot(spread[ranks[0], 10], spread[ranks[1], 10])
