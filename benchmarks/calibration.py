@@ -34,8 +34,11 @@ from rich.table import Table
 from optimist import Evaluation, score
 from optimist.simulation.digits import load
 from optimist.simulation.networks import softmax
+from optimist.simulation.prompted import TEXTS
+from optimist_client.config import TENSORS
 
 KERNEL = {"name": "gaussian", "sigma": 5.0, "features": 128}
+PAIR_KERNELS = {"kernel": KERNEL, "prompt_kernel": {"name": "gaussian", "sigma": 2.5}}
 METRICS: dict[str, dict[str, Any]] = {
     "fid": {"metric": "fid"},
     "is": {"metric": "is"},
@@ -43,14 +46,23 @@ METRICS: dict[str, dict[str, Any]] = {
     "vendi, order 1": {"metric": "vendi", "kernel": KERNEL},
     "vendi, order 2": {"metric": "vendi", "order": 2.0, "kernel": KERNEL},
     "vendi, t = 10": {"metric": "vendi", "truncation": 10, "kernel": KERNEL},
+    "conditional, order 1": {"metric": "conditional-vendi", **PAIR_KERNELS},
+    "conditional, order 2": {"metric": "conditional-vendi", "order": 2.0, **PAIR_KERNELS},
+    "information, order 1": {"metric": "information-vendi", **PAIR_KERNELS},
+    "information, order 2": {"metric": "information-vendi", "order": 2.0, **PAIR_KERNELS},
 }
+OF_PAIRS = tuple(metric for metric, options in METRICS.items() if "prompt_kernel" in options)
+OF_SAMPLES = tuple(metric for metric in METRICS if metric not in OF_PAIRS)
 COUNTS = (50, 100, 200, 500)
 BAND = (0.6, 1.2)
 TRUTH_SEED = 1_000_000
 CONTENDERS = {
     "kinds": ("vae-1.0", "vae-1.3", "gmm-40", "kde-0.2"),
     "truncations": ("vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3"),
+    "prompted": (),
 }
+"""Generators that race each other; () is all of the bed."""
+BED_OF = {"kinds": "digits", "truncations": "digits", "prompted": "prompted digits"}
 BATCH = 5
 DELTA = 0.05
 
@@ -59,10 +71,11 @@ class Bed(Protocol):
     """Generators to compare, by name, and the reference of their features."""
 
     generators: tuple[str, ...]
+    metrics: tuple[str, ...]
     reference: tuple[np.ndarray, np.ndarray]
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-        """`features` (size, d) and `probabilities` (size, K), drawn with `seed`."""
+        """The tensors that the metrics score, (size, …) each, drawn with `seed`."""
         ...
 
     def exact(self, generator: str, metric: str) -> float | None:
@@ -76,6 +89,7 @@ class DigitsBed:
     def __init__(self) -> None:
         self._digits = load(progress=False)
         self.generators = tuple(self._digits.generators)
+        self.metrics = OF_SAMPLES
         self.reference = self._digits.reference()
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
@@ -99,6 +113,7 @@ class GaussianBed:
         self._spectra = {f"s = {s:g}": 50.0 * ranks**-s / (ranks**-s).sum() for s in (0.5, 1.0, 2.0)}
         self._sharpness = dict(zip(self._spectra, (1.0, 2.0, 4.0), strict=True))
         self.generators = tuple(self._spectra)
+        self.metrics = OF_SAMPLES
         self.reference = np.zeros(64), np.diag(self._spectra["s = 1"])
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
@@ -116,7 +131,52 @@ class GaussianBed:
         return float(64 * 0.3**2 + (roots**2).sum())
 
 
-BEDS: dict[str, Callable[[], Bed]] = {"digits": DigitsBed, "Gaussian": GaussianBed}
+class PromptedDigitsBed:
+    """The demo's prompted generators: features of digits, prompts drawn anew for every sample."""
+
+    def __init__(self) -> None:
+        self._digits = load(progress=False)
+        self.generators = tuple(self._digits.prompted)
+        self.metrics = OF_PAIRS
+        self.reference = self._digits.reference()
+
+    def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
+        """See `Bed.sample`."""
+        prompts = [TEXTS[index] for index in np.random.default_rng((seed, 1)).integers(len(TEXTS), size=size)]
+        images = self._digits.prompted[generator].sample(prompts, seed)
+        return {"features": self._digits.features(images), "prompts": self._digits.embeddings(prompts)}
+
+    def exact(self, generator: str, metric: str) -> float | None:
+        """See `Bed.exact`."""
+        return None
+
+
+class GaussianPairsBed:
+    """Prompts of 10 kinds, 7 apart, answered by the kind's own centre plus N(0, diag λ), λ as in `GaussianBed`."""
+
+    def __init__(self) -> None:
+        self._noise = GaussianBed()
+        self._centres = 5.0 * np.eye(10, 64)
+        self.generators = self._noise.generators
+        self.metrics = OF_PAIRS
+        self.reference = self._noise.reference
+
+    def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
+        """See `Bed.sample`."""
+        centres = self._centres[np.random.default_rng((seed, 1)).integers(10, size=size)]
+        return {"features": self._noise.sample(generator, size, seed)["features"] + centres, "prompts": centres}
+
+    def exact(self, generator: str, metric: str) -> float | None:
+        """See `Bed.exact`."""
+        return None
+
+
+BEDS: dict[str, Callable[[], Bed]] = {
+    "digits": DigitsBed,
+    "Gaussian": GaussianBed,
+    "prompted digits": PromptedDigitsBed,
+    "Gaussian pairs": GaussianPairsBed,
+}
 
 
 @cache
@@ -125,9 +185,9 @@ def bed_named(name: str) -> Bed:
     return BEDS[name]()
 
 
-def rows_of(batch: dict[str, np.ndarray], metric: str) -> np.ndarray:
-    """What the metric scores of a batch."""
-    return batch["probabilities" if metric == "is" else "features"]
+def batch_of(sample: dict[str, np.ndarray], metric: str, rows: slice = slice(None)) -> dict[str, np.ndarray]:
+    """What the metric scores of some rows of a sample."""
+    return {tensor: sample[tensor][rows] for tensor in TENSORS[METRICS[metric]["metric"]]}
 
 
 def options_of(bed: Bed, metric: str) -> dict[str, Any]:
@@ -148,9 +208,9 @@ class Truth:
         bed = bed_named(self.bed)
         sample = bed.sample(self.generator, self.size, TRUTH_SEED + bed.generators.index(self.generator))
         values: dict[str, float] = {}
-        for metric in METRICS:
+        for metric in bed.metrics:
             exact = bed.exact(self.generator, metric)
-            estimate = score(rows_of(sample, metric), **options_of(bed, metric)).value if exact is None else exact
+            estimate = score(batch_of(sample, metric), **options_of(bed, metric)).value if exact is None else exact
             values[metric] = estimate
         return self.bed, self.generator, values
 
@@ -168,10 +228,9 @@ class Repeat:
         bed = bed_named(self.bed)
         sample = bed.sample(self.generator, max(COUNTS), stream_seed(bed, self.generator, self.number))
         found: dict[tuple[str, int], tuple[float, float]] = {}
-        for metric in METRICS:
-            rows = rows_of(sample, metric)
+        for metric in bed.metrics:
             for n in COUNTS:
-                estimate = score(rows[:n], **options_of(bed, metric))
+                estimate = score(batch_of(sample, metric, slice(n)), **options_of(bed, metric))
                 assert estimate.stopping_error is not None
                 found[metric, n] = estimate.value, estimate.stopping_error
         return self.bed, self.generator, found
@@ -188,15 +247,13 @@ class Race:
 
     def __call__(self) -> tuple[str, str, dict[str, tuple[str | None, int]]]:
         """Run both policies."""
-        bed = bed_named("digits")
-        names = CONTENDERS[self.group]
+        bed = bed_named(BED_OF[self.group])
         streams = {
-            name: rows_of(bed.sample(name, self.cap, stream_seed(bed, name, self.number)), self.metric)
-            for name in names
+            name: bed.sample(name, self.cap, stream_seed(bed, name, self.number)) for name in contenders(self.group)
         }
         return self.group, self.metric, {policy: self._run(bed, policy, streams) for policy in ("top-two", "uniform")}
 
-    def _run(self, bed: Bed, policy: str, streams: dict[str, np.ndarray]) -> tuple[str | None, int]:
+    def _run(self, bed: Bed, policy: str, streams: dict[str, dict[str, np.ndarray]]) -> tuple[str | None, int]:
         options = options_of(bed, self.metric)
         evaluation = Evaluation(
             list(streams), policy=policy, batch_size=BATCH, delta=DELTA, seed=self.number, **options
@@ -204,12 +261,17 @@ class Race:
         taken = dict.fromkeys(streams, 0)
         while (samples := sum(taken.values())) < self.cap:
             name = evaluation.ask()
-            evaluation.tell(name, streams[name][taken[name] : taken[name] + BATCH])
+            evaluation.tell(name, batch_of(streams[name], self.metric, slice(taken[name], taken[name] + BATCH)))
             taken[name] += BATCH
             decision = evaluation.decision()
             if decision.decided:
                 return decision.best, samples + BATCH
         return None, self.cap
+
+
+def contenders(group: str) -> tuple[str, ...]:
+    """The generators of a group."""
+    return CONTENDERS[group] or bed_named(BED_OF[group]).generators
 
 
 def stream_seed(bed: Bed, generator: str, number: int) -> int:
@@ -255,7 +317,7 @@ def calibration(repeats: int, size: int) -> Table:
     for column in ("features", "metric", *(f"n = {n}" for n in COUNTS)):
         table.add_column(column, no_wrap=True)
     for bed in BEDS:
-        for metric in METRICS:
+        for metric in bed_named(bed).metrics:
             cells = [_cell({g: z[bed, metric, n, g] for g in bed_named(bed).generators}) for n in COUNTS]
             table.add_row(bed, metric, *cells)
     return table
@@ -274,9 +336,15 @@ def stopping(runs: int, cap: int, size: int) -> Table:
     """Wrong answers and samples until the decision, by group of generators and metric."""
     true = truths(size)
     # Order 2 is RKE by another name.
-    metrics = [metric for metric in METRICS if metric != "vendi, order 2"]
+    raced = [
+        (group, metric)
+        for group in CONTENDERS
+        if BED_OF[group] in BEDS
+        for metric in bed_named(BED_OF[group]).metrics
+        if metric != "vendi, order 2"
+    ]
     races: dict[tuple[str, str], list[dict[str, tuple[str | None, int]]]] = {}
-    tasks = [Race(group, metric, number, cap) for number in range(runs) for group in CONTENDERS for metric in metrics]
+    tasks = [Race(*which, number, cap) for number in range(runs) for which in raced]
     for group, metric, outcome in results(tasks, "runs"):
         races.setdefault((group, metric), []).append(outcome)
     table = Table(title=f"Samples until the decision, δ = {DELTA}: {runs} runs a row, cap {cap:,}", box=box.MARKDOWN)
@@ -285,17 +353,17 @@ def stopping(runs: int, cap: int, size: int) -> Table:
     for policy in ("top-two", "uniform"):
         for column in ("wrong", "undecided", "median"):
             table.add_column(f"{policy}: {column}", justify="right")
-    for group, names in CONTENDERS.items():
-        for metric in metrics:
-            sign = 1.0 if metric == "fid" else -1.0
-            best = min(names, key=lambda name, metric=metric, sign=sign: sign * true["digits", name, metric])
-            row: list[str] = []
-            for policy in ("top-two", "uniform"):
-                outcomes = [outcome[policy] for outcome in races[group, metric]]
-                wrong = sum(named not in (best, None) for named, _ in outcomes)
-                undecided = sum(named is None for named, _ in outcomes)
-                row += [str(wrong), str(undecided), f"{np.median([samples for _, samples in outcomes]):,.0f}"]
-            table.add_row(group, metric, best, *row)
+    for group, metric in raced:
+        sign = 1.0 if metric == "fid" else -1.0
+        true_losses = {name: sign * true[BED_OF[group], name, metric] for name in contenders(group)}
+        best = min(true_losses, key=true_losses.__getitem__)
+        row: list[str] = []
+        for policy in ("top-two", "uniform"):
+            outcomes = [outcome[policy] for outcome in races[group, metric]]
+            wrong = sum(named not in (best, None) for named, _ in outcomes)
+            undecided = sum(named is None for named, _ in outcomes)
+            row += [str(wrong), str(undecided), f"{np.median([samples for _, samples in outcomes]):,.0f}"]
+        table.add_row(group, metric, best, *row)
     return table
 
 
@@ -306,13 +374,16 @@ def main() -> None:
     parser.add_argument("--truth", type=int, default=50_000, help="samples that stand for the truth")
     parser.add_argument("--stopping", action="store_true", help="run to decisions instead")
     parser.add_argument("--runs", type=int, default=50, help="runs of each metric and group of generators")
+    parser.add_argument("--only", choices=BEDS, nargs="+", default=list(BEDS), help="the beds, by name")
     parser.add_argument("--cap", type=int, default=6_000, help="samples after which a run counts as undecided")
     options = parser.parse_args()
+    for bed in set(BEDS) - set(options.only):
+        del BEDS[bed]
     if options.stopping:
         table = stopping(options.runs, options.cap, options.truth)
     else:
         table = calibration(options.repeats, options.truth)
-    Console(width=160).print(table)
+    Console(width=200).print(table)
 
 
 if __name__ == "__main__":

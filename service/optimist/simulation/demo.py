@@ -28,10 +28,6 @@ from optimist_client import Experiment, Optimist, Report, Retry
 WORKERS = 2
 PATIENCE = 120.0
 """Seconds that the demo waits for a service that was killed to be started again."""
-REPEATS = 100
-"""How often the demo's prompts hold each text: 1,000 prompts without repeats are almost independent draws, which the
-estimates take them for (two of them are of one digit 1 % less often). Of ten, the first ten would never share a digit.
-"""
 
 Process = subprocess.Popen[bytes]
 
@@ -97,7 +93,7 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
         "prompt_dimension": digits.embeddings(TEXTS[:1]).shape[1],
         # Embeddings of two digits are 5.4 to 10.3 apart, so that the kernel tells each from the others.
         "prompt_kernel": {"name": "gaussian", "sigma": 2.5},
-        "prompts": REPEATS * TEXTS,
+        "prompts": list(TEXTS),
     }
 
 
