@@ -1,7 +1,7 @@
 import pytest
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, NewPick, NotFound, Store
+from optimist.store import MODES, MODES_MADE, Announcement, AskGroup, Conflict, NewPick, NotFound, Store
 
 CONFIG = '{"metric": "fid"}'
 
@@ -35,18 +35,20 @@ async def test_a_crash_between_config_and_index_is_mended(store: Store, redis: R
 
 async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
-    groups = [AskGroup(f"ask {n}", [NewPick(g, "{}"), NewPick(g, "{}")]) for n, g in enumerate((0, 1, 1))]
+    groups = [AskGroup(f"ask {n}", [NewPick(g, "{}"), NewPick(g, "{}", 0, 5)]) for n, g in enumerate((0, 1, 1))]
     await store.open_picks("one", 0, groups, lease_seconds=60)
     for pick in (1, 3):
         await store.settle("one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     await store.put_estimate("one", 0, 1, "{}", CONFIG)
+    await store.put_fitted("one", b"sigma", CONFIG)
+    await store.put_modes("one", 0, 1, "{}", CONFIG)
     await store.put_damage("one", 1, "scratched")
     await store.latch_decision("one", "{}")
     parts = {str(key, "utf-8").rsplit("}:")[1] async for key in redis.scan_iter("optimist:{one}:*")}
     assert parts == {
         *("config", "generators", "counts", "log:0", "log:1", "estimates", "picks", "leases", "requests"),
-        *("settled", "history", "decision", "damaged"),
+        *("returned", "settled", "history", "decision", "fitted", "modes", "damaged"),
     }
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == []
@@ -60,6 +62,8 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.settle("gone", 1, "digest", 5, b"body"),
         store.give_up("gone", 1, "tired"),
         store.put_estimate("gone", 0, 1, "{}", CONFIG),
+        store.put_fitted("gone", b"sigma", CONFIG),
+        store.put_modes("gone", 0, 1, "{}", CONFIG),
         store.put_damage("gone", 0, "scratched"),
         store.latch_decision("gone", "{}"),
         store.history("gone"),
@@ -125,3 +129,31 @@ async def test_a_decision_is_latched_and_damage_noted(store: Store):
     look = await store.look("one")
     assert look.decision == '{"best": "a"}'
     assert [g.damage for g in look.generators] == [None, "batch 3 does not match its digest"]
+
+
+async def test_what_is_fitted_first_stands(store: Store):
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    assert await store.fitted("one") is None
+    assert await store.put_fitted("one", b"\x00sigma\xff", CONFIG) == b"\x00sigma\xff"
+    assert await store.put_fitted("one", b"other", CONFIG) == b"\x00sigma\xff"
+    assert await store.fitted("one") == b"\x00sigma\xff"
+    with pytest.raises(NotFound, match="made again"):
+        await store.put_fitted("one", b"other", '{"metric": "is"}')
+
+
+async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store):
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    assert await store.modes("one", 1) is None
+    async with store.announcements(MODES, MODES_MADE) as stream:
+        for _ in range(2):
+            assert await anext(stream) is None
+        await store.want_modes("one", 1)
+        assert await anext(stream) == Announcement(MODES, "one", 1, 0)
+        assert await store.put_modes("one", 1, 9, "nine", CONFIG)
+        assert not await store.put_modes("one", 1, 8, "older", CONFIG)
+        assert await store.put_modes("one", 1, 9, "nine again", CONFIG)
+        for _ in range(2):
+            assert await anext(stream) == Announcement(MODES_MADE, "one", 1, 9)
+    assert await store.modes("one", 1) == (9, "nine again")
+    with pytest.raises(NotFound, match="made again"):
+        await store.put_modes("one", 1, 10, "{}", '{"metric": "is"}')

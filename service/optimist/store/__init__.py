@@ -17,12 +17,24 @@ from optimist.store.errors import (
     StoreError,
     Unavailable,
 )
-from optimist.store.keys import DUE, SCORED
-from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, NewPick, Opened, OpenPick, Settled
+from optimist.store.keys import DUE, MODES, MODES_MADE, SCORED
+from optimist.store.records import (
+    AskGroup,
+    GeneratorState,
+    LogEntry,
+    Look,
+    NewPick,
+    Opened,
+    OpenPick,
+    Returned,
+    Settled,
+)
 from optimist.store.store import Store
 
 __all__ = [
     "DUE",
+    "MODES",
+    "MODES_MADE",
     "SCORED",
     "Announcement",
     "Announcements",
@@ -41,6 +53,7 @@ __all__ = [
     "NotFound",
     "OpenPick",
     "Opened",
+    "Returned",
     "Settled",
     "Store",
     "StoreError",

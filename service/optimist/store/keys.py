@@ -12,18 +12,25 @@ DUE = "optimist:due"
 """Channel: "<id> <generator> <seq>" for every accepted batch after which an estimate is due."""
 SCORED = "optimist:scored"
 """Channel: "<id> <generator> <seq>" for every new estimate."""
+MODES = "optimist:modes"
+"""Channel: "<id> <generator> 0" where somebody wants a generator's modes."""
+MODES_MADE = "optimist:modes-made"
+"""Channel: "<id> <generator> <seq>" for modes that were made."""
 
 EXPERIMENT_PARTS = (
     "config",  # string: JSON as the API validated it; its existence is the experiment's
     "generators",  # hash: ordinal → name
-    "counts",  # hash: rounds, told, low, growth; <g>:samples, :batches, :seq, :due_samples, :due_seq
+    "counts",  # hash: rounds, told, low, growth; <g>:samples, :batches, :seq, :due_samples, :due_seq, :handed
     "estimates",  # hash: ordinal → "<seq> <payload>"
-    "picks",  # hash: number → "<g>\t<request id>\t<record>", every pick not yet settled, leased or not
+    "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "leases",  # sorted set: number → deadline; only these pend
     "requests",  # hash: request id → "number,number", for as long as these are leased
+    "returned",  # hash: number → "<g> <start> <size>", prompts of a pick that ended without a batch
     "settled",  # hash: number → "<digest>\t<answer>", of a pick given up "\t<reason>"
     "history",  # string: seven bytes a told batch
     "decision",  # string: JSON, set once
+    "fitted",  # string: what was fixed once from the first samples
+    "modes",  # hash: ordinal → "<seq> <payload>"
     "damaged",  # hash: ordinal → note
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
 )

@@ -8,10 +8,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class NewPick:
-    """A pick to be opened: which generator, by ordinal, and the record that `look` gives back."""
+    """A pick to be opened: which generator, by ordinal, and the record that `look` gives back.
+
+    Where an experiment has prompts, every generator goes through one seeded order of them: the pick takes the `size`
+    positions from `start` on. `again`: the ended pick whose returned slice these are.
+    """
 
     generator: int
     record: str
+    start: int | None = None
+    size: int = 0
+    again: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is None and (self.size, self.again) != (0, None):
+            raise ValueError("a pick without `start` has no slice")
+        if self.start is not None and (self.start < 0 or self.size < 1):
+            raise ValueError("a slice starts at 0 or later and has at least one position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,15 @@ class OpenPick:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """The slice of a pick that was given up, or whose lease ran out; a late batch takes it back."""
+
+    pick: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class GeneratorState:
     """Where a generator stands: counts, the position an estimate is due at, and the newest estimate there is."""
 
@@ -59,6 +81,10 @@ class GeneratorState:
     """The log position `estimate` was made at; 0 while there is none."""
     estimate: str | None = None
     damage: str | None = None
+    handed: int = 0
+    """Positions of the prompt order handed out so far, those returned since included."""
+    returned: list[Returned] = field(default_factory=list)
+    """Slices to be handed out again, by pick."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,17 @@ from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.commands import Commands
 from optimist.store.errors import LogGap, NotFound
-from optimist.store.records import AskGroup, GeneratorState, LogEntry, Look, Opened, OpenPick, Settled
+from optimist.store.records import (
+    AskGroup,
+    GeneratorState,
+    LogEntry,
+    Look,
+    NewPick,
+    Opened,
+    OpenPick,
+    Returned,
+    Settled,
+)
 from optimist.store.references import References
 
 _FIRST_PAGE = 4
@@ -78,13 +88,13 @@ class Store:
 
     async def look(self, experiment: str) -> Look:
         """Free the leases that ran out, then see counts, estimates, open picks and the decision, all of one moment."""
-        counts, names, estimates, damaged, decision, leased = await self._commands.experiment_script("look", experiment)
-        counts, names, estimates, damaged = map(_pairs, (counts, names, estimates, damaged))
+        *hashes, decision, leased = await self._commands.experiment_script("look", experiment)
+        counts, names, estimates, damaged, returned = map(_pairs, hashes)
         return Look(
             rounds=int(counts["rounds"]),
             told=int(counts["told"]),
             generators=[
-                _generator_state(g, names[str(g)], counts, estimates.get(str(g)), damaged.get(str(g)))
+                _generator_state(g, names[str(g)], counts, estimates.get(str(g)), damaged.get(str(g)), returned)
                 for g in sorted(map(int, names))
             ],
             open_picks=sorted((_open_pick(*entry) for entry in leased), key=lambda pick: pick.number),
@@ -96,7 +106,8 @@ class Store:
     ) -> Opened | None:
         """Open the picks of several asks at once, numbered from expected_rounds + 1 in order.
 
-        None: nothing was opened, because other picks were opened since `look`, or a decision is latched: look again.
+        None: nothing was opened, because since `look` other picks were opened, a decision was latched, or a slice to be
+        handed out `again` is no longer there: look again.
         `repeated`: some of these asks had their picks before; nothing was opened, and only theirs are given. A call
         whose reply was lost is answered that way when it is sent again.
         Raises ValueError for a group without picks, or a request id that holds a tab or comes twice.
@@ -107,7 +118,7 @@ class Store:
         if not all(group.picks for group in groups):
             raise ValueError("an ask opens at least one pick")
         sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
-        picks = (part for group in groups for pick in group.picks for part in (pick.generator, pick.record))
+        picks = (part for group in groups for pick in group.picks for part in _pick_arguments(pick))
         outcome, *answers = await self._commands.experiment_script(
             "open_picks", experiment, expected_rounds, lease_seconds, self._settled_limit, len(groups), *sizes, *picks
         )
@@ -187,6 +198,42 @@ class Store:
         """Note what is damaged in a generator's log, for `look` to show; the latest note stands."""
         await self._commands.experiment_script("put_damage", experiment, generator, note)
 
+    async def put_fitted(self, experiment: str, payload: bytes, config: str) -> bytes:
+        """Fix what is fitted once, from the first samples; returns what stands, which is what was put first.
+
+        config: as in `put_estimate`.
+        """
+        made_under = hashlib.sha1(config.encode()).hexdigest()
+        stands = await self._commands.experiment_script("put_fitted", experiment, payload, made_under)
+        return stands[0]
+
+    async def fitted(self, experiment: str) -> bytes | None:
+        """What `put_fitted` fixed, None before that, or where there is no such experiment."""
+        return await self._commands.call("GET", keys.experiment_key(experiment, "fitted"))
+
+    async def want_modes(self, experiment: str, generator: int) -> None:
+        """Announce on `keys.MODES` that somebody waits for a generator's modes."""
+        await self._commands.call("PUBLISH", keys.MODES, f"{experiment} {generator} 0")
+
+    async def put_modes(self, experiment: str, generator: int, seq: int, payload: str, config: str) -> bool:
+        """Publish a generator's modes at log position `seq`; False if newer ones stand.
+
+        config: as in `put_estimate`.
+        """
+        made_under = hashlib.sha1(config.encode()).hexdigest()
+        stands = await self._commands.experiment_script(
+            "put_modes", experiment, generator, seq, payload, keys.MODES_MADE, experiment, made_under
+        )
+        return bool(stands[0])
+
+    async def modes(self, experiment: str, generator: int) -> tuple[int, str] | None:
+        """The log position and payload of a generator's newest modes, None before the first."""
+        entry = await self._commands.call("HGET", keys.experiment_key(experiment, "modes"), generator)
+        if entry is None:
+            return None
+        seq, payload = entry.decode().split(" ", 1)
+        return int(seq), payload
+
     async def latch_decision(self, experiment: str, payload: str) -> bool:
         """Decide an experiment, after which no picks are opened; False if another decision was made first."""
         latched = await self._commands.experiment_script("latch_decision", experiment, payload)
@@ -201,7 +248,7 @@ class Store:
         return history[0]
 
     def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
-        """Listen to `keys.DUE` and `keys.SCORED`; see `announcements.announcements`."""
+        """Listen to channels named in `keys`; see `announcements.announcements`."""
         return announcements(self._commands, *channels)
 
     async def _index(self, experiment: str) -> None:
@@ -212,8 +259,18 @@ def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
 
+def _pick_arguments(pick: NewPick) -> tuple[str | int, ...]:
+    taken = "" if pick.start is None else f"{pick.start} {pick.size}"
+    return pick.generator, taken, "" if pick.again is None else pick.again, pick.record
+
+
 def _generator_state(
-    ordinal: int, name: str, counts: dict[str, str], estimate: str | None, damage: str | None
+    ordinal: int,
+    name: str,
+    counts: dict[str, str],
+    estimate: str | None,
+    damage: str | None,
+    returned: dict[str, str],
 ) -> GeneratorState:
     seq, payload = (0, None) if estimate is None else estimate.split(" ", 1)
     return GeneratorState(
@@ -227,11 +284,18 @@ def _generator_state(
         estimate_seq=int(seq),
         estimate=payload,
         damage=damage,
+        handed=int(counts[f"{ordinal}:handed"]),
+        returned=_returned(ordinal, returned),
     )
 
 
+def _returned(ordinal: int, slices: dict[str, str]) -> list[Returned]:
+    numbers = ((int(pick), *map(int, entry.split(" "))) for pick, entry in slices.items())
+    return [Returned(pick, start, size) for pick, generator, start, size in sorted(numbers) if generator == ordinal]
+
+
 def _open_pick(number: bytes, deadline: bytes, entry: bytes) -> OpenPick:
-    generator, request_id, record = entry.decode().split("\t", 2)
+    generator, request_id, _, record = entry.decode().split("\t", 3)
     return OpenPick(int(number), int(generator), request_id, record, float(deadline))
 
 

@@ -12,6 +12,6 @@ for i = 3, #ARGV do
   local g = i - 3
   redis.call('HSET', generators, g, ARGV[i])
   redis.call('HSET', counts, g .. ':samples', 0, g .. ':batches', 0, g .. ':seq', 0,
-    g .. ':due_samples', 0, g .. ':due_seq', 0)
+    g .. ':due_samples', 0, g .. ':due_seq', 0, g .. ':handed', 0)
 end
 return {'ok', 1}

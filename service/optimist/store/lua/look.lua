@@ -2,6 +2,7 @@
 -- A late pick stays in `picks`, so that its batch is still accepted.
 for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
   release(number)
+  hand_back(number)
 end
 
 local open = {}
@@ -15,6 +16,7 @@ return {
   redis.call('HGETALL', generators),
   redis.call('HGETALL', estimates),
   redis.call('HGETALL', damaged),
+  redis.call('HGETALL', returned),
   redis.call('GET', decision),
   open,
 }

@@ -1,5 +1,5 @@
 -- ARGV: expected rounds, lease in seconds, settled limit, number of groups;
---       request id and size of each group; generator and record of each pick.
+--       request id and size of each group; generator, slice, number to be handed out again and record of each pick.
 local expected, lease, limit, groups = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local function group(i)
@@ -21,19 +21,31 @@ end
 if tonumber(redis.call('HGET', counts, 'rounds')) ~= expected or redis.call('EXISTS', decision) == 1 then
   return {'ok', 'moved'}
 end
+local first = 5 + 2 * groups
+for at = first + 2, #ARGV, 4 do
+  if ARGV[at] ~= '' and redis.call('HEXISTS', returned, ARGV[at]) == 0 then
+    return {'ok', 'moved'}
+  end
+end
 
 local opened = {'ok', 'opened'}
 local deadline = now() + lease
-local number, at = expected, 5 + 2 * groups
+local number, at = expected, first
 for i = 1, groups do
   local request, size = group(i)
   local numbers = {}
   for k = 1, size do
     number = number + 1
     numbers[k] = number
-    redis.call('HSET', picks, number, ARGV[at] .. '\t' .. request .. '\t' .. ARGV[at + 1])
+    local g, slice, again, record = unpack(ARGV, at, at + 3)
+    redis.call('HSET', picks, number, table.concat({g, request, slice, record}, '\t'))
     redis.call('ZADD', leases, deadline, number)
-    at = at + 2
+    if again ~= '' then
+      redis.call('HDEL', returned, again)
+    elseif slice ~= '' then
+      redis.call('HINCRBY', counts, g .. ':handed', slice:match('%d+$'))
+    end
+    at = at + 4
   end
   opened[#opened + 1] = request
   opened[#opened + 1] = table.concat(numbers, ',')
@@ -50,6 +62,9 @@ for _ = 1, 2 * (number - expected) do
   low = low + 1
   redis.call('HDEL', settled, low)
   redis.call('HDEL', picks, low)
+  if redis.call('HLEN', returned) > limit then
+    redis.call('HDEL', returned, low)
+  end
 end
 redis.call('HSET', counts, 'low', low)
 return opened

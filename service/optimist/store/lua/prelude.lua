@@ -16,6 +16,14 @@ local function release(number)
   end
 end
 
+-- A pick that ends without a batch returns its slice of the prompts, for another pick to take.
+local function hand_back(number)
+  local g, slice = redis.call('HGET', picks, number):match('^(%d+)\t[^\t]*\t([^\t]+)\t')
+  if slice then
+    redis.call('HSET', returned, number, g .. ' ' .. slice)
+  end
+end
+
 -- The answer for a pick that is no longer open. `digest` is that of the batch told now, '' where it is given up.
 local function recall(number, digest)
   local entry = redis.call('HGET', settled, number)

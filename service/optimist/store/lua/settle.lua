@@ -31,5 +31,6 @@ local answer = string.format(
   tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late))
 release(number)
 redis.call('HDEL', picks, number)
+redis.call('HDEL', returned, number)
 redis.call('HSET', settled, number, digest .. '\t' .. answer)
 return {'ok', answer, 0}
