@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ import torch
 
 from optimist.bounds import Bound
 from optimist.scoring.warm import Scored, WarmGenerator, build_bound
-from optimist.store import DUE, NotFound, Store, StoreError
+from optimist.store import DUE, NotFound, Store, StoreError, Superseded
 from optimist_client.models import Experiment
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ Result = TypeVar("Result")
 
 SWEEP = 1.0
 """Seconds between looks at every experiment, for batches whose announcement was lost."""
+CLAIM = 5.0
+"""Seconds for which a generator is claimed, anew with every read of its log."""
 
 
 @dataclass
@@ -49,6 +52,7 @@ class Scorer:
         # More threads than cores, and eigenproblems wait for each other at every step, many times slower.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
         self._store = store
+        self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
         self._warm: dict[str, _Warm] = {}
         self._building: dict[str, asyncio.Lock] = {}
@@ -102,6 +106,8 @@ class Scorer:
                 await self._catch_up(name, generator)
                 if key not in self._again:
                     return
+        except Superseded:
+            logger.info("another scorer has taken over %s/%d", name, generator)
         except StoreError as error:
             logger.warning("scoring %s/%d waits: %s", name, generator, error)
         except Exception as error:
@@ -111,7 +117,9 @@ class Scorer:
             if name in self._warm:
                 self._warm[name].generators.pop(generator, None)
             with contextlib.suppress(StoreError):
-                await self._store.put_damage(name, generator, f"{type(error).__name__}: {error}")
+                claim = await self._store.claim(name, generator, self._owner, CLAIM)
+                if claim is not None:
+                    await self._store.put_damage(name, generator, f"{type(error).__name__}: {error}", claim.token)
         finally:
             del self._busy[key]
 
@@ -120,14 +128,17 @@ class Scorer:
         if warm is None:
             return
         generator = warm.generators.setdefault(ordinal, WarmGenerator(warm.bound, warm.growth))
-        while entries := await self._store.read_log(name, ordinal, generator.seq):
+        while claim := await self._store.claim(name, ordinal, self._owner, CLAIM):
+            entries = await self._store.read_log(name, ordinal, generator.seq)
+            if not entries:
+                return
             scored = await self._in_thread(generator.apply, entries)
             if scored is not None:
-                await self._publish(name, ordinal, scored, warm.config)
+                await self._publish(name, ordinal, scored, claim.token)
 
-    async def _publish(self, name: str, ordinal: int, scored: Scored, config: str) -> None:
+    async def _publish(self, name: str, ordinal: int, scored: Scored, token: str) -> None:
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
-        await self._store.put_estimate(name, ordinal, scored.seq, payload, config)
+        await self._store.put_estimate(name, ordinal, scored.seq, payload, token)
 
     async def _experiment(self, name: str) -> _Warm | None:
         text = await self._store.config(name)
