@@ -1,9 +1,29 @@
+import asyncio
+
 import pytest
 from redis.asyncio import Redis
 
-from optimist.store import MODES, MODES_MADE, Announcement, AskGroup, Conflict, NewPick, NotFound, Store
+from optimist.store import (
+    MODES,
+    MODES_MADE,
+    Announcement,
+    AskGroup,
+    Conflict,
+    NewPick,
+    NotFound,
+    Store,
+    Superseded,
+    Unavailable,
+)
+from optimist.store.keys import EXPERIMENT_PARTS
 
 CONFIG = '{"metric": "fid"}'
+
+
+async def token(store: Store, generator: int, owner: str = "scorer") -> str:
+    claim = await store.claim("one", generator, owner, seconds=60)
+    assert claim is not None
+    return claim.token
 
 
 async def test_creating_is_idempotent_by_name_and_config(store: Store):
@@ -40,16 +60,28 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     for pick in (1, 3):
         await store.settle("one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
-    await store.put_estimate("one", 0, 1, "{}", CONFIG)
-    await store.put_fitted("one", b"sigma", CONFIG)
-    await store.put_modes("one", 0, 1, "{}", CONFIG)
-    await store.put_damage("one", 1, "scratched")
+    await store.append("one", 0, "key", "digest", 5, b"body")
+    await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}")])], lease_seconds=0.001)
+    await asyncio.sleep(0.01)
+    await store.look("one")
+    first, second = await token(store, 0), await token(store, 1)
+    await store.put_snapshot("one", 0, 1, b"statistic", first)
+    with pytest.MonkeyPatch.context() as patch:  # an upload cut short
+        patch.setattr("optimist.store.snapshots._sha1", lambda _: "other")
+        with pytest.raises(Unavailable):
+            await store.put_snapshot("one", 1, 1, b"statistic", second)
+    await store.set_aside("one", 0, 1, "torn", first)
+    await store.put_estimate("one", 0, 1, "{}", await token(store, 0))
+    await store.put_fitted("one", 0, b"sigma", first)
+    await store.put_modes("one", 0, 1, "{}", first)
+    await store.put_damage("one", 1, "scratched", second)
+    await store.set_state("one", 1, "paused")
+    await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")
-    parts = {str(key, "utf-8").rsplit("}:")[1] async for key in redis.scan_iter("optimist:{one}:*")}
-    assert parts == {
-        *("config", "generators", "counts", "log:0", "log:1", "estimates", "picks", "leases", "requests"),
-        *("returned", "settled", "history", "decision", "fitted", "modes", "damaged"),
-    }
+    parts = {str(key, "utf-8").rsplit("}:")[1] for key in await redis.keys("optimist:{one}:*")}
+    chunks = {part for part in parts if part.startswith("snapshot:")}
+    assert sorted(chunk.split(":")[1] for chunk in chunks) == ["0", "1"], "of a snapshot and of an upload"
+    assert parts - chunks == {*EXPERIMENT_PARTS, "log:0", "log:1"} - {"log", "snapshot"}, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == []
     assert not await store.delete_experiment("one")
@@ -61,10 +93,20 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.open_picks("gone", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60),
         store.settle("gone", 1, "digest", 5, b"body"),
         store.give_up("gone", 1, "tired"),
-        store.put_estimate("gone", 0, 1, "{}", CONFIG),
-        store.put_fitted("gone", b"sigma", CONFIG),
-        store.put_modes("gone", 0, 1, "{}", CONFIG),
-        store.put_damage("gone", 0, "scratched"),
+        store.append("gone", 0, "key", "digest", 5, b"body"),
+        store.renew_leases("gone", [1], 60),
+        store.claim("gone", 0, "scorer", 60),
+        store.release_claim("gone", 0, "token"),
+        store.put_estimate("gone", 0, 1, "{}", "token"),
+        store.put_fitted("gone", 0, b"sigma", "token"),
+        store.put_modes("gone", 0, 1, "{}", "token"),
+        store.put_snapshot("gone", 0, 1, b"statistic", "token"),
+        store.set_aside("gone", 0, 1, "torn", "token"),
+        store.put_damage("gone", 0, "scratched", "token"),
+        store.add_generator("gone", "c"),
+        store.set_state("gone", 0, "paused"),
+        store.control("gone", {"budget": "9"}),
+        store.reopen("gone", "{}"),
         store.latch_decision("gone", "{}"),
         store.history("gone"),
         store.read_log("gone", 0, 0),
@@ -73,6 +115,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         with pytest.raises(NotFound):
             await call
     assert await store.config("gone") is None
+    assert await store.snapshot("gone", 0) is None
     assert await redis.keys("*") == []
 
 
@@ -90,31 +133,46 @@ async def test_names_that_would_break_keys_are_refused(store: Store, name: str):
         await store.create_experiment(name, CONFIG, ["a"], growth=0.0)
 
 
-async def test_an_estimate_of_a_deleted_experiment_is_refused_by_its_successor(store: Store):
+async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_successor(store: Store):
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    old, instance = await token(store, 0), (await store.look("one")).instance
     await store.delete_experiment("one")
-    await store.create_experiment("one", '{"metric": "is"}', ["a"], growth=0.0)
-    with pytest.raises(NotFound, match="made again"):
-        await store.put_estimate("one", 0, 9, "{}", CONFIG)
-    assert (await store.look("one")).generators[0].estimate_seq == 0
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    assert await token(store, 0) != old
+    with pytest.raises(Superseded):
+        await store.put_estimate("one", 0, 9, "{}", old)
+    group = [AskGroup("ask", [NewPick(0, "{}")])]
+    for call in (
+        store.open_picks("one", 0, group, 60, instance=instance),
+        store.settle("one", 1, "digest", 5, b"body", instance=instance),
+        store.give_up("one", 1, "tired", instance=instance),
+        store.append("one", 0, "key", "digest", 5, b"body", instance=instance),
+        store.latch_decision("one", "{}", instance=instance),
+    ):
+        with pytest.raises(NotFound, match="made again"):
+            await call
+    look = await store.look("one")
+    assert (look.rounds, look.told, look.decision, look.generators[0].estimate_seq) == (0, 0, None, 0)
+    assert await store.open_picks("one", 0, group, 60, instance=look.instance)
+    await store.settle("one", 1, "digest", 5, b"body", instance=look.instance)
 
 
 async def test_an_estimate_mends_the_damage_noted_before(store: Store):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
     for generator in (0, 1):
-        await store.put_damage("one", generator, "scratched")
-    await store.put_estimate("one", 0, 1, "{}", CONFIG)
+        await store.put_damage("one", generator, "scratched", await token(store, generator))
+    await store.put_estimate("one", 0, 1, "{}", await token(store, 0))
     assert [g.damage for g in (await store.look("one")).generators] == [None, "scratched"]
 
 
 async def test_only_newer_estimates_replace(store: Store):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
-    payload = '{"value": 0.1234567890123456789}'
-    assert await store.put_estimate("one", 1, 9, payload, CONFIG)
-    assert await store.put_estimate("one", 1, 9, payload, CONFIG), "sent again after a lost reply"
-    assert not await store.put_estimate("one", 1, 9, "other", CONFIG)
-    assert not await store.put_estimate("one", 1, 8, "older", CONFIG)
-    assert await store.put_estimate("one", 1, 10, payload, CONFIG)
+    payload, mine = '{"value": 0.1234567890123456789}', await token(store, 1)
+    assert await store.put_estimate("one", 1, 9, payload, mine)
+    assert await store.put_estimate("one", 1, 9, payload, mine), "sent again after a lost reply"
+    assert not await store.put_estimate("one", 1, 9, "other", mine)
+    assert not await store.put_estimate("one", 1, 8, "older", mine)
+    assert await store.put_estimate("one", 1, 10, payload, mine)
     first, second = (await store.look("one")).generators
     assert (first.estimate_seq, first.estimate) == (0, None)
     assert (second.estimate_seq, second.estimate) == (10, payload)
@@ -125,35 +183,108 @@ async def test_a_decision_is_latched_and_damage_noted(store: Store):
     assert await store.latch_decision("one", '{"best": "a"}')
     assert await store.latch_decision("one", '{"best": "a"}'), "sent again after a lost reply"
     assert not await store.latch_decision("one", '{"best": "b"}')
-    await store.put_damage("one", 1, "batch 3 does not match its digest")
+    await store.put_damage("one", 1, "the snapshot does not match its digest", await token(store, 1))
     look = await store.look("one")
     assert look.decision == '{"best": "a"}'
-    assert [g.damage for g in look.generators] == [None, "batch 3 does not match its digest"]
+    assert [g.damage for g in look.generators] == [None, "the snapshot does not match its digest"]
 
 
 async def test_what_is_fitted_first_stands(store: Store):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
     assert await store.fitted("one") is None
-    assert await store.put_fitted("one", b"\x00sigma\xff", CONFIG) == b"\x00sigma\xff"
-    assert await store.put_fitted("one", b"other", CONFIG) == b"\x00sigma\xff"
+    assert await store.put_fitted("one", 0, b"\x00sigma\xff", await token(store, 0)) == b"\x00sigma\xff"
+    assert await store.put_fitted("one", 1, b"other", await token(store, 1)) == b"\x00sigma\xff"
     assert await store.fitted("one") == b"\x00sigma\xff"
-    with pytest.raises(NotFound, match="made again"):
-        await store.put_fitted("one", b"other", '{"metric": "is"}')
 
 
 async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
     assert await store.modes("one", 1) is None
+    mine = await token(store, 1)
     async with store.announcements(MODES, MODES_MADE) as stream:
         for _ in range(2):
             assert await anext(stream) is None
         await store.want_modes("one", 1)
         assert await anext(stream) == Announcement(MODES, "one", 1, 0)
-        assert await store.put_modes("one", 1, 9, "nine", CONFIG)
-        assert not await store.put_modes("one", 1, 8, "older", CONFIG)
-        assert await store.put_modes("one", 1, 9, "nine again", CONFIG)
+        assert await store.put_modes("one", 1, 9, "nine", mine)
+        assert not await store.put_modes("one", 1, 8, "older", mine)
+        assert await store.put_modes("one", 1, 9, "nine again", mine)
         for _ in range(2):
             assert await anext(stream) == Announcement(MODES_MADE, "one", 1, 9)
     assert await store.modes("one", 1) == (9, "nine again")
-    with pytest.raises(NotFound, match="made again"):
-        await store.put_modes("one", 1, 10, "{}", '{"metric": "is"}')
+
+
+async def test_controls_are_kept_and_stopping_opens_nothing(store: Store):
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, instance="i", keep_log=True)
+    look = await store.look("one")
+    assert (look.controls, look.instance, look.keep_log) == ({}, "i", True)
+    await store.control("one", {"budget": "1e3", "stopped": "by hand", "stop": ""})
+    assert (await store.look("one")).controls == {"budget": "1e3", "stopped": "by hand"}
+    group = [AskGroup("ask", [NewPick(0, "{}")])]
+    assert await store.open_picks("one", 0, group, lease_seconds=60) is None
+    await store.control("one", {"stopped": ""})
+    assert (await store.look("one")).controls == {"budget": "1e3"}
+    assert await store.open_picks("one", 0, group, lease_seconds=60)
+    with pytest.raises(ValueError, match="controls are"):
+        await store.control("one", {"colour": "red"})
+
+
+async def test_reopening_drops_the_decision_that_was_seen(store: Store):
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    assert await store.latch_decision("one", "first")
+    for _ in range(2):
+        assert await store.reopen("one", "first")
+    assert (await store.look("one")).decision is None
+    assert await store.latch_decision("one", "second")
+    assert not await store.reopen("one", "first"), "sent again after a lost reply, much later"
+    assert (await store.look("one")).decision == "second"
+
+
+async def test_generators_join_pause_and_retire(store: Store):
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    for _ in range(2):
+        assert await store.add_generator("one", "c") == 2
+    await store.set_state("one", 0, "paused")
+    await store.set_state("one", 2, "retired")
+    with pytest.raises(Conflict, match="no active"):
+        await store.set_state("one", 1, "paused")
+    with pytest.raises(Conflict, match="retired"):
+        await store.set_state("one", 2, "active")
+    with pytest.raises(Conflict, match="retired"):
+        await store.add_generator("one", "c")
+    with pytest.raises(NotFound):
+        await store.set_state("one", 3, "paused")
+    assert [(g.name, g.state) for g in (await store.look("one")).generators] == [
+        ("a", "paused"),
+        ("b", "active"),
+        ("c", "retired"),
+    ]
+    await store.set_state("one", 0, "active")
+    await store.set_state("one", 1, "retired")
+    assert [g.state for g in (await store.look("one")).generators] == ["active", "retired", "retired"]
+
+
+async def test_a_pause_races_with_nothing(store: Store):
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    assert await store.open_picks("one", 0, [AskGroup("ask", [NewPick(1, "{}", 0, 5)])], lease_seconds=60)
+    look = await store.look("one")
+    await store.set_state("one", 1, "paused")
+    both = [AskGroup("next", [NewPick(0, "{}"), NewPick(1, "{}")])]
+    assert await store.open_picks("one", look.rounds, both, lease_seconds=60) is None
+    assert (await store.look("one")).rounds == 1
+    with pytest.raises(NotFound):
+        await store.open_picks("one", 1, [AskGroup("next", [NewPick(2, "{}")])], lease_seconds=60)
+    assert (await store.settle("one", 1, "digest", 5, b"body")).samples == 5, "what was on its way counts"
+
+
+async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Redis):
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.open_picks("one", 0, [AskGroup("ask", [NewPick(g, "{}", 0, 5) for g in (0, 1, 1)])], lease_seconds=60)
+    for pick in (1, 2):
+        await store.give_up("one", pick, "tired")
+    await store.set_state("one", 1, "retired")
+    await store.give_up("one", 3, "tired")
+    first, second = (await store.look("one")).generators
+    assert [r.pick for r in first.returned] == [1]
+    assert second.returned == []
+    assert await redis.hlen("optimist:{one}:returned") == 1

@@ -159,33 +159,80 @@ async def test_history_is_seven_bytes_a_batch(store: Store):
     assert await store.history("x", start=14) == b""
 
 
-async def test_settled_picks_are_remembered_within_the_limit(redis: Redis):
+async def test_ended_picks_are_remembered_within_the_limit(redis: Redis):
     store = Store(redis, settled_limit=8)
-    await store.open_picks("x", 0, [ask(0)], lease_seconds=0.001)
-    for _ in range(30):
-        await store.settle("x", await open_one(store), "digest", 5, b"body")
-    with pytest.raises(Gone):
-        await store.settle("x", 1, "digest", 5, b"an expired pick that fell behind")
-    with pytest.raises(Gone):
-        await store.settle("x", 20, "digest", 5, b"body")
-    with pytest.raises(Gone):
-        await store.give_up("x", 20, "reason")
-    assert (await store.settle("x", 31, "digest", 5, b"body")).duplicate
-    assert (await store.look("x")).told == 30
-    assert await redis.hlen("optimist:{x}:settled") == 8
-    assert await redis.hlen("optimist:{x}:picks") == 0
-
-
-async def test_the_low_water_mark_waits_for_a_leased_pick_and_catches_up(redis: Redis):
-    store = Store(redis, settled_limit=4)
     held = await open_one(store)
-    for _ in range(10):
+    for _ in range(15):
         await store.settle("x", await open_one(store), "digest", 5, b"body")
-    assert await redis.hlen("optimist:{x}:settled") == 10
-    assert not (await store.settle("x", held, "digest", 5, b"body")).late
-    for _ in range(10):
-        await store.settle("x", await open_one(store), "digest", 5, b"body")
-    assert await redis.hlen("optimist:{x}:settled") == 4
+        await store.give_up("x", await open_one(store), "tired")
+    for call in (store.settle("x", 20, "digest", 5, b"body"), store.give_up("x", 20, "reason")):
+        with pytest.raises(Gone):
+            await call
+    assert (await store.settle("x", 30, "digest", 5, b"body")).duplicate
+    await store.give_up("x", 31, "tired")
+    assert (await store.look("x")).told == 15
+    assert await redis.hlen("optimist:{x}:settled") == await redis.llen("optimist:{x}:settled_order") == 8
+    assert await redis.hlen("optimist:{x}:requests") == 1
+    assert not (await store.settle("x", held, "digest", 5, b"body")).late, "a lease that runs is never forgotten"
+
+
+async def test_expired_picks_are_remembered_within_the_limit(redis: Redis):
+    store = Store(redis, settled_limit=8)
+    for _ in range(20):
+        await open_one(store, lease_seconds=0.001)
+        await asyncio.sleep(0.002)
+    await store.look("x")
+    assert await redis.hlen("optimist:{x}:picks") == await redis.llen("optimist:{x}:expired_order") == 8
+    assert await redis.exists("optimist:{x}:requests", "optimist:{x}:leases") == 0
+    with pytest.raises(Gone):
+        await store.settle("x", 12, "digest", 5, b"body")
+    assert (await store.settle("x", 13, "digest", 5, b"body")).late
+
+
+async def test_a_lease_is_renewed_unless_it_ran_out(store: Store):
+    running, expired = await open_one(store), await open_one(store, lease_seconds=0.02)
+    told = await open_one(store)
+    await store.settle("x", told, "digest", 5, b"body")
+    await asyncio.sleep(0.05)
+    before = (await store.look("x")).open_picks
+    assert await store.renew_leases("x", [running, expired, told, 99], 600) == [running]
+    after = (await store.look("x")).open_picks
+    assert [p.number for p in after] == [running]
+    assert after[0].deadline > before[0].deadline + 500
+    assert await store.renew_leases("x", [running], 1) == [running]
+    assert (await store.look("x")).open_picks == after, "a deadline never comes nearer"
+
+
+async def test_a_batch_without_a_pick_counts_once(store: Store):
+    await store.settle("x", await open_one(store, 1), "digest", 5, b"body")
+    answers = await asyncio.gather(*(store.append("x", 1, "key\n", "digest", 3, b"mine") for _ in range(5)))
+    assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 4
+    assert {(a.pick, a.generator, a.rows, a.samples, a.batches, a.seq, a.late) for a in answers} == {
+        (0, 1, 3, 8, 2, 2, False)
+    }
+    with pytest.raises(Conflict, match="another batch"):
+        await store.append("x", 1, "key\n", "other", 3, b"other")
+    with pytest.raises(NotFound):
+        await store.append("x", 3, "key", "digest", 3, b"body")
+    for key, digest, rows in (("", "digest", 3), ("key", "", 3), ("key", "digest", 0)):
+        with pytest.raises(ValueError):
+            await store.append("x", 1, key, digest, rows, b"body")
+    assert (await store.look("x")).told == 2
+    assert [(e.seq, e.pick, e.body) for e in await store.read_log("x", 1, 1)] == [(2, 0, b"mine")]
+    assert list(struct.iter_unpack("<HBI", await store.history("x"))) == [(1, 0, 5), (1, 2, 3)]
+
+
+async def test_keys_of_batches_without_a_pick_are_remembered_within_limit_and_time(redis: Redis):
+    store = Store(redis, settled_limit=4)
+    for n in range(10):
+        await store.append("x", 0, f"key {n}", "digest", 3, b"body")
+    assert await redis.hlen("optimist:{x}:appended") == await redis.zcard("optimist:{x}:appended_at") == 4
+    assert (await store.append("x", 0, "key 6", "digest", 3, b"body")).duplicate
+    assert not (await store.append("x", 0, "key 5", "digest", 3, b"body")).duplicate
+    for age, key in ((24 * 3600 + 60, "key 7"), (24 * 3600 - 60, "key 8")):
+        await redis.zincrby("optimist:{x}:appended_at", -age, key)
+    await store.append("x", 0, "key 10", "digest", 3, b"body")
+    assert sorted(await redis.hkeys("optimist:{x}:appended")) == [b"key 10", b"key 5", b"key 8", b"key 9"]
 
 
 async def test_the_log_is_read_in_pages_within_bounds(store: Store):
@@ -201,6 +248,8 @@ async def test_the_log_is_read_in_pages_within_bounds(store: Store):
     assert len(await store.read_log("x", 0, 0, max_bytes=1)) == 4
     with pytest.raises(NotFound):
         await store.read_log("x", 3, 0)
+    with pytest.raises(LogGap, match="ends at 23"):
+        await store.read_log("x", 0, 24)
 
 
 @pytest.mark.parametrize("missing", [[1], [3], [5], [1, 2, 3, 4, 5]])

@@ -164,6 +164,32 @@ class Experiment:
                     with contextlib.suppress(OptimistError):
                         left._give_up("the loop ended before the pick was told", patience=2.0)
 
+    def stop(self) -> models.Report:
+        """Open no more picks, until `resume`."""
+        return self._change("", state="stopped")
+
+    def resume(self, *, budget: int | None = None, stop: bool | None = None) -> models.Report:
+        """Go on after `stop`, a decision or a spent budget, with a larger `budget` in samples where one is given.
+
+        After a decision it runs on without deciding again, unless `stop` is True.
+        """
+        return self._change("", state="running", budget=budget, stop=stop)
+
+    def add_generator(self, generator: str) -> models.Report:
+        """Add a generator; one that is there stays as it is."""
+        answer = self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json={"name": generator})
+        return models.Report.model_validate(answer)
+
+    def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
+        """Pause a generator, make it active again, or retire it for good. Raises `Conflict` for the last active one."""
+        return self._change(f"/generators/{quote(generator, safe='')}", state=state)
+
+    def _change(self, path: str, **fields: Any) -> models.Report:
+        given = {name: value for name, value in fields.items() if value is not None}
+        return models.Report.model_validate(
+            self._transport.call("PATCH", f"/v1/experiments/{self.name}{path}", json=given)
+        )
+
     def modes(self, generator: str, count: int = 5, samples: int = 8) -> models.Modes:
         """The generator's `count` largest modes, each with the `samples` that show it most, and groups of prompts.
 
@@ -241,7 +267,7 @@ class Pick:
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
             body=tensors.encode(arrays),
             media_type=tensors.MEDIA_TYPE,
-            params=self._next_params(),
+            params=self._params(),
         )
         reply = models.TellReply.model_validate(answer)
         self.settled = True
@@ -256,14 +282,17 @@ class Pick:
 
     def _give_up(self, reason: str, patience: float | None = None) -> None:
         path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}"
-        self._transport.call("DELETE", path, params={"reason": reason[:1000]}, patience=patience)
+        self._transport.call(
+            "DELETE", path, params={"reason": reason[:1000], "instance": self.info.instance}, patience=patience
+        )
         self.settled = True
 
-    def _next_params(self) -> dict[str, str | int]:
+    def _params(self) -> dict[str, str | int]:
+        known: dict[str, str | int] = {"instance": self.info.instance}
         if not self._asks_on:
-            return {}
+            return known
         worker = {} if self.info.worker is None else {"worker": self.info.worker}
-        return {"next": 1, **worker}
+        return {"next": 1, **worker, **known}
 
     def __repr__(self) -> str:
         return f"<Pick {self.number}: {self.size} × {self.generator}>"

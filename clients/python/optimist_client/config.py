@@ -175,6 +175,8 @@ class ExperimentConfig(Wire):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_wait: Annotated[float, Field(ge=0, le=60)] = 2.0
     """Seconds an ask waits for estimates that are due before it answers with what there is."""
+    keep_log: bool = False
+    """Whether every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
     lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0
     """Seconds after which a pick no longer counts as on its way; a tell after that is accepted and marked late."""
 

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from optimist_client.config import TENSORS, ExperimentConfig
 from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
 
-State = Literal["warming up", "running", "decided", "out of budget"]
+State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
+GeneratorState = Literal["active", "paused", "retired"]
+"""A paused generator is not picked but may be named best; a retired one is out of the contest for good."""
 
 
 class ReferenceInfo(Wire):
@@ -31,6 +33,8 @@ class Experiment(Wire):
     """Width of the feature vectors that tells must have, or number of classes."""
     reference_digest: str | None = None
     created: float
+    instance: str
+    """Tells it from an earlier or later experiment of its name."""
     bandwidths: dict[str, float] = Field(default_factory=dict)
     """The σ of each kernel that was "median", by its field, once the first samples have fixed it."""
 
@@ -49,12 +53,16 @@ class AskRequest(Wire):
     request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = None
     """Makes a repeat of this request after a lost reply return the same picks."""
     count: Annotated[int, Field(ge=1, le=1000)] = 1
+    generators: Annotated[list[GeneratorName], Field(min_length=1)] | None = None
+    """Those that this worker can sample; None: all."""
 
 
 class Pick(Wire):
     """One decision: sample `size` samples of `generator` with `seed`, then tell them under `number`."""
 
     experiment: Identifier
+    instance: str
+    """`Experiment.instance`; told with the batch, it keeps it out of a later experiment of the same name."""
     number: int
     """The round, counted from 1."""
     generator: GeneratorName
@@ -66,7 +74,13 @@ class Pick(Wire):
     seed: int
     """Distinct for every pick, the same for a pick whoever makes it: feed it to the generator's randomness."""
     positions: list[int]
-    """Log position of the estimate used of each generator (0: none), in the experiment's order."""
+    """Log position of the estimate used of each generator that is not retired (0: none), in the experiment's order."""
+    batches: list[int]
+    """Batches told of each of them, and what was on its way under open picks, when the pick was made."""
+    pending_samples: list[int]
+    pending_batches: list[int]
+    excluded: list[GeneratorName] = Field(default_factory=list)
+    """Those of them that could not be picked: paused, or not the worker's."""
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool
@@ -118,6 +132,7 @@ class Standing(Wire):
     """One generator in the report. Errors and bounds are on the metric's natural scale, None where unknown."""
 
     generator: GeneratorName
+    state: GeneratorState
     score: float | None
     error: float | None
     lower: float | None
@@ -162,6 +177,29 @@ class Report(Wire):
     """About how many samples an even split would have needed for the same certainty; None where that is unknown."""
     scored: bool
     """Whether every estimate that is due has been made."""
+
+
+class GeneratorRequest(Wire):
+    """A generator to be added."""
+
+    name: GeneratorName
+
+
+class GeneratorChange(Wire):
+    """What becomes of a generator: paused, active again, or retired for good."""
+
+    state: GeneratorState
+
+
+class ExperimentChange(Wire):
+    """What may change of an experiment; fields that are left out stay as they are."""
+
+    state: Literal["running", "stopped"] | None = None
+    """"stopped": no more picks; "running": picks again, after a decision without stopping at the next."""
+    budget: Annotated[int, Field(ge=1)] | None = None
+    """Samples in all; no less than now is of use."""
+    stop: bool | None = None
+    max_wait: Annotated[float, Field(ge=0, le=60)] | None = None
 
 
 class Shown(Wire):

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
 
-from optimist.api import experiments, health, modes, picks, problems, references
+from optimist.api import experiments, generators, health, modes, picks, problems, references
 from optimist.api.bodies import BodyLimit
 from optimist.api.context import Context
 from optimist.settings import Settings
@@ -34,6 +34,6 @@ def create_app(settings: Settings, redis_url: str, background: Background | None
     app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
     app.add_middleware(BodyLimit, limit=settings.max_body)
     problems.install(app)
-    for routes in (references, experiments, picks, modes, health):
+    for routes in (references, experiments, picks, modes, generators, health):
         app.include_router(routes.router)
     return app

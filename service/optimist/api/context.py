@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -13,8 +13,8 @@ from fastapi import Depends, Request
 
 from optimist.api.desk import Desk
 from optimist.settings import Settings
-from optimist.store import SCORED, NotFound, Store
-from optimist_client.models import Experiment, ExperimentConfig
+from optimist.store import SCORED, NotFound, Settled, Store
+from optimist_client.models import Experiment, ExperimentConfig, TellReply
 
 
 @dataclass
@@ -32,10 +32,32 @@ class Context:
             raise NotFound(f"no experiment is called {name!r}")
         return Experiment.model_validate_json(text)
 
+    async def ordinal(self, name: str, generator: str) -> int:
+        """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
+        for known in (await self.store.look(name)).generators:
+            if known.name == generator:
+                return known.ordinal
+        raise NotFound(f"experiment {name!r} has no generator {generator!r}")
+
+    async def told(self, experiment: Experiment, settled: Settled) -> TellReply:
+        """The answer for an accepted batch."""
+        names: Sequence[str] = experiment.config.generators
+        if settled.generator >= len(names):  # added since
+            names = [generator.name for generator in (await self.store.look(experiment.config.name)).generators]
+        return TellReply(
+            pick=settled.pick,
+            generator=names[settled.generator],
+            samples=settled.samples,
+            batches=settled.batches,
+            position=settled.seq,
+            late=settled.late,
+            duplicate=settled.duplicate,
+        )
+
     def desk(self, experiment: Experiment) -> Desk:
         """The experiment's desk in this process; a new one when the experiment was deleted and made again."""
         config: ExperimentConfig = experiment.config
-        stamp = f"{experiment.created}"
+        stamp = experiment.instance
         known = self._desks.get(config.name)
         if known is None or known[0] != stamp:
             known = self._desks[config.name] = (stamp, Desk(self.store, config))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
+import uuid
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
@@ -18,7 +19,7 @@ from optimist.kernels import is_open
 from optimist.policies import check_policy
 from optimist.store import Conflict
 from optimist_client import tensors
-from optimist_client.models import Experiment, ExperimentConfig, Identifier, Report
+from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Report
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
 
@@ -34,7 +35,12 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
         new = await _pinned(config, context)
         with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
             await context.store.create_experiment(
-                config.name, new.model_dump_json(), config.generators, config.rescore_growth
+                config.name,
+                new.model_dump_json(),
+                config.generators,
+                config.rescore_growth,
+                instance=new.instance,
+                keep_log=config.keep_log,
             )
     existing = await context.experiment(config.name)
     if existing.config != config:
@@ -44,13 +50,12 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
 
 async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
     """The experiment with what is settled at its creation: the width of its batches, and the reference as it is now."""
+    made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex}
     if config.reference is None:
         assert config.dimension is not None, "checked by the config"
-        return Experiment(config=config, dimension=config.dimension, created=time.time())
+        return Experiment(dimension=config.dimension, **made)
     reference = await stored_reference(context.store, config.reference)
-    return Experiment(
-        config=config, dimension=reference.dimension, reference_digest=reference.digest, created=time.time()
-    )
+    return Experiment(dimension=reference.dimension, reference_digest=reference.digest, **made)
 
 
 @router.get("")
@@ -69,6 +74,30 @@ async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     arrays = {} if fitted is None else tensors.decode(fitted)
     sigmas = {part.removesuffix(".sigma"): float(array[0]) for part, array in arrays.items() if part.endswith(".sigma")}
     return experiment.model_copy(update={"bandwidths": sigmas})
+
+
+@router.patch("/{name}")
+async def change_experiment(name: Identifier, change: ExperimentChange, context: ContextDep) -> Report:
+    """Stop an experiment or go on with it, extend its budget, change its stopping or how long asks wait.
+
+    Going on after a decision drops it and, unless `stop` says otherwise, runs on without deciding again.
+    """
+    experiment = await context.experiment(name)
+    store, look = context.store, await context.store.look(name)
+    fields: dict[str, str] = {}
+    if change.budget is not None:
+        fields["budget"] = str(change.budget)
+    if change.max_wait is not None:
+        fields["max_wait"] = repr(change.max_wait)
+    stop = False if change.stop is None and change.state == "running" and look.decision is not None else change.stop
+    if stop is not None:
+        fields["stop"] = str(int(stop))
+    if change.state is not None:
+        fields["stopped"] = "1" if change.state == "stopped" else ""
+    await store.control(name, fields)
+    if change.state == "running" and look.decision is not None:
+        await store.reopen(name, look.decision)
+    return View(experiment.config, await store.look(name)).report()
 
 
 @router.delete("/{name}", status_code=204)

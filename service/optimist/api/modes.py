@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query
 
 from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
-from optimist.store import NotFound
 from optimist_client.config import METRIC_FIELDS
 from optimist_client.models import Identifier, Modes
 
@@ -37,9 +36,7 @@ async def get_modes(
     experiment = await context.experiment(name)
     if "kernel" not in METRIC_FIELDS[experiment.config.metric]:
         raise invalid(f"the metric {experiment.config.metric!r} has no kernel, hence no modes")
-    if generator not in experiment.config.generators:
-        raise NotFound(f"experiment {name!r} has no generator {generator!r}")
-    ordinal = experiment.config.generators.index(generator)
+    ordinal = await context.ordinal(name, generator)
     told = (await context.store.look(name)).generators[ordinal].seq
     if told == 0:
         raise invalid(f"generator {generator!r} has no samples yet")

@@ -10,7 +10,7 @@ from functools import cached_property
 from optimist.estimates import Estimate, natural
 from optimist.kernels import rows_to_fit
 from optimist.policies import Arm, Decision, Policy, Stopping, default_warmup
-from optimist.store import Look
+from optimist.store import GeneratorState, Look
 from optimist_client.models import DecisionInfo, ExperimentConfig, Pick, Regret, Report, Standing, State
 
 
@@ -44,16 +44,48 @@ class View:
         return [Pick.model_validate_json(pick.record) for pick in self.look.open_picks]
 
     @cached_property
+    def contenders(self) -> list[GeneratorState]:
+        """The generators that are not retired, in the order of `arms`."""
+        return [generator for generator in self.look.generators if generator.state != "retired"]
+
+    @cached_property
     def arms(self) -> list[Arm]:
-        """Each generator with its estimate, counts and open picks."""
-        pending: dict[str, list[int]] = {name: [] for name in self.config.generators}
+        """Each contender with its estimate, counts and open picks."""
+        pending: dict[str, list[int]] = {generator.name: [] for generator in self.look.generators}
         for pick in self.open_picks:
             pending[pick.generator].append(pick.size)
-        rows = zip(self.config.generators, self.estimates, self.look.generators, strict=True)
         return [
-            Arm(name, estimate, g.samples, g.batches, sum(pending[name]), len(pending[name]))
-            for name, estimate, g in rows
+            Arm(
+                g.name,
+                self.estimates[g.ordinal],
+                g.samples,
+                g.batches,
+                sum(pending[g.name]),
+                len(pending[g.name]),
+                active=g.state == "active",
+            )
+            for g in self.contenders
         ]
+
+    @cached_property
+    def rivals(self) -> list[Arm]:
+        """The arms that a decision is between: a paused one without estimate would hold it up for ever."""
+        return [arm for arm in self.arms if arm.active or arm.estimate is not None]
+
+    @property
+    def budget(self) -> int | None:
+        """Samples in all after which no more picks are made."""
+        return int(self.look.controls["budget"]) if "budget" in self.look.controls else self.config.budget
+
+    @property
+    def max_wait(self) -> float:
+        """Seconds an ask waits for estimates."""
+        return float(self.look.controls.get("max_wait", self.config.max_wait))
+
+    @property
+    def stops(self) -> bool:
+        """Whether picks end once the answer is sure."""
+        return self.look.controls["stop"] == "1" if "stop" in self.look.controls else self.config.stop
 
     @property
     def samples(self) -> int:
@@ -69,7 +101,7 @@ class View:
     def can_be_scored(self) -> bool:
         """Whether there are samples enough to fix the kernels: before that nobody waits for estimates."""
         needed = _needed_to_fit(self.config)
-        return all(g.samples >= needed for g in self.look.generators)
+        return any(self.estimates) or all(g.samples >= needed for g in self.look.active)
 
     @property
     def is_scored(self) -> bool:
@@ -79,7 +111,7 @@ class View:
     @cached_property
     def live_decision(self) -> DecisionInfo:
         """What the stopping rule says now."""
-        now: Decision = self.policy.stopping.decide(self.arms, self.look.told)
+        now: Decision = self.policy.stopping.decide(self.rivals, self.look.told)
         return DecisionInfo(**asdict(now))
 
     @cached_property
@@ -87,12 +119,12 @@ class View:
         """The latched decision if there is one, else the live one, which decides nothing before it is latched."""
         if self.look.decision is not None:
             return DecisionInfo.model_validate_json(self.look.decision)
-        return self.live_decision.model_copy(update={"decided": False}) if self.config.stop else self.live_decision
+        return self.live_decision.model_copy(update={"decided": False}) if self.stops else self.live_decision
 
     @property
     def would_stop(self) -> bool:
         """Whether the stopping rule, where the experiment has one, says stop."""
-        return self.config.stop and self.live_decision.decided
+        return self.stops and self.live_decision.decided
 
     @property
     def is_decided(self) -> bool:
@@ -102,25 +134,29 @@ class View:
     @property
     def has_ended(self) -> bool:
         """Whether there are no more picks to be had."""
-        return self.is_decided or self.is_spent
+        return self.is_decided or self.is_spent or self.is_stopped
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody stopped the experiment."""
+        return "stopped" in self.look.controls
 
     @property
     def is_spent(self) -> bool:
         """Whether picks have ended because the budget is used up."""
-        return self.config.budget is not None and self.samples >= self.config.budget
+        return self.budget is not None and self.samples >= self.budget
 
     @property
     def state(self) -> State:
         """The experiment's phase in a word."""
         if self.is_decided:
             return "decided"
+        if self.is_stopped:
+            return "stopped"
         if self.is_spent:
             return "out of budget"
-        return (
-            "warming up"
-            if any(arm.batches < self.policy.warmup or arm.estimate is None for arm in self.arms)
-            else "running"
-        )
+        begun = (arm.batches >= self.policy.warmup and arm.estimate is not None for arm in self.arms if arm.active)
+        return "running" if all(begun) else "warming up"
 
     def report(self) -> Report:
         """Standings, regret, pick ratio and decision."""
@@ -129,7 +165,7 @@ class View:
         lower_is_better = next((arm.estimate.lower_is_better for arm in self.arms if arm.estimate), True)
         best = self.decision.best
         regret = None
-        if told and best is not None and len(scores) == len(self.arms):
+        if told and best is not None and best in scores and len(scores) == len(self.arms):
             gaps = {name: abs(score - scores[best]) for name, score in scores.items()}
             total = sum(arm.batches * gaps[arm.name] for arm in self.arms)
             regret = Regret(total=total, average=total / told)
@@ -141,14 +177,14 @@ class View:
             state=self.state,
             ended=self.has_ended,
             decision=self.decision,
-            standings=[_standing(arm, told, g.damage) for arm, g in zip(self.arms, self.look.generators, strict=True)],
+            standings=[_standing(arm, told, g) for arm, g in zip(self.arms, self.contenders, strict=True)],
             samples=self.samples,
             rounds=told,
             open_picks=len(self.open_picks),
-            budget=self.config.budget,
+            budget=self.budget,
             regret=regret,
             optimal_pick_ratio=chosen / told if told and chosen is not None else None,
-            uniform_samples=self.policy.stopping.uniform_samples(self.arms, told),
+            uniform_samples=self.policy.stopping.uniform_samples(self.rivals, told),
             scored=self.is_scored,
         )
 
@@ -158,7 +194,7 @@ def _needed_to_fit(config: ExperimentConfig) -> int:
     return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], len(config.generators))
 
 
-def _standing(arm: Arm, told: int, damage: str | None) -> Standing:
+def _standing(arm: Arm, told: int, generator: GeneratorState) -> Standing:
     estimate = arm.estimate
     error = lower = upper = None
     if estimate is not None:
@@ -169,8 +205,17 @@ def _standing(arm: Arm, told: int, damage: str | None) -> Standing:
         if estimate.stopping_error is not None:
             # On the log scale an error is relative: d exp(v) = exp(v) dv.
             error = estimate.stopping_error * (estimate.score if estimate.scale == "log" else 1.0)
+    warnings = list(estimate.warnings) if estimate else []
+    if generator.aside_count:
+        positions = ", ".join(str(entry.seq) for entry in generator.aside[:3])
+        warnings.append(
+            f"batches that cannot be read are left out: {generator.aside_count}, as at position {positions}"
+        )
+    if generator.damage:
+        warnings.append(f"not scored: {generator.damage}")
     return Standing(
         generator=arm.name,
+        state=generator.state,
         score=_finite(estimate.score) if estimate else None,
         error=error,
         lower=lower,
@@ -180,7 +225,7 @@ def _standing(arm: Arm, told: int, damage: str | None) -> Standing:
         pick_ratio=arm.batches / told if told else 0.0,
         pending=arm.pending_samples,
         scored_samples=estimate.samples if estimate else 0,
-        warnings=(*(estimate.warnings if estimate else ()), *([f"not scored: {damage}"] if damage else [])),
+        warnings=tuple(warnings),
     )
 
 

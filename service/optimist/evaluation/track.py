@@ -25,8 +25,15 @@ class Track:
         self._bound = bound
         self._growth = growth
         self._last_due = 0
+        self.samples = 0
+        """Rows of the log so far, skipped ones included: what due counts are counted by."""
         self.statistic: Any = bound.statistic()
         self.reservoir = Reservoir() if isinstance(bound.metric, VendiScore | ConditionedScore) else None
+
+    @property
+    def bytes(self) -> int:
+        """About what `to_tensors` takes."""
+        return sum(tensor.nbytes for tensor in self.to_tensors().values())
 
     @property
     def has_prompts(self) -> bool:
@@ -41,19 +48,53 @@ class Track:
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths))
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)
-        due = is_due(self.statistic.samples, self._last_due, self._growth)
+        return self.skip(len(ids))
+
+    def skip(self, rows: int) -> bool:
+        """Pass over a batch of `rows` that cannot be taken, and say whether an estimate is due exactly now.
+
+        Its rows count towards the due counts, as they do where the log was accepted.
+        """
+        self.samples += rows
+        due = is_due(self.samples, self._last_due, self._growth)
         if due:
-            self._last_due = self.statistic.samples
+            self._last_due = self.samples
         return due
 
     def last_due_position(self, rows: Sequence[int]) -> int | None:
         """Index of the last of the coming batches, with these row counts, after which an estimate is due."""
-        samples, last_due, position = self.statistic.samples, self._last_due, None
+        samples, last_due, position = self.samples, self._last_due, None
         for index, count in enumerate(rows):
             samples += count
             if is_due(samples, last_due, self._growth):
                 last_due, position = samples, index
         return position
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The whole state, from which `restore` makes it again bit for bit."""
+        parts = {"statistic": self.statistic, "reservoir": self.reservoir}
+        counts = torch.tensor([self.samples, self._last_due], dtype=torch.int64)
+        return {"counts": counts} | {
+            f"{name}/{key}": tensor
+            for name, part in parts.items()
+            if part is not None
+            for key, tensor in part.to_tensors().items()
+        }
+
+    @classmethod
+    def restore(cls, tensors: Mapping[str, Tensor], bound: Bound, growth: float) -> Track:
+        """The inverse of `to_tensors`. Raises KeyError or ValueError on the tensors of another bound's track."""
+        track = cls(bound, growth)
+        split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
+        for name, tensor in tensors.items():
+            part, _, key = name.partition("/")
+            if key:
+                split[part][key] = tensor
+        track.samples, track._last_due = tensors["counts"].tolist()
+        track.statistic = bound.metric.restore(split["statistic"])
+        if track.reservoir is not None:
+            track.reservoir = Reservoir.from_tensors(split["reservoir"])
+        return track
 
     def estimate(self) -> Estimate:
         """The estimate at this position of the log."""

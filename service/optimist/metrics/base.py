@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
+
+from torch import Tensor
 
 from optimist.estimates import Scale
 
@@ -28,4 +30,8 @@ class Metric(Protocol):
     @property
     def widths(self) -> dict[str, int]:
         """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes them."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor]) -> Any:
+        """The statistic that `to_tensors` made `tensors` of, bit for bit. Raises KeyError or ValueError on others."""
         ...

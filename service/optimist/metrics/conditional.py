@@ -69,6 +69,10 @@ class ConditionedScore:
         """An empty statistic of the parts in `terms`; `halves` keeps the half-streams apart past n = width."""
         return JointStatistic(self.features_map, self.prompts_map, halves=halves, marginal="features" in self.terms)
 
+    def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:
+        """See `Metric.restore`."""
+        return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map)
+
     def check(self, statistic: JointStatistic) -> None:
         """Raises ValueError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""
         sizes = (statistic.dimension, statistic.prompt_dimension, statistic.width)

@@ -67,6 +67,10 @@ class FrechetDistance:
         reference = self.reference
         return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
 
+    def restore(self, tensors: dict[str, Tensor]) -> GaussianStatistic:
+        """See `Metric.restore`."""
+        return GaussianStatistic.from_tensors(tensors, self.reference.device)
+
     def check(self, statistic: GaussianStatistic) -> None:
         """Raises ValueError unless the statistic has samples and the layout that `statistic` gives."""
         if (statistic.dimension, statistic.keep) != (self.dimension, self.reference.rank):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from optimist.estimates import Scale
 from optimist.statistics.classes import ClassStatistic, entropy
@@ -37,6 +38,10 @@ class InceptionScore:
     def statistic(self) -> ClassStatistic:
         """An empty statistic of this many classes."""
         return ClassStatistic(self.classes, device=self.device)
+
+    def restore(self, tensors: dict[str, Tensor]) -> ClassStatistic:
+        """See `Metric.restore`."""
+        return ClassStatistic.from_tensors(tensors, self.device)
 
     def check(self, statistic: ClassStatistic) -> None:
         """Raises ValueError unless the statistic has samples and this many classes."""

@@ -60,6 +60,10 @@ class VendiScore:
         """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width."""
         return KernelStatistic(self.feature_map, halves=halves)
 
+    def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
+        """See `Metric.restore`."""
+        return KernelStatistic.from_tensors(tensors, self.feature_map)
+
     def check(self, statistic: KernelStatistic) -> None:
         """Raises ValueError unless the statistic has samples and a feature map of this one's sizes."""
         if (statistic.dimension, statistic.width) != (self.dimension, self.width):

@@ -1,69 +1,70 @@
-"""The scorer's loop: when an estimate is due, it reads the generator's log and makes it."""
+"""The scorer's loop: whose estimate is due, whether this process may make it, and when."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
+import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TypeVar, TypeVarTuple
 
 import torch
-from torch import Tensor
 
-from optimist.bounds import Bound
-from optimist.evaluation import Question, first_rows
-from optimist.scoring.warm import Scored, WarmGenerator, batch, build_question, pack_fitted, unpack_fitted
-from optimist.store import DUE, MODES, NotFound, Store, StoreError
-from optimist_client.models import Experiment
+from optimist.scoring.held import LONGEST_TAIL, Held
+from optimist.scoring.questions import Questions
+from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
 
 logger = logging.getLogger(__name__)
 
+Key = tuple[str, int]
+"""An experiment and the ordinal of a generator."""
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 SWEEP = 1.0
-"""Seconds between looks at every experiment, for batches whose announcement was lost."""
-
-
-@dataclass
-class _Warm:
-    """An experiment whose generators are kept warm; `config` tells it from a later one of the same name."""
-
-    config: str
-    growth: float
-    bound: Bound
-    names: list[str]
-    generators: dict[int, WarmGenerator] = field(default_factory=dict)
+"""Seconds between looks at every experiment, for batches whose announcement was lost and scorers that died."""
+CLAIM = 4.0
+"""Seconds after which another scorer may take over a generator whose scorer shows no life."""
+RENEW = 1.0
+IDLE = 60.0
+"""Seconds without work after which a generator is let go of."""
+QUEUED = 2.0
+"""Seconds that a generator may wait for a free thread before others may have it."""
 
 
 class Scorer:
-    """Scores every generator of every experiment in the store, numerics in `threads` threads, never on the event loop.
+    """Scores generators of every experiment in the store, as many at once as it has `threads` for numerics.
 
-    May die at any moment: what it holds is derived from the log, and another scorer reaches the same numbers.
+    A generator is claimed when an estimate of it is due, and kept while it has batches: any number of scorers share the
+    work. One may die, or be paused, at any moment: what it holds is derived from snapshot and log, another scorer
+    reaches the same numbers, and nothing is published under a claim that was taken over.
     """
 
     def __init__(self, store: Store, threads: int = 2) -> None:
         # More threads than cores, and eigenproblems wait for each other at every step, many times slower.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
         self._store = store
+        self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
-        self._warm: dict[str, _Warm] = {}
-        self._building: dict[str, asyncio.Lock] = {}
-        self._busy: dict[tuple[str, int], asyncio.Task[None]] = {}
-        self._again: set[tuple[str, int]] = set()
-        self._wanted: set[tuple[str, int]] = set()
+        self._slots = asyncio.Semaphore(threads)
+        self._questions = Questions(store, self._in_thread)
+        self._held: dict[Key, Held] = {}
+        self._worked: dict[Key, float] = {}
+        self._queued: dict[Key, float] = {}
+        self._busy: dict[Key, asyncio.Task[None]] = {}
+        self._again: set[Key] = set()
+        self._wanted: set[Key] = set()
         # Tried again when the next estimate is due, not every second.
-        self._failed: set[tuple[str, int]] = set()
+        self._failed: set[Key] = set()
 
     async def run(self) -> None:
-        """Score until cancelled."""
-        sweeping = asyncio.create_task(self._sweep_for_ever())
+        """Score until cancelled; then let go of all generators, so that others need not wait for the claims to end."""
+        always = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
             async with self._store.announcements(DUE, MODES) as announcements:
                 async for announcement in announcements:
@@ -72,135 +73,124 @@ class Scorer:
                     key = (announcement.experiment, announcement.generator)
                     if announcement.channel == MODES:
                         self._wanted.add(key)
-                    self._schedule(*key)
+                    self._schedule(key)
         finally:
-            for task in (sweeping, *self._busy.values()):
+            for task in (*always, *self._busy.values()):
                 task.cancel()
             self._pool.shutdown(wait=False, cancel_futures=True)
+            with contextlib.suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(2.0):
+                    for key in list(self._held):
+                        await self._let_go(key)
 
     async def _sweep_for_ever(self) -> None:
         while True:
             with contextlib.suppress(StoreError):
                 names = await self._store.experiments()
-                for name in set(self._warm) - set(names):
-                    del self._warm[name]
+                self._questions.keep(set(names))
                 for name in names:
                     await self._sweep(name)
             await asyncio.sleep(SWEEP)
 
     async def _sweep(self, name: str) -> None:
         with contextlib.suppress(NotFound):
-            for ordinal, generator in enumerate((await self._store.look(name)).generators):
-                if generator.due_seq > generator.estimate_seq and (name, ordinal) not in self._failed:
-                    self._schedule(name, ordinal)
+            for generator in (await self._store.look(name)).generators:
+                key = (name, generator.ordinal)
+                if self._is_owed(generator, self._held.get(key)) and key not in self._failed:
+                    self._schedule(key)
 
-    def _schedule(self, name: str, generator: int) -> None:
-        key = (name, generator)
+    def _is_owed(self, generator: GeneratorState, held: Held | None) -> bool:
+        """Whether an estimate is, or room in Redis."""
+        outgrown = generator.log_bytes >= (LONGEST_TAIL if held is None else held.room)
+        return generator.due_seq > generator.estimate_seq or outgrown
+
+    async def _renew_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW)
+            now = time.monotonic()
+            for key, held in list(self._held.items()):
+                if now - self._queued.get(key, now) > QUEUED:
+                    continue  # runs out while this process is too busy
+                with contextlib.suppress(StoreError):
+                    if key not in self._busy and now - self._worked.get(key, now) > IDLE:
+                        await self._let_go(key)
+                        continue
+                    claim = await self._store.claim(*key, self._owner, CLAIM)
+                    if key not in self._busy and (claim is None or claim.token != held.token):
+                        self._held.pop(key, None)
+
+    async def _let_go(self, key: Key) -> None:
+        held = self._held.pop(key, None)
+        self._worked.pop(key, None)
+        if held is not None:
+            await self._store.release_claim(*key, held.token)
+
+    def _schedule(self, key: Key) -> None:
         self._failed.discard(key)
         if key in self._busy:
             self._again.add(key)
         else:
-            self._busy[key] = asyncio.create_task(self._work(name, generator))
+            self._busy[key] = asyncio.create_task(self._work(key))
 
-    async def _work(self, name: str, generator: int) -> None:
-        key = (name, generator)
+    async def _work(self, key: Key) -> None:
         try:
-            while True:
-                self._again.discard(key)
-                await self._catch_up(name, generator)
-                if key not in self._again:
-                    return
+            self._queued[key] = time.monotonic()
+            # Claimed only with a thread to work in, so that scorers with more of them free take more.
+            async with self._slots:
+                del self._queued[key]
+                while True:
+                    self._again.discard(key)
+                    await self._score(key)
+                    if key not in self._again:
+                        return
+        except Superseded:
+            logger.info("another scorer has taken over %s/%d", *key)
+            self._held.pop(key, None)
+        except NotFound:
+            self._held.pop(key, None)
+        except Damaged as error:
+            logger.error("%s/%d cannot be scored: %s", *key, error)
+            await self._give_in(key, error)
         except StoreError as error:
-            logger.warning("scoring %s/%d waits: %s", name, generator, error)
+            logger.warning("scoring %s/%d waits: %s", *key, error)
         except Exception as error:
-            # The statistic may have taken half of what was read: start again from the log at the next batch.
-            logger.exception("scoring %s/%d failed", name, generator)
-            self._failed.add(key)
-            if name in self._warm:
-                self._warm[name].generators.pop(generator, None)
-            with contextlib.suppress(StoreError):
-                await self._store.put_damage(name, generator, f"{type(error).__name__}: {error}")
+            logger.exception("scoring %s/%d failed", *key)
+            await self._give_in(key, error)
         finally:
+            self._queued.pop(key, None)
+            self._worked[key] = time.monotonic()
             del self._busy[key]
 
-    async def _catch_up(self, name: str, ordinal: int) -> None:
-        warm = await self._experiment(name)
-        if warm is None:
+    async def _score(self, key: Key) -> None:
+        claim = await self._store.claim(*key, self._owner, CLAIM)
+        if claim is None:
+            self._held.pop(key, None)
+            self._wanted.discard(key)
             return
-        generator = warm.generators.setdefault(ordinal, WarmGenerator(warm.bound, warm.growth))
-        while entries := await self._store.read_log(name, ordinal, generator.seq):
-            scored = await self._in_thread(generator.apply, entries)
-            if scored is not None:
-                await self._publish(name, ordinal, scored, warm.config)
-        if (name, ordinal) in self._wanted:
-            self._wanted.discard((name, ordinal))
-            await self._publish_modes(name, ordinal, warm)
+        asked = await self._questions.get(*key, claim)
+        if asked is None:
+            await self._store.release_claim(*key, claim.token)
+            return
+        held = self._held.get(key)
+        if held is None or held.asked is not asked:
+            held = self._held[key] = Held(self._store, self._in_thread, *key, asked, claim.token)
+        held.token = claim.token
+        held.wants_modes |= key in self._wanted
+        self._wanted.discard(key)
+        await held.catch_up()
 
-    async def _publish(self, name: str, ordinal: int, scored: Scored, config: str) -> None:
-        payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
-        await self._store.put_estimate(name, ordinal, scored.seq, payload, config)
+    async def _give_in(self, key: Key, error: Exception) -> None:
+        """Say in the report why a generator is not scored; it is tried again from its snapshot when one is due."""
+        self._failed.add(key)
+        # The statistic may have taken half of what was read.
+        self._held.pop(key, None)
+        with contextlib.suppress(StoreError):
+            claim = await self._store.claim(*key, self._owner, CLAIM)
+            if claim is not None:
+                await self._store.put_damage(*key, f"{type(error).__name__}: {error}", claim.token)
 
-    async def _publish_modes(self, name: str, ordinal: int, warm: _Warm) -> None:
-        generator = warm.generators[ordinal]
-        if generator.seq > 0:
-            made = await self._in_thread(generator.modes, warm.names[ordinal])
-            await self._store.put_modes(name, ordinal, generator.seq, made.model_dump_json(), warm.config)
-
-    async def _experiment(self, name: str) -> _Warm | None:
-        text = await self._store.config(name)
-        if text is None:
-            self._warm.pop(name, None)
-            return None
-        async with self._building.setdefault(name, asyncio.Lock()):
-            warm = self._warm.get(name)
-            if warm is None or warm.config != text:
-                experiment = Experiment.model_validate_json(text)
-                question = await self._in_thread(build_question, experiment, await self._reference(experiment))
-                if question.open_kernels:
-                    question = await self._closed(question, experiment, text)
-                    if question is None:
-                        return None
-                    for ordinal in range(len(experiment.config.generators)):
-                        self._schedule(name, ordinal)
-                bound = await self._in_thread(question.bound_for, experiment.widths)
-                config = experiment.config
-                warm = self._warm[name] = _Warm(text, config.rescore_growth, bound, config.generators)
-            return warm
-
-    async def _closed(self, question: Question, experiment: Experiment, config: str) -> Question | None:
-        """The question with its kernels fixed by the first samples, for good; None while there are too few."""
-        name, generators = experiment.config.name, len(experiment.config.generators)
-        fitted = await self._store.fitted(name)
-        if fitted is None:
-            needed = question.rows_to_fit(generators)
-            if any(generator.samples < needed for generator in (await self._store.look(name)).generators):
-                return None
-            logs = [await self._first_batches(name, ordinal, needed) for ordinal in range(generators)]
-            found = await self._in_thread(question.fitted, first_rows(logs, needed))
-            # Whoever was first is right; all find the same.
-            fitted = await self._store.put_fitted(name, pack_fitted(question, found), config)
-        return unpack_fitted(question, fitted)
-
-    async def _first_batches(self, name: str, generator: int, rows: int) -> list[dict[str, Tensor]]:
-        found: list[dict[str, Tensor]] = []
-        seq = 0
-        while rows > 0:
-            for entry in await self._store.read_log(name, generator, seq, max_entries=32):
-                found.append(batch(entry)[0])
-                seq, rows = entry.seq, rows - entry.rows
-        return found
-
-    async def _reference(self, experiment: Experiment) -> bytes | None:
-        name = experiment.config.reference
-        if name is None:
-            return None
-        reference = await self._store.references.get(name)
-        if reference is None:
-            raise ValueError(f"reference {name!r} is gone")
-        return reference[1]
-
-    async def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+    def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
+        return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
 
 @asynccontextmanager

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from optimist.bounds import Bound
 from optimist.estimates import Estimate
-from optimist.evaluation import Question, Track
-from optimist.metrics import Reference
+from optimist.evaluation import Track
 from optimist.store import LogEntry
 from optimist_client import tensors
-from optimist_client.models import Experiment, ModeInfo, Modes, PromptGroupInfo
+from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
 SHOWN_MODES = 20
 SHOWN_SAMPLES = 32
 """Modes, and samples of each, that are made when somebody asks for modes; a reader takes as many as it wants."""
+FORMAT = 1
+"""Version of snapshots: another one is refused."""
+SMALLEST_TAIL = 2**16
+"""Bytes that the log may have beyond a snapshot, however small the statistic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +35,51 @@ class Scored:
     estimate: Estimate
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What came of some entries of the log: an estimate where one was due, and the entries that cannot be read."""
+
+    scored: Scored | None = None
+    unreadable: list[tuple[int, str]] = field(default_factory=list)
+
+
 class WarmGenerator:
-    """The statistic of one generator, warm at log position `seq`."""
+    """The statistic of one generator, warm at log position `seq`; `tail` bytes of the log came since its snapshot."""
 
     def __init__(self, bound: Bound, growth: float) -> None:
         self._track = Track(bound, growth)
         self.seq = 0
+        self.tail = 0
+        self.room = SMALLEST_TAIL
+        """Bytes that the log may have beyond the snapshot: as many as the statistic had when it was last measured."""
 
-    def apply(self, entries: Sequence[LogEntry]) -> Scored | None:
+    def has_outgrown(self) -> bool:
+        """Whether the log beyond the snapshot is as large as the statistic is now."""
+        if self.tail < self.room:
+            return False
+        self.room = max(self._track.bytes, SMALLEST_TAIL)
+        return self.tail >= self.room
+
+    def apply(self, entries: Sequence[LogEntry]) -> Step:
         """Take the next entries of the log; the estimate at the last position among them where one was due.
 
         Every process that takes the same log makes the same estimates: each at exactly its due position, however many
-        entries came along. Earlier due ones are passed over, since a newer one replaces them.
+        entries came along. Earlier due ones are passed over, since a newer one replaces them. An entry that cannot be
+        read, or is not what was accepted, is passed over, too.
         """
         due = self._track.last_due_position([entry.rows for entry in entries])
-        scored = None
+        step = Step()
         for position, entry in enumerate(entries):
-            self._track.add(*batch(entry))
+            try:
+                self._track.add(*batch(entry))
+            except (ValueError, KeyError) as error:
+                step.unreadable.append((entry.seq, f"{error}"))
+                self._track.skip(entry.rows)
             self.seq = entry.seq
-            if position == due:
-                scored = Scored(entry.seq, self._track.estimate())
-        return scored
+            self.tail += len(entry.body)
+            if position == due and self._track.statistic.samples:
+                step = Step(Scored(entry.seq, self._track.estimate()), step.unreadable)
+        return step
 
     def modes(self, name: str) -> Modes:
         """Modes of what was taken so far, and the score by type of prompt where there are prompts."""
@@ -65,51 +92,42 @@ class WarmGenerator:
             prompt_groups=[PromptGroupInfo.model_validate(group.to_dict()) for group in groups],
         )
 
+    def freeze(self) -> bytes:
+        """The state at `seq`, from which `thaw` makes it again bit for bit."""
+        return save({"format": torch.tensor(FORMAT), **self._track.to_tensors()})
+
+    def snapshot_taken(self, size: int) -> None:
+        """Count the log anew from here: the state is stored, in `size` bytes."""
+        self.room, self.tail = max(size, SMALLEST_TAIL), 0
+
+    @classmethod
+    def thaw(cls, body: bytes, seq: int, bound: Bound, growth: float) -> WarmGenerator:
+        """A generator warm at `seq` from what `freeze` made there. Raises ValueError where it is something else."""
+        try:
+            state = load(body)
+            version = int(state.pop("format"))
+            if version != FORMAT:
+                raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
+            warm = cls(bound, growth)
+            warm._track = Track.restore(state, bound, growth)
+        except (SafetensorError, KeyError, RuntimeError) as error:
+            raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
+        warm.seq = seq
+        warm.snapshot_taken(len(body))
+        return warm
+
 
 def batch(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
-    """The tensors (n, …) of a log entry by name, float64, and the ids of its rows: "<pick>:<row>" where it has none."""
+    """The tensors (n, …) of a log entry by name, float64, and the ids of its rows: "<pick>:<row>" where it has none.
+
+    Raises ValueError where the entry cannot be read, or holds other numbers than were accepted.
+    """
     arrays = tensors.decode(entry.body)
+    if tensors.digest(arrays) != entry.digest:
+        raise ValueError("the batch is not the one that was accepted: its digest differs")
     ids = arrays.pop(tensors.IDS, None)
     names = [""] * entry.rows if ids is None else tensors.unpack_ids(ids)
     return (
         {name: torch.from_numpy(array.astype(np.float64)) for name, array in arrays.items()},
         [name or f"{entry.pick}:{row}" for row, name in enumerate(names)],
     )
-
-
-def build_question(experiment: Experiment, reference: bytes | None) -> Question:
-    """What an experiment asks; the eigendecomposition of its reference, where it has one, is done here."""
-    config = experiment.config
-    moments = None if reference is None else tensors.decode(reference)
-    kernels = {name: kernel.model_dump() for name, kernel in config.kernels.items()}
-    return Question(
-        config.metric,
-        config.bound,
-        config.delta,
-        None if moments is None else Reference(moments["mean"], moments["covariance"]),
-        config.order,
-        config.truncation,
-        **kernels,
-        options=config.bound_options.given(),
-    )
-
-
-def pack_fitted(open_question: Question, question: Question) -> bytes:
-    """What samples have fixed of the kernels that were open: "<field>.sigma" (1,) and "<field>.landmarks" (m, d)."""
-    fixed: dict[str, NDArray[np.float64]] = {}
-    for field in open_question.open_kernels:
-        kernel = question.kernels[field]
-        fixed[f"{field}.sigma"] = np.array([kernel["sigma"]])
-        if "landmarks" in kernel:
-            fixed[f"{field}.landmarks"] = np.asarray(kernel["landmarks"])
-    return tensors.encode(fixed)
-
-
-def unpack_fitted(open_question: Question, fitted: bytes) -> Question:
-    """The question with its open kernels as `pack_fitted` has them."""
-    arrays = tensors.decode(fitted)
-    found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
-    for name, array in arrays.items():
-        field, _, part = name.partition(".")
-        found[field][part] = float(array[0]) if part == "sigma" else array
-    return open_question.closed(found)

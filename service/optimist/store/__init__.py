@@ -15,11 +15,13 @@ from optimist.store.errors import (
     LogGap,
     NotFound,
     StoreError,
+    Superseded,
     Unavailable,
 )
 from optimist.store.keys import DUE, MODES, MODES_MADE, SCORED
 from optimist.store.records import (
     AskGroup,
+    Claim,
     GeneratorState,
     LogEntry,
     Look,
@@ -27,7 +29,10 @@ from optimist.store.records import (
     Opened,
     OpenPick,
     Returned,
+    SetAside,
     Settled,
+    Snapshot,
+    State,
 )
 from optimist.store.store import Store
 
@@ -40,6 +45,7 @@ __all__ = [
     "Announcements",
     "AskGroup",
     "CannotStart",
+    "Claim",
     "Conflict",
     "Damaged",
     "DirectoryInUse",
@@ -54,9 +60,13 @@ __all__ = [
     "OpenPick",
     "Opened",
     "Returned",
+    "SetAside",
     "Settled",
+    "Snapshot",
+    "State",
     "Store",
     "StoreError",
+    "Superseded",
     "Unavailable",
     "connect",
     "open_store",

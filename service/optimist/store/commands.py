@@ -15,14 +15,30 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.commands.core import AsyncScript
 
-from optimist.store.errors import Conflict, Gone, NotFound, StoreError, reaching_redis
+from optimist.store.errors import Conflict, Gone, NotFound, StoreError, Superseded, reaching_redis
 from optimist.store.keys import EXPERIMENT_PARTS, experiment_keys
 
 Argument = str | bytes | int | float
 
-_REFUSALS: dict[bytes, type[StoreError]] = {b"not-found": NotFound, b"conflict": Conflict, b"gone": Gone}
+_REFUSALS: dict[bytes, type[StoreError]] = {
+    b"not-found": NotFound,
+    b"conflict": Conflict,
+    b"gone": Gone,
+    b"superseded": Superseded,
+}
 # These run whether or not the experiment exists, so they go without the prelude's check.
-_WITHOUT_PRELUDE = {"create_experiment", "delete_experiment"}
+_WITHOUT_PRELUDE = {"create_experiment": ("enrol",), "delete_experiment": ("chunks",)}
+# What else stands before a script, by its name.
+_LIBRARIES = {
+    "add_generator": ("enrol",),
+    "append": ("accept",),
+    "begin_snapshot": ("chunks",),
+    "flip_snapshot": ("chunks",),
+    "give_up": ("picks",),
+    "look": ("picks",),
+    "put_chunk": ("chunks",),
+    "settle": ("picks", "accept"),
+}
 
 
 class Commands:
@@ -48,12 +64,19 @@ class Commands:
     async def script(self, name: str, keys: Sequence[str], *arguments: Argument) -> list[Any]:
         """Run a script that stands by itself on keys of one slot, and return what follows its 'ok'.
 
-        Raises NotFound, Conflict or Gone as the script says.
+        Raises NotFound, Conflict, Gone or Superseded as the script says.
         """
         return await self._run(name, _file, keys, arguments)
 
-    async def experiment_script(self, name: str, experiment: str, *arguments: Argument) -> list[Any]:
-        """Run a script on all keys of an experiment; answers and errors as in `script`."""
+    async def experiment_script(
+        self, name: str, experiment: str, *arguments: Argument, instance: str | None = None
+    ) -> list[Any]:
+        """Run a script on all keys of an experiment; answers and errors as in `script`.
+
+        instance: of the experiment that is meant; raises NotFound where it was deleted, and another made of this name.
+        """
+        if name not in _WITHOUT_PRELUDE:
+            arguments = (*arguments, instance or "")
         return await self._run(name, _experiment_script, experiment_keys(experiment), arguments)
 
     def pubsub(self) -> PubSub:
@@ -80,5 +103,5 @@ def _file(name: str) -> str:
 
 def _experiment_script(name: str) -> str:
     named_keys = f"local {', '.join(EXPERIMENT_PARTS)} = unpack(KEYS)\n"
-    prelude = "" if name in _WITHOUT_PRELUDE else _file("prelude")
-    return named_keys + prelude + _file(name)
+    before = _WITHOUT_PRELUDE.get(name) or ("prelude", *_LIBRARIES.get(name, ()))
+    return "\n".join([named_keys, *map(_file, before), _file(name)])

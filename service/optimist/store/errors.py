@@ -3,7 +3,8 @@
 StoreError
 ├── NotFound            fix the name: there is no such experiment, generator, pick or reference
 ├── Conflict            stop: the name or the pick already stands for something else
-├── Gone                stop: so old that the store no longer knows it; nothing was counted
+├── Gone                stop: so old that the store no longer knows it; nothing was counted now
+├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
 ├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
 ├── Damaged             set aside and name it: stored bytes do not match their digest
 ├── Unavailable         try again soon: Redis is unreachable, loading, full or busy
@@ -32,7 +33,11 @@ class Conflict(StoreError):
 
 
 class Gone(StoreError):
-    """The pick lies below the low-water mark: whatever happened to it is no longer known, and nothing was counted."""
+    """The pick ended so long ago that how is no longer known; nothing was counted now."""
+
+
+class Superseded(StoreError):
+    """The token is not that of the generator's claim: another scorer has taken over, or the experiment is another."""
 
 
 class LogGap(StoreError):
@@ -60,7 +65,10 @@ _PASSING = (
     redis_errors.TimeoutError,
     redis_errors.OutOfMemoryError,
     redis_errors.ReadOnlyError,
-    redis_errors.ClusterDownError,
+    redis_errors.ClusterError,
+    redis_errors.SlotNotCoveredError,
+    # What is left of a slot on its way to another node, or of a master that has become a replica.
+    redis_errors.AskError,
     redis_errors.TryAgainError,
 )
 # Redis before 7 wraps an error that a script met into a text of its own, so its class is lost.

@@ -20,19 +20,30 @@ MODES_MADE = "optimist:modes-made"
 EXPERIMENT_PARTS = (
     "config",  # string: JSON as the API validated it; its existence is the experiment's
     "generators",  # hash: ordinal → name
-    "counts",  # hash: rounds, told, low, growth; <g>:samples, :batches, :seq, :due_samples, :due_seq, :handed
+    "states",  # hash: ordinal → paused or retired; none where active
+    "controls",  # hash: what may change of an experiment, as the API writes it
+    "counts",  # hash: rounds, told, growth, instance, keep_log, claims; of each generator what enrol.lua lists
     "estimates",  # hash: ordinal → "<seq> <payload>"
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "leases",  # sorted set: number → deadline; only these pend
     "requests",  # hash: request id → "number,number", for as long as these are leased
     "returned",  # hash: number → "<g> <start> <size>", prompts of a pick that ended without a batch
     "settled",  # hash: number → "<digest>\t<answer>", of a pick given up "\t<reason>"
+    "settled_order",  # list: numbers of `settled`, oldest first
+    "expired_order",  # list: numbers of picks whose lease ran out, oldest first
+    "appended",  # hash: idempotency key → "<digest>\t<answer>"
+    "appended_at",  # sorted set: keys of `appended` by time
     "history",  # string: seven bytes a told batch
     "decision",  # string: JSON, set once
     "fitted",  # string: what was fixed once from the first samples
     "modes",  # hash: ordinal → "<seq> <payload>"
+    "claims",  # hash: ordinal → "<n> <deadline> <owner>"; with the instance before it n makes the token
+    "snapshots",  # hash: ordinal → "<unique> <chunks> <seq> <SHA-256>"
+    "uploads",  # hash: ordinal → "<unique> <chunks>" of a snapshot on its way
+    "aside",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "damaged",  # hash: ordinal → note
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
+    "snapshot",  # not a key itself: snapshot:<g>:<unique>:<i> are strings, the chunks of a snapshot
 )
 
 # A brace would change the slot; announcements are split at spaces.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
+
+State = Literal["active", "paused", "retired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,14 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """A batch of the log that cannot be read, and why."""
+
+    seq: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class GeneratorState:
     """Where a generator stands: counts, the position an estimate is due at, and the newest estimate there is."""
 
@@ -81,10 +92,20 @@ class GeneratorState:
     """The log position `estimate` was made at; 0 while there is none."""
     estimate: str | None = None
     damage: str | None = None
+    """Why it cannot be scored; the next estimate mends it."""
     handed: int = 0
     """Positions of the prompt order handed out so far, those returned since included."""
     returned: list[Returned] = field(default_factory=list)
     """Slices to be handed out again, by pick."""
+    state: State = "active"
+    snapshot_seq: int = 0
+    """The log position of the snapshot; 0 while there is none."""
+    log_bytes: int = 0
+    """Bytes of the bodies that were logged after the snapshot."""
+    aside: list[SetAside] = field(default_factory=list)
+    """Batches that cannot be read, by position; of an experiment's first `ASIDE_LIMIT`."""
+    aside_count: int = 0
+    """How many batches cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +120,45 @@ class Look:
     open_picks: list[OpenPick] = field(default_factory=list)
     """Leased picks by number; those whose lease ran out no longer pend."""
     decision: str | None = None
+    controls: dict[str, str] = field(default_factory=dict)
+    """What `control` set."""
+    instance: str = ""
+    """Tells an experiment from others of its name, before and after it."""
+    keep_log: bool = False
+
+    @property
+    def active(self) -> list[GeneratorState]:
+        """The generators that picks are opened for."""
+        return [generator for generator in self.generators if generator.state == "active"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A scorer's right to a generator, until somebody else claims it after `deadline` (Unix seconds of Redis)."""
+
+    token: str
+    deadline: float
+
+    @property
+    def instance(self) -> str:
+        """The experiment's, as `Look.instance`."""
+        return self.token.rpartition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A generator's statistic after the batch at log position `seq`."""
+
+    seq: int
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a told batch came to. A repeat gets the first answer again, with `duplicate` set."""
+    """What an accepted batch came to. A repeat gets the first answer again, with `duplicate` set."""
 
     pick: int
+    """0 where no pick asked for it."""
     generator: int
     rows: int
     samples: int
@@ -124,6 +177,9 @@ class LogEntry:
 
     seq: int
     pick: int
+    """0 where no pick asked for it."""
     rows: int
     digest: str
     body: bytes
+    record: str | None = None
+    """The pick's record, where the experiment keeps its log."""

@@ -1,4 +1,5 @@
--- ARGV: config, growth, generator names in order. Answers 1 if created, 0 if it stood there already.
+-- ARGV: config, growth, instance, whether to keep the log, generator names in order.
+-- Answers 1 if created, 0 if it stood there already.
 local standing = redis.call('GET', config)
 if standing == ARGV[1] then
   return {'ok', 0}
@@ -7,11 +8,9 @@ elseif standing then
 end
 
 redis.call('SET', config, ARGV[1])
-redis.call('HSET', counts, 'growth', ARGV[2], 'rounds', 0, 'told', 0, 'low', 0)
-for i = 3, #ARGV do
-  local g = i - 3
-  redis.call('HSET', generators, g, ARGV[i])
-  redis.call('HSET', counts, g .. ':samples', 0, g .. ':batches', 0, g .. ':seq', 0,
-    g .. ':due_samples', 0, g .. ':due_seq', 0, g .. ':handed', 0)
+redis.call('HSET', counts, 'growth', ARGV[2], 'instance', ARGV[3], 'keep_log', ARGV[4],
+  'rounds', 0, 'told', 0, 'claims', 0)
+for i = 5, #ARGV do
+  enrol(i - 5, ARGV[i])
 end
 return {'ok', 1}

@@ -2,6 +2,8 @@
 local existed = redis.call('EXISTS', config)
 for _, g in ipairs(redis.call('HKEYS', generators)) do
   redis.call('UNLINK', log .. ':' .. g)
+  drop(g, redis.call('HGET', snapshots, g))
+  drop(g, redis.call('HGET', uploads, g))
 end
 redis.call('UNLINK', unpack(KEYS))
 return {'ok', existed}

@@ -1,10 +1,10 @@
--- ARGV: pick, reason.
-local number, reason = unpack(ARGV)
+-- ARGV: pick, reason, how many ended picks are remembered.
+local number, reason, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if redis.call('HEXISTS', picks, number) == 0 then
   return recall(number, '')
 end
-release(number)
-hand_back(number)
-redis.call('HDEL', picks, number)
-redis.call('HSET', settled, number, '\t' .. reason)
+if release(number) then
+  hand_back(number)
+end
+conclude(number, '\t' .. reason, limit)
 return {'ok'}

@@ -1,9 +1,9 @@
--- ARGV: expected rounds, lease in seconds, settled limit, number of groups;
---       request id and size of each group; generator, slice, number to be handed out again and record of each pick.
-local expected, lease, limit, groups = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+-- ARGV: expected rounds, lease in seconds, number of groups; request id and size of each group;
+--       generator, slice, number to be handed out again and record of each pick.
+local expected, lease, groups = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local function group(i)
-  return ARGV[3 + 2 * i], tonumber(ARGV[4 + 2 * i])
+  return ARGV[2 + 2 * i], tonumber(ARGV[3 + 2 * i])
 end
 
 local repeated = {'ok', 'repeated'}
@@ -21,9 +21,15 @@ end
 if tonumber(redis.call('HGET', counts, 'rounds')) ~= expected or redis.call('EXISTS', decision) == 1 then
   return {'ok', 'moved'}
 end
-local first = 5 + 2 * groups
-for at = first + 2, #ARGV, 4 do
-  if ARGV[at] ~= '' and redis.call('HEXISTS', returned, ARGV[at]) == 0 then
+if redis.call('HEXISTS', controls, 'stopped') == 1 then
+  return {'ok', 'moved'}
+end
+local first = 4 + 2 * groups
+for at = first, #ARGV, 4 do
+  local g, again = ARGV[at], ARGV[at + 2]
+  if redis.call('HEXISTS', generators, g) == 0 then
+    return {'not-found', 'there is no generator ' .. g}
+  elseif redis.call('HEXISTS', states, g) == 1 or again ~= '' and redis.call('HEXISTS', returned, again) == 0 then
     return {'ok', 'moved'}
   end
 end
@@ -52,19 +58,4 @@ for i = 1, groups do
   redis.call('HSET', requests, request, opened[#opened])
 end
 redis.call('HSET', counts, 'rounds', number)
-
--- The low-water mark follows two steps a round, so that no call pays for many, and stops at a pick still leased.
-local low = tonumber(redis.call('HGET', counts, 'low'))
-for _ = 1, 2 * (number - expected) do
-  if number - low <= limit or redis.call('ZSCORE', leases, low + 1) then
-    break
-  end
-  low = low + 1
-  redis.call('HDEL', settled, low)
-  redis.call('HDEL', picks, low)
-  if redis.call('HLEN', returned) > limit then
-    redis.call('HDEL', returned, low)
-  end
-end
-redis.call('HSET', counts, 'low', low)
 return opened

@@ -1,3 +1,7 @@
--- ARGV: generator, note.
-redis.call('HSET', damaged, ARGV[1], ARGV[2])
+-- ARGV: generator, note, token.
+local g, note, token = unpack(ARGV)
+if not holds(g, token) then
+  return superseded
+end
+redis.call('HSET', damaged, g, note)
 return {'ok'}

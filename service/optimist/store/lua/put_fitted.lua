@@ -1,6 +1,7 @@
--- ARGV: payload, SHA-1 of the config it was made under. Answers what stands, which is what was put first.
-if redis.sha1hex(redis.call('GET', config)) ~= ARGV[2] then
-  return {'not-found', 'the experiment was deleted and made again since'}
+-- ARGV: generator, payload, token. Answers what stands, which is what was put first.
+local g, payload, token = unpack(ARGV)
+if not holds(g, token) then
+  return superseded
 end
-redis.call('SETNX', fitted, ARGV[1])
+redis.call('SETNX', fitted, payload)
 return {'ok', redis.call('GET', fitted)}

@@ -1,8 +1,8 @@
--- ARGV: generator, seq, payload, channel, experiment, SHA-1 of the config they were made under.
+-- ARGV: generator, seq, payload, token, channel, experiment.
 -- Answers 1 if these are now the modes, 0 if newer ones stand.
-local g, seq, payload, channel, experiment, made_under = unpack(ARGV)
-if redis.sha1hex(redis.call('GET', config)) ~= made_under then
-  return {'not-found', 'the experiment was deleted and made again since'}
+local g, seq, payload, token, channel, experiment = unpack(ARGV)
+if not holds(g, token) then
+  return superseded
 end
 local standing = redis.call('HGET', modes, g)
 if standing and tonumber(standing:match('^%d+')) > tonumber(seq) then

@@ -1,0 +1,116 @@
+"""Which picks the asks of one moment get: a pure function of one look at the store. No I/O."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optimist.api.slices import Slice, Slices
+from optimist.api.views import View
+from optimist.policies import Arm, Policy
+from optimist.store import NewPick
+from optimist_client.models import AskRequest, Pick
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A pick, and as the store takes it."""
+
+    pick: Pick
+    record: NewPick
+
+
+class Assignment:
+    """Answers asks one after the other, each seeing the picks before it as on their way.
+
+    `openings` are the new picks, in order; `returned` the numbers of open ones that their workers got back.
+    """
+
+    def __init__(self, policy: Policy, view: View) -> None:
+        self.openings: list[Opening] = []
+        self.returned: list[int] = []
+        self._policy = policy
+        self._view = view
+        self._arms = list(view.arms)
+        self._free = None if view.budget is None else view.budget - view.samples - view.pending
+        self._slices = None if view.config.prompts is None else Slices(view.config, view.look.generators)
+
+    def answer(self, request: AskRequest, stale: bool) -> list[Pick]:
+        """What this request gets: the picks it may have back, and new ones up to `count`, as far as the budget goes."""
+        kept = _owned(request, [*self._view.open_picks, *(opening.pick for opening in self.openings)])
+        self.returned += [pick.number for pick in kept]
+        # A repeat gets what it had, even where that was less than it asked for.
+        if any(pick.request_id == request.request_id for pick in kept):
+            return kept
+        able = [replace(arm, active=arm.active and self._can(request, arm.name)) for arm in self._arms]
+        if not any(arm.active for arm in able):
+            return kept
+        new: list[Pick] = []
+        while len(kept) + len(new) < request.count and (self._free is None or self._free > 0):
+            new.append(self._next(able, request, stale))
+        return kept + new
+
+    def _can(self, request: AskRequest, generator: str) -> bool:
+        return request.generators is None or generator in request.generators
+
+    def _next(self, able: list[Arm], request: AskRequest, stale: bool) -> Pick:
+        """Choose, and count as pending, one more pick."""
+        view, config = self._view, self._view.config
+        number = view.look.rounds + len(self.openings) + 1
+        chosen = self._policy.pick(able, view.look.told, number)
+        ordinal = view.contenders[chosen].ordinal
+        size = config.batch_size if self._free is None else min(config.batch_size, self._free)
+        part = None if self._slices is None else self._slices.take(ordinal, size)
+        size = size if part is None else part.size
+        pick = Pick(
+            experiment=config.name,
+            instance=view.look.instance,
+            number=number,
+            generator=able[chosen].name,
+            size=size,
+            prompts=None if part is None else part.prompts,
+            prompts_start=None if part is None else part.start,
+            seed=pick_seed(config.seed, number),
+            positions=[generator.estimate_seq for generator in view.contenders],
+            batches=[arm.batches for arm in able],
+            pending_samples=[arm.pending_samples for arm in able],
+            pending_batches=[arm.pending_batches for arm in able],
+            excluded=[arm.name for arm in able if not arm.active],
+            told=view.look.told,
+            stale=stale,
+            worker=request.worker,
+            request_id=request.request_id or "",
+            opened=time.time(),
+        )
+        self.openings.append(Opening(pick, NewPick(ordinal, pick.model_dump_json(), *_taken(part))))
+        self._free = None if self._free is None else self._free - size
+        for arms in (self._arms, able):
+            arms[chosen] = _with_pending(arms[chosen], size)
+        return pick
+
+
+def pick_seed(seed: int, number: int) -> int:
+    """A 32-bit seed, distinct for each of 2³² picks of an experiment and the same whoever computes it."""
+    return (int(np.random.SeedSequence(seed).generate_state(1)[0]) + number) % 2**32
+
+
+def _with_pending(arm: Arm, size: int) -> Arm:
+    return replace(arm, pending_samples=arm.pending_samples + size, pending_batches=arm.pending_batches + 1)
+
+
+def _taken(part: Slice | None) -> tuple[int | None, int, int | None]:
+    """Start, size and origin of a slice, as `NewPick` has them."""
+    return (None, 0, None) if part is None else (part.start, part.size, part.again)
+
+
+def _owned(request: AskRequest, picks: Sequence[Pick]) -> list[Pick]:
+    """Picks that this request may have back: its worker's, or those an earlier try of the same request opened."""
+    mine = [
+        pick
+        for pick in picks
+        if pick.request_id == request.request_id or (request.worker is not None and pick.worker == request.worker)
+    ]
+    return mine[: request.count]

@@ -1,0 +1,42 @@
+"""Batches on their way in: read, checked, and as the log stores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from optimist.api.bodies import read_arrays
+from optimist.api.problems import invalid
+from optimist.batches import BatchError, check_batch, check_directions
+from optimist.settings import Settings
+from optimist_client import tensors
+from optimist_client.models import Experiment
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A checked batch: the digest of its decoded arrays, its rows, and the body that the log stores."""
+
+    digest: str
+    rows: int
+    body: bytes
+
+
+async def read_batch(request: Request, experiment: Experiment, settings: Settings) -> Incoming:
+    """The batch of a request. Raises `ApiError` 415 or 422 where it is not what the experiment expects."""
+    arrays = await read_arrays(request)
+    for name, array in arrays.items():
+        if array.ndim > 0 and len(array) > settings.max_rows:
+            raise invalid(f"{name}: expected at most {settings.max_rows} rows, got {len(array)}")
+    kernel = experiment.config.kernel
+    try:
+        check_batch(arrays, experiment.widths)
+        if kernel is not None and kernel.name == "cosine":
+            check_directions(arrays["features"])
+    except BatchError as error:
+        raise invalid(str(error)) from None
+    # A safetensors body is stored as it came, others are encoded anew.
+    is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE)
+    body = await request.body() if is_canonical else tensors.encode(arrays)
+    return Incoming(tensors.digest(arrays), len(next(iter(arrays.values()))), body)

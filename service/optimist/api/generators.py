@@ -1,0 +1,57 @@
+"""Routes of generators: add, pause, resume, retire, and batches that no pick asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request
+
+from optimist.api.batches import read_batch
+from optimist.api.bodies import ARRAYS_IN_OPENAPI
+from optimist.api.context import ContextDep
+from optimist.api.problems import invalid
+from optimist.api.views import View
+from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
+
+router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators"])
+
+MOST = 1000
+"""Generators of one experiment."""
+
+
+@router.post("")
+async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
+    """Add a generator; one that is there stays as it is."""
+    experiment = await context.experiment(name)
+    generators = (await context.store.look(name)).generators
+    if len(generators) >= MOST and wanted.name not in {generator.name for generator in generators}:
+        raise invalid(f"expected at most {MOST} generators")
+    await context.store.add_generator(name, wanted.name)
+    return View(experiment.config, await context.store.look(name)).report()
+
+
+@router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)
+async def append(
+    name: Identifier,
+    generator: str,
+    request: Request,
+    context: ContextDep,
+    idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
+) -> TellReply:
+    """Add samples that were made without a pick. The same key with the same batch counts once, within a day."""
+    experiment = await context.experiment(name)
+    ordinal = await context.ordinal(name, generator)
+    batch = await read_batch(request, experiment, context.settings)
+    settled = await context.store.append(
+        name, ordinal, idempotency_key, batch.digest, batch.rows, batch.body, instance=experiment.instance
+    )
+    return await context.told(experiment, settled)
+
+
+# Last: its path is the beginning of all others.
+@router.patch("/{generator:path}")
+async def change_generator(name: Identifier, generator: str, change: GeneratorChange, context: ContextDep) -> Report:
+    """Pause a generator, let it go on, or retire it for good; one must stay active. Open picks count in any case."""
+    experiment = await context.experiment(name)
+    await context.store.set_state(name, await context.ordinal(name, generator), change.state)
+    return View(experiment.config, await context.store.look(name)).report()

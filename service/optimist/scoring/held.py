@@ -1,0 +1,92 @@
+"""One generator that this process scores: caught up with its log under a claim, published, and snapshotted."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from optimist.scoring.questions import Asked, InThread
+from optimist.scoring.warm import Scored, WarmGenerator
+from optimist.store import Damaged, LogGap, Store
+
+LONGEST_TAIL = 8 * 2**20
+"""The same while the statistic is not known."""
+
+logger = logging.getLogger(__name__)
+
+
+class Held:
+    """A generator's warm statistic and the token of the claim that it is published under."""
+
+    def __init__(self, store: Store, in_thread: InThread, name: str, ordinal: int, asked: Asked, token: str) -> None:
+        self.token = token
+        self.asked = asked
+        self.wants_modes = False
+        self._store = store
+        self._in_thread = in_thread
+        self._name = name
+        self._ordinal = ordinal
+        self._warm: WarmGenerator | None = None
+
+    @property
+    def room(self) -> int:
+        """Bytes that the log may have beyond the snapshot before another one takes its place."""
+        return LONGEST_TAIL if self._warm is None else self._warm.room
+
+    async def catch_up(self) -> None:
+        """Take what the log holds, publish the estimate that is due, and put a snapshot in place of a long log.
+
+        Raises Superseded once another scorer has the claim, Damaged where neither snapshot nor log can be read,
+        ArithmeticError where an estimate cannot be made.
+        """
+        try:
+            await self._take()
+        except LogGap:
+            # Trimmed by a scorer that had the claim meanwhile: its snapshot leads on.
+            self._warm = None
+            await self._take()
+
+    async def _take(self) -> None:
+        warm = self._warm = self._warm or await self._resume()
+        while entries := await self._store.read_log(self._name, self._ordinal, warm.seq):
+            step = await self._in_thread(warm.apply, entries)
+            for seq, reason in step.unreadable:
+                logger.warning("batch %d of %s/%d is set aside: %s", seq, self._name, self._ordinal, reason)
+                await self._store.set_aside(self._name, self._ordinal, seq, reason, self.token)
+            if step.scored is not None:
+                await self._publish(step.scored)
+            # After the estimate: nobody could make it again from a snapshot of a later position.
+            if warm.has_outgrown():
+                body = await self._in_thread(warm.freeze)
+                await self._store.put_snapshot(self._name, self._ordinal, warm.seq, body, self.token)
+                warm.snapshot_taken(len(body))
+        if self.wants_modes and warm.seq > 0:
+            self.wants_modes = False
+            name = (await self._store.look(self._name)).generators[self._ordinal].name
+            made = await self._in_thread(warm.modes, name)
+            await self._store.put_modes(self._name, self._ordinal, warm.seq, made.model_dump_json(), self.token)
+
+    async def _resume(self) -> WarmGenerator:
+        """From the snapshot, if there is one; from the log alone otherwise."""
+        asked = self.asked
+        try:
+            snapshot = await self._store.snapshot(self._name, self._ordinal)
+            if snapshot is not None:
+                return await self._in_thread(WarmGenerator.thaw, snapshot.body, snapshot.seq, asked.bound, asked.growth)
+        except (Damaged, ValueError) as error:
+            # A log that was kept whole leads to the same statistic; a trimmed one does not.
+            if not await self._has_whole_log():
+                raise Damaged(f"{error}; the log before it is trimmed") from None
+            logger.warning("%s/%d is scored from its log: %s", self._name, self._ordinal, error)
+        return WarmGenerator(asked.bound, asked.growth)
+
+    async def _has_whole_log(self) -> bool:
+        try:
+            await self._store.read_log(self._name, self._ordinal, 0, max_entries=1)
+        except LogGap:
+            return False
+        return True
+
+    async def _publish(self, scored: Scored) -> None:
+        payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
+        await self._store.put_estimate(self._name, self._ordinal, scored.seq, payload, self.token)

@@ -1,0 +1,156 @@
+"""What each experiment asks: its bound, made once, when its kernels can be fixed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.bounds import Bound
+from optimist.evaluation import Question, first_rows
+from optimist.metrics import Reference
+from optimist.scoring.warm import batch
+from optimist.store import Claim, Store
+from optimist_client import tensors
+from optimist_client.models import Experiment
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+
+class InThread(Protocol):
+    """Runs numerics off the event loop."""
+
+    def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
+        """What the function returns, awaitable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An experiment that can be scored; `instance` tells it from others of its name."""
+
+    instance: str
+    growth: float
+    bound: Bound
+
+
+class Questions:
+    """The bounds of all experiments that this process scores, each made once."""
+
+    def __init__(self, store: Store, in_thread: InThread) -> None:
+        self._store = store
+        self._in_thread = in_thread
+        self._asked: dict[str, Asked] = {}
+        self._making: dict[str, asyncio.Lock] = {}
+
+    async def get(self, name: str, generator: int, claim: Claim) -> Asked | None:
+        """The experiment of this claim; None where it is gone, or has too few samples to fix its kernels.
+
+        Raises ValueError where its reference is gone.
+        """
+        async with self._making.setdefault(name, asyncio.Lock()):
+            asked = self._asked.get(name)
+            if asked is None or asked.instance != claim.instance:
+                self._asked.pop(name, None)
+                asked = await self._make(name, generator, claim)
+                if asked is not None:
+                    self._asked[name] = asked
+            return asked
+
+    def keep(self, names: set[str]) -> None:
+        """Forget all others."""
+        for name in self._making.keys() - names:
+            if not self._making[name].locked():
+                del self._making[name]
+                self._asked.pop(name, None)
+
+    async def _make(self, name: str, generator: int, claim: Claim) -> Asked | None:
+        text = await self._store.config(name)
+        if text is None:
+            return None
+        experiment = Experiment.model_validate_json(text)
+        question = await self._in_thread(_question, experiment, await self._reference(experiment))
+        if question.open_kernels:
+            many = len(experiment.config.generators)
+            fitted = await self._store.fitted(name) or await self._fit(question, many, name, generator, claim)
+            if fitted is None:
+                return None
+            question = _unpack(question, fitted)
+        bound = await self._in_thread(question.bound_for, experiment.widths)
+        return Asked(claim.instance, experiment.config.rescore_growth, bound)
+
+    async def _reference(self, experiment: Experiment) -> bytes | None:
+        name = experiment.config.reference
+        if name is None:
+            return None
+        reference = await self._store.references.get(name)
+        if reference is None:
+            raise ValueError(f"reference {name!r} is gone")
+        return reference[1]
+
+    async def _fit(self, question: Question, generators: int, name: str, generator: int, claim: Claim) -> bytes | None:
+        """Fix the open kernels for good; None while active generators have too few samples."""
+        look = await self._store.look(name)
+        needed = question.rows_to_fit(generators)
+        if any(generator.samples < needed for generator in look.active):
+            return None
+        logs = [
+            await self._first_batches(name, ordinal, needed)
+            for ordinal in (generator.ordinal for generator in look.active)
+        ]
+        found = await self._in_thread(question.fitted, first_rows(logs, needed))
+        # Whoever was first is right, and all find the same of the same generators.
+        return await self._store.put_fitted(name, generator, _pack(question, found), claim.token)
+
+    async def _first_batches(self, name: str, generator: int, rows: int) -> list[dict[str, Tensor]]:
+        found: list[dict[str, Tensor]] = []
+        seq = 0
+        while rows > 0:
+            for entry in await self._store.read_log(name, generator, seq, max_entries=32):
+                found.append(batch(entry)[0])
+                seq, rows = entry.seq, rows - entry.rows
+        return found
+
+
+def _question(experiment: Experiment, reference: bytes | None) -> Question:
+    """What an experiment asks; the eigendecomposition of its reference, where it has one, is done here."""
+    config = experiment.config
+    moments = None if reference is None else tensors.decode(reference)
+    kernels = {name: kernel.model_dump() for name, kernel in config.kernels.items()}
+    return Question(
+        config.metric,
+        config.bound,
+        config.delta,
+        None if moments is None else Reference(moments["mean"], moments["covariance"]),
+        config.order,
+        config.truncation,
+        **kernels,
+        options=config.bound_options.given(),
+    )
+
+
+def _pack(open_question: Question, question: Question) -> bytes:
+    """What samples have fixed of the kernels that were open: "<field>.sigma" (1,) and "<field>.landmarks" (m, d)."""
+    fixed: dict[str, NDArray[np.float64]] = {}
+    for field in open_question.open_kernels:
+        kernel = question.kernels[field]
+        fixed[f"{field}.sigma"] = np.array([kernel["sigma"]])
+        if "landmarks" in kernel:
+            fixed[f"{field}.landmarks"] = np.asarray(kernel["landmarks"])
+    return tensors.encode(fixed)
+
+
+def _unpack(open_question: Question, fitted: bytes) -> Question:
+    """The question with its open kernels as `_pack` has them."""
+    arrays = tensors.decode(fitted)
+    found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
+    for name, array in arrays.items():
+        field, _, part = name.partition(".")
+        found[field][part] = float(array[0]) if part == "sigma" else array
+    return open_question.closed(found)

@@ -1,0 +1,114 @@
+"""Experiments as a whole: made, looked at, steered, decided, deleted."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+
+from optimist.store import keys
+from optimist.store.commands import Commands
+from optimist.store.looking import parse_look
+from optimist.store.records import Look, State
+
+CONTROLS = frozenset({"budget", "max_wait", "stop", "stopped"})
+"""What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
+
+
+class Experiments:
+    """The part of `Store` about experiments as a whole."""
+
+    _commands: Commands
+    _settled_limit: int
+
+    async def create_experiment(
+        self,
+        experiment: str,
+        config: str,
+        generators: Sequence[str],
+        growth: float,
+        *,
+        instance: str | None = None,
+        keep_log: bool = False,
+    ) -> bool:
+        """Create an experiment with generators 0, 1, 2, …; False if it stands there already with the same config.
+
+        growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
+        instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
+        do not trim the log, which holds the record of each pick too. Raises Conflict if another config has the name.
+        """
+        # The index may lie in another slot: config first, so that a crash in between is mended by creating again.
+        created = await self._commands.experiment_script(
+            "create_experiment",
+            experiment,
+            config,
+            repr(float(growth)),
+            instance or uuid.uuid4().hex,
+            int(keep_log),
+            *generators,
+        )
+        await self._index(experiment)
+        return bool(created[0])
+
+    async def experiments(self) -> list[str]:
+        """Ids of all experiments, oldest first."""
+        members = [member.decode() for member in await self._commands.call("ZRANGE", keys.EXPERIMENTS, 0, -1)]
+        # A deletion cut short leaves its name in the index.
+        alive = await self._commands.call_many([("EXISTS", keys.experiment_key(name, "config")) for name in members])
+        return [name for name, exists in zip(members, alive, strict=True) if exists]
+
+    async def config(self, experiment: str) -> str | None:
+        """The config that an experiment was created with, None if there is no such experiment."""
+        config, indexed = await self._commands.call_many(
+            [("GET", keys.experiment_key(experiment, "config")), ("ZSCORE", keys.EXPERIMENTS, experiment)]
+        )
+        if config is None:
+            return None
+        if indexed is None:
+            await self._index(experiment)
+        return config.decode()
+
+    async def delete_experiment(self, experiment: str) -> bool:
+        """Remove every trace of an experiment; False if there was none."""
+        existed = await self._commands.experiment_script("delete_experiment", experiment)
+        await self._commands.call("ZREM", keys.EXPERIMENTS, experiment)
+        return bool(existed[0])
+
+    async def look(self, experiment: str) -> Look:
+        """Free the leases that ran out, then see all that decisions are made from, all of one moment."""
+        return parse_look(await self._commands.experiment_script("look", experiment, self._settled_limit))
+
+    async def add_generator(self, experiment: str, name: str) -> int:
+        """Add a generator, and return its ordinal; a name that is there keeps the one it has.
+
+        Raises Conflict for the name of a retired one.
+        """
+        ordinal = await self._commands.experiment_script("add_generator", experiment, name)
+        return ordinal[0]
+
+    async def set_state(self, experiment: str, generator: int, state: State) -> None:
+        """Pause, resume or retire a generator. Picks are opened for active ones only; open picks go on and count.
+
+        Raises Conflict if no active one would remain, or to bring back a retired one; NotFound for an unknown one.
+        """
+        await self._commands.experiment_script("set_state", experiment, generator, state)
+
+    async def control(self, experiment: str, fields: Mapping[str, str]) -> None:
+        """Set what `look` shows as `controls`; an empty value removes one. Raises ValueError outside `CONTROLS`."""
+        if not fields.keys() <= CONTROLS:
+            raise ValueError(f"controls are {', '.join(sorted(CONTROLS))}")
+        flat = [part for field in fields.items() for part in field]
+        await self._commands.experiment_script("control", experiment, *flat)
+
+    async def latch_decision(self, experiment: str, payload: str, *, instance: str | None = None) -> bool:
+        """Decide an experiment, after which no picks are opened; False if another decision was made first."""
+        latched = await self._commands.experiment_script("latch_decision", experiment, payload, instance=instance)
+        return bool(latched[0])
+
+    async def reopen(self, experiment: str, decision: str) -> bool:
+        """Drop the decision that `look` showed; False if another one stands now. Again is as good as once."""
+        reopened = await self._commands.experiment_script("reopen", experiment, decision)
+        return bool(reopened[0])
+
+    async def _index(self, experiment: str) -> None:
+        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), experiment)

@@ -1,0 +1,71 @@
+"""What was accepted: the logs of generators, and the history of all batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optimist.store import keys
+from optimist.store.commands import Commands
+from optimist.store.errors import LogGap, NotFound
+from optimist.store.records import LogEntry
+
+_FIRST_PAGE = 4
+
+
+class Logs:
+    """The part of `Store` that reads what was accepted."""
+
+    _commands: Commands
+
+    async def read_log(
+        self, experiment: str, generator: int, after_seq: int, max_entries: int = 256, max_bytes: int = 16 * 2**20
+    ) -> list[LogEntry]:
+        """Batches of a generator from position after_seq + 1 on, in order; empty when there are none yet.
+
+        Reads in growing pages. After the first, of four batches, none is begun that would pass max_bytes of bodies if
+        its batches were as large as the largest seen.
+        Raises LogGap if positions are missing, as those trimmed are, or if the log ends before after_seq; NotFound for
+        an unknown generator.
+        """
+        last = await self._commands.call("HGET", keys.experiment_key(experiment, "counts"), f"{generator}:seq")
+        if last is None:
+            raise NotFound(f"experiment {experiment!r} has no generator {generator}")
+        if after_seq > int(last):
+            raise LogGap(f"log of generator {generator} in {experiment!r} ends at {int(last)}, before {after_seq}")
+        entries: list[LogEntry] = []
+        page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
+        while (position := after_seq + len(entries)) < int(last) and page > 0:
+            found = await self._commands.call(
+                "XRANGE", keys.log_key(experiment, generator), f"{position + 1}-0", f"{int(last)}-0", "COUNT", page
+            )
+            for offset, (entry_id, fields) in enumerate(found or [(b"nothing", {})], start=1):
+                if entry_id != b"%d-0" % (position + offset):
+                    raise LogGap(
+                        f"log of generator {generator} in {experiment!r} has {entry_id.decode()} "
+                        f"where {position + offset}-0 should stand"
+                    )
+                entries.append(_log_entry(position + offset, fields))
+                left -= len(entries[-1].body)
+                largest = max(largest, len(entries[-1].body))
+            page = min(2 * page, max_entries - len(entries), left // largest)
+        return entries
+
+    async def history(self, experiment: str, start: int = 0) -> bytes:
+        """The accepted batches in order from byte `start` on, seven bytes each.
+
+        Little-endian: generator u16, flags u8 (1: late, 2: without a pick), rows u32 (`struct` format "<HBI").
+        """
+        history = await self._commands.experiment_script("read_history", experiment, start)
+        return history[0]
+
+
+def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
+    record = fields.get(b"record")
+    return LogEntry(
+        seq=seq,
+        pick=int(fields[b"pick"]),
+        rows=int(fields[b"rows"]),
+        digest=fields[b"digest"].decode(),
+        body=fields[b"body"],
+        record=None if record is None else record.decode(),
+    )

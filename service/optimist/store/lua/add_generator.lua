@@ -1,0 +1,13 @@
+-- ARGV: name. Answers its ordinal, which a name keeps: adding again is as good as once.
+local known = redis.call('HGETALL', generators)
+for i = 1, #known, 2 do
+  if known[i + 1] == ARGV[1] then
+    if redis.call('HGET', states, known[i]) == 'retired' then
+      return {'conflict', 'the generator of this name was retired: choose another name'}
+    end
+    return {'ok', tonumber(known[i])}
+  end
+end
+local g = #known / 2
+enrol(g, ARGV[1])
+return {'ok', g}

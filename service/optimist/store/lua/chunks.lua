@@ -1,0 +1,14 @@
+-- Stands before the scripts that write or remove snapshots. An entry begins with "<unique> <chunks>".
+
+local function chunk_key(g, unique, i)
+  return snapshot .. ':' .. g .. ':' .. unique .. ':' .. i
+end
+
+local function drop(g, entry)
+  if entry then
+    local unique, chunks = entry:match('^(%S+) (%d+)')
+    for i = 0, chunks - 1 do
+      redis.call('UNLINK', chunk_key(g, unique, i))
+    end
+  end
+end

@@ -1,0 +1,57 @@
+-- Stands before the scripts that end picks, below the prelude.
+
+-- A pick stops pending: its lease goes, and with it the request that a repeated ask would be answered from.
+-- Answers whether it was pending.
+local function release(number)
+  local leased = redis.call('ZREM', leases, number) == 1
+  if leased then
+    redis.call('HDEL', requests, redis.call('HGET', picks, number):match('^%d+\t([^\t]*)\t'))
+  end
+  return leased
+end
+
+-- Keeps the newest `limit` numbers of a list. The oldest of more goes, and what was remembered under it.
+local function queue(list, limit, number, remembered)
+  if redis.call('RPUSH', list, number) > limit then
+    local oldest = redis.call('LPOP', list)
+    redis.call('HDEL', remembered, oldest)
+    if redis.call('HLEN', returned) > limit then
+      redis.call('HDEL', returned, oldest)
+    end
+  end
+end
+
+-- A pick ends for good. `entry` is what a repeat is answered from.
+local function conclude(number, entry, limit)
+  redis.call('HDEL', picks, number)
+  redis.call('HSET', settled, number, entry)
+  queue(settled_order, limit, number, settled)
+end
+
+-- A pick that ends without a batch returns its slice of the prompts, for another pick to take.
+local function hand_back(number)
+  local g, slice = redis.call('HGET', picks, number):match('^(%d+)\t[^\t]*\t([^\t]+)\t')
+  if slice and redis.call('HGET', states, g) ~= 'retired' then
+    redis.call('HSET', returned, number, g .. ' ' .. slice)
+  end
+end
+
+-- The answer for a pick that is no longer open. `digest` is that of the batch told now, '' where it is given up.
+local function recall(number, digest)
+  local entry = redis.call('HGET', settled, number)
+  if entry then
+    local known, answer = entry:match('^([^\t]*)\t(.*)$')
+    if known == digest then
+      return {'ok', answer, 1}
+    elseif known == '' then
+      return {'conflict', 'pick ' .. number .. ' was given up: ' .. answer}
+    elseif digest == '' then
+      return {'conflict', 'pick ' .. number .. ' was told already'}
+    end
+    return {'conflict', 'pick ' .. number .. ' was told with another batch'}
+  end
+  if tonumber(number) > 0 and tonumber(number) <= tonumber(redis.call('HGET', counts, 'rounds')) then
+    return {'gone', 'pick ' .. number .. ' lies too far back to be known'}
+  end
+  return {'not-found', 'pick ' .. number .. ' was never made'}
+end

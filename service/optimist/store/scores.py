@@ -1,0 +1,87 @@
+"""What scorers publish of a generator, each under a claim whose token the scripts check."""
+
+from __future__ import annotations
+
+from optimist.store import keys
+from optimist.store.commands import Commands
+from optimist.store.records import Claim
+
+ASIDE_LIMIT = 256
+"""How many batches set aside an experiment names; more are counted."""
+
+
+class Scores:
+    """The part of `Store` about claims, and what is published under them.
+
+    token: of the claim that the caller has. Methods that take it raise Superseded when the generator's claim is another
+    one by now; a claim that merely ran out is good until somebody else takes over.
+    """
+
+    _commands: Commands
+
+    async def claim(self, experiment: str, generator: int, owner: str, seconds: float) -> Claim | None:
+        """Claim a generator for some time; None while another owner holds it.
+
+        An owner that has the claim, even if it ran out, keeps its token. Others get a new one, never used before,
+        not even under a deleted experiment of this name. Raises NotFound for an unknown generator.
+        """
+        if not owner:
+            raise ValueError("a claim has an owner")
+        answer = await self._commands.experiment_script("claim", experiment, generator, owner, seconds)
+        return Claim(answer[0].decode(), float(answer[1])) if answer else None
+
+    async def release_claim(self, experiment: str, generator: int, token: str) -> None:
+        """Let others claim a generator at once; nothing happens if somebody has."""
+        await self._commands.experiment_script("release_claim", experiment, generator, token)
+
+    async def put_estimate(self, experiment: str, generator: int, seq: int, payload: str, token: str) -> bool:
+        """Publish an estimate made at log position `seq`; False if one as new or newer stands there.
+
+        A damage noted of the generator is mended by it.
+        """
+        stands = await self._commands.experiment_script(
+            "put_estimate", experiment, generator, seq, payload, token, keys.SCORED, experiment
+        )
+        return bool(stands[0])
+
+    async def put_fitted(self, experiment: str, generator: int, payload: bytes, token: str) -> bytes:
+        """Fix what an experiment fits once, from its first samples; returns what stands, which is what was put first.
+
+        generator: whose claim the token is.
+        """
+        stands = await self._commands.experiment_script("put_fitted", experiment, generator, payload, token)
+        return stands[0]
+
+    async def fitted(self, experiment: str) -> bytes | None:
+        """What `put_fitted` fixed, None before that, or where there is no such experiment."""
+        return await self._commands.call("GET", keys.experiment_key(experiment, "fitted"))
+
+    async def want_modes(self, experiment: str, generator: int) -> None:
+        """Announce on `keys.MODES` that somebody waits for a generator's modes."""
+        await self._commands.call("PUBLISH", keys.MODES, f"{experiment} {generator} 0")
+
+    async def put_modes(self, experiment: str, generator: int, seq: int, payload: str, token: str) -> bool:
+        """Publish a generator's modes at log position `seq`; False if newer ones stand."""
+        stands = await self._commands.experiment_script(
+            "put_modes", experiment, generator, seq, payload, token, keys.MODES_MADE, experiment
+        )
+        return bool(stands[0])
+
+    async def modes(self, experiment: str, generator: int) -> tuple[int, str] | None:
+        """The log position and payload of a generator's newest modes, None before the first."""
+        entry = await self._commands.call("HGET", keys.experiment_key(experiment, "modes"), generator)
+        if entry is None:
+            return None
+        seq, payload = entry.decode().split(" ", 1)
+        return int(seq), payload
+
+    async def set_aside(self, experiment: str, generator: int, seq: int, reason: str, token: str) -> None:
+        """Name a batch of the log that cannot be read; its body stays until the log is trimmed.
+
+        To be called in the order of the log; again, as after a takeover, is as good as once.
+        """
+        await self._commands.experiment_script("set_aside", experiment, generator, seq, reason, token, ASIDE_LIMIT)
+
+    async def put_damage(self, experiment: str, generator: int, note: str, token: str) -> None:
+        """Note why a generator cannot be scored at all, for `look` to show; the latest note stands."""
+        await self._commands.experiment_script("put_damage", experiment, generator, note, token)

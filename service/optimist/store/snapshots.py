@@ -1,0 +1,78 @@
+"""Statistics of generators at a log position, so that the log before it can go."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+
+from optimist.store import keys
+from optimist.store.commands import Commands
+from optimist.store.errors import Damaged, Unavailable
+from optimist.store.records import Snapshot
+
+CHUNK_BYTES = 4 * 2**20
+"""Largest part of a snapshot sent at once; Redis serves nobody else while it takes and digests one."""
+_UPLOAD_SECONDS = 600
+
+
+class Snapshots:
+    """The part of `Store` about snapshots."""
+
+    _commands: Commands
+
+    async def put_snapshot(
+        self, experiment: str, generator: int, seq: int, body: bytes | memoryview, token: str
+    ) -> bool:
+        """Store the statistic at log position `seq` and trim the log up to there; False if one as new or newer stands.
+
+        Chunks expire unless they become the snapshot, which happens in one step once all stand in Redis as they were
+        sent; that step checks the token too, and removes the snapshot before. A log that is kept is not trimmed.
+        Raises Superseded as all that takes a token, also when another upload of this generator began; Conflict when the
+        log does not reach `seq`; NotFound when the upload took so long that its first chunks expired; Unavailable when
+        Redis holds something else than was sent.
+        """
+        view = memoryview(body).cast("B")
+        chunks = [view[start : start + CHUNK_BYTES] for start in range(0, len(view), CHUNK_BYTES)]
+        digest = await asyncio.to_thread(_sha256, view)
+        unique = uuid.uuid4().hex
+        await self._commands.experiment_script("begin_snapshot", experiment, generator, token, unique, len(chunks))
+        for number, chunk in enumerate(chunks):
+            sent = bytes(chunk)
+            stands = await self._commands.experiment_script(
+                "put_chunk", experiment, generator, unique, number, _UPLOAD_SECONDS, sent
+            )
+            if stands[0].decode() != await asyncio.to_thread(_sha1, sent):
+                raise Unavailable(f"chunk {number} of a snapshot of {experiment!r} did not reach Redis whole")
+        flipped = await self._commands.experiment_script(
+            "flip_snapshot", experiment, generator, token, unique, len(chunks), seq, digest
+        )
+        return bool(flipped[0])
+
+    async def snapshot(self, experiment: str, generator: int) -> Snapshot | None:
+        """The newest snapshot of a generator, None before the first. Raises Damaged if its digest does not match."""
+        pointer = await self._pointer(experiment, generator)
+        while pointer is not None:
+            unique, chunks, seq, digest = pointer.split(" ")
+            prefix = f"snapshot:{generator}:{unique}"
+            chunk_keys = [keys.experiment_key(experiment, f"{prefix}:{number}") for number in range(int(chunks))]
+            body = b"".join([await self._commands.call("GET", key) or b"" for key in chunk_keys])
+            if await asyncio.to_thread(_sha256, body) == digest:
+                return Snapshot(int(seq), body)
+            # A newer one may have taken its place, and its chunks away, while they were read.
+            last, pointer = pointer, await self._pointer(experiment, generator)
+            if pointer == last:
+                raise Damaged(f"the snapshot of generator {generator} in {experiment!r} does not match its digest")
+        return None
+
+    async def _pointer(self, experiment: str, generator: int) -> str | None:
+        entry = await self._commands.call("HGET", keys.experiment_key(experiment, "snapshots"), generator)
+        return None if entry is None else entry.decode()
+
+
+def _sha256(body: bytes | memoryview) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _sha1(body: bytes) -> str:
+    return hashlib.sha1(body).hexdigest()

@@ -1,0 +1,255 @@
+"""Claims, and what scorers keep under them: snapshots, trims, entries set aside."""
+
+import asyncio
+import itertools
+import os
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import (
+    AskGroup,
+    Conflict,
+    Damaged,
+    LogGap,
+    NewPick,
+    NotFound,
+    SetAside,
+    Snapshot,
+    Store,
+    Superseded,
+    Unavailable,
+)
+from optimist.store.scores import ASIDE_LIMIT
+from optimist.store.snapshots import CHUNK_BYTES
+
+asks = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+
+
+async def tell(store: Store, *bodies: bytes, record: str = "{}") -> None:
+    for body in bodies:
+        rounds = (await store.look("x")).rounds
+        await store.open_picks("x", rounds, [AskGroup(f"ask {next(asks)}", [NewPick(0, record)])], 60)
+        await store.settle("x", rounds + 1, "digest", 5, body)
+
+
+async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str:
+    claim = await store.claim("x", 0, owner, seconds)
+    assert claim is not None
+    return claim.token
+
+
+async def test_a_claim_is_one_owners_until_it_runs_out_or_is_released(store: Store):
+    first = await store.claim("x", 0, "scorer a", 60)
+    assert first is not None
+    assert first.deadline > 1.7e9
+    assert await store.claim("x", 0, "scorer b", 60) is None
+    assert await store.claim("x", 1, "scorer b", 60) is not None, "another generator"
+    again = await store.claim("x", 0, "scorer a", 120)
+    assert again is not None
+    assert (again.token, again.deadline > first.deadline + 50) == (first.token, True)
+    for _ in range(2):
+        await store.release_claim("x", 0, first.token)
+    taken = await store.claim("x", 0, "scorer b", 60)
+    assert taken is not None
+    assert taken.token != first.token
+    await store.release_claim("x", 0, first.token)
+    assert await store.claim("x", 0, "scorer a", 60) is None, "a token of before releases nothing"
+    with pytest.raises(NotFound):
+        await store.claim("x", 2, "scorer a", 60)
+    with pytest.raises(ValueError):
+        await store.claim("x", 0, "", 60)
+
+
+async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Store):
+    await tell(store, b"body")
+    mine = await token(store, "a", seconds=0.01)
+    await asyncio.sleep(0.03)
+    assert await store.put_estimate("x", 0, 1, "{}", mine)
+    assert await token(store, "a", seconds=0.01) == mine
+    await asyncio.sleep(0.03)
+    other = await token(store, "b")
+    assert other != mine
+    before = await store.look("x")
+    for call in (
+        store.put_estimate("x", 0, 2, "{}", mine),
+        store.put_fitted("x", 0, b"sigma", mine),
+        store.put_modes("x", 0, 2, "{}", mine),
+        store.put_damage("x", 0, "scratched", mine),
+        store.set_aside("x", 0, 1, "torn", mine),
+        store.put_snapshot("x", 0, 1, b"statistic", mine),
+        store.put_snapshot("x", 0, 1, b"statistic", ""),
+    ):
+        with pytest.raises(Superseded):
+            await call
+    assert await store.look("x") == before
+    assert (await store.fitted("x"), await store.modes("x", 0), await store.snapshot("x", 0)) == (None, None, None)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2 * CHUNK_BYTES + 1])
+async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store, redis: Redis, size: int):
+    await tell(store, bytes(10), bytes(20), bytes(30))
+    assert (await store.look("x")).generators[0].log_bytes == 60
+    body, mine = os.urandom(size), await token(store)
+    assert await store.snapshot("x", 0) is None
+    assert await store.put_snapshot("x", 0, 2, memoryview(body), mine)
+    assert await store.snapshot("x", 0) == Snapshot(2, body)
+    with pytest.raises(LogGap):
+        await store.read_log("x", 0, 1)
+    assert [e.seq for e in await store.read_log("x", 0, 2)] == [3]
+    state = (await store.look("x")).generators[0]
+    assert (state.seq, state.snapshot_seq, state.log_bytes) == (3, 2, 30)
+    assert not await store.put_snapshot("x", 0, 2, b"as new", mine)
+    assert not await store.put_snapshot("x", 0, 1, b"older", mine)
+    assert await store.put_snapshot("x", 0, 3, b"newer", mine)
+    assert await store.snapshot("x", 0) == Snapshot(3, b"newer")
+    assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1, "none of an older one, or of one that was refused"
+    assert await redis.keys("optimist:{x}:uploads") == []
+    assert await redis.ttl((await redis.keys("optimist:{x}:snapshot:*"))[0]) == -1
+    assert await store.read_log("x", 0, 3) == []
+    await tell(store, bytes(5))
+    assert [e.seq for e in await store.read_log("x", 0, 3)] == [4]
+    assert (await store.look("x")).generators[0].log_bytes == 5
+
+
+async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Store):
+    await store.delete_experiment("x")
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, keep_log=True)
+    await tell(store, b"one", b"two", record='{"seed": "\\t1"}')
+    await store.append("x", 0, "key", "digest", 5, b"three")
+    assert await store.put_snapshot("x", 0, 2, b"statistic", await token(store))
+    assert [(e.seq, e.pick, e.record) for e in await store.read_log("x", 0, 0)] == [
+        (1, 1, '{"seed": "\\t1"}'),
+        (2, 2, '{"seed": "\\t1"}'),
+        (3, 0, ""),
+    ]
+    assert (await store.look("x")).generators[0].log_bytes == 5
+
+
+async def test_a_snapshot_ahead_of_the_log_is_refused(store: Store):
+    await tell(store, b"body")
+    with pytest.raises(Conflict, match="does not reach"):
+        await store.put_snapshot("x", 0, 2, b"statistic", await token(store))
+
+
+async def test_a_takeover_during_the_upload_leaves_all_as_it_was(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    await tell(store, b"body")
+    mine = await token(store, "a")
+    run, theirs = store._commands.experiment_script, []
+
+    async def taken_over(name: str, *arguments: object, **options: object) -> object:
+        if name == "flip_snapshot" and not theirs:
+            await store.release_claim("x", 0, mine)
+            theirs.append(await token(store, "b"))
+        return await run(name, *arguments, **options)
+
+    monkeypatch.setattr(store._commands, "experiment_script", taken_over)
+    with pytest.raises(Superseded):
+        await store.put_snapshot("x", 0, 1, b"statistic", mine)
+    assert await store.snapshot("x", 0) is None
+    assert len(await store.read_log("x", 0, 0)) == 1
+    (left,) = await redis.keys("optimist:{x}:snapshot:*")
+    assert 0 < await redis.ttl(left) <= 600, "expires by itself"
+    assert await store.put_snapshot("x", 0, 1, b"theirs", theirs[0])
+    (stands,) = await redis.keys("optimist:{x}:snapshot:*")
+    assert stands != left, "or when the next upload begins"
+
+
+async def test_of_two_uploads_at_once_the_later_one_stands(store: Store, monkeypatch: pytest.MonkeyPatch):
+    await tell(store, b"body")
+    mine = await token(store)
+    run, begun = store._commands.experiment_script, []
+
+    async def interrupted(name: str, *arguments: object, **options: object) -> object:
+        if name == "put_chunk" and not begun:
+            begun.append(True)
+            assert await store.put_snapshot("x", 0, 1, b"later", mine)
+        return await run(name, *arguments, **options)
+
+    monkeypatch.setattr(store._commands, "experiment_script", interrupted)
+    with pytest.raises(Superseded, match="another upload"):
+        await store.put_snapshot("x", 0, 1, b"earlier", mine)
+    assert await store.snapshot("x", 0) == Snapshot(1, b"later")
+
+
+async def test_chunks_that_expired_or_arrived_otherwise_become_no_snapshot(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    await tell(store, b"body")
+    mine = await token(store)
+    run = store._commands.experiment_script
+
+    async def expire(name: str, *arguments: object, **options: object) -> object:
+        if name == "flip_snapshot":
+            await redis.delete(*await redis.keys("optimist:{x}:snapshot:*"))
+        return await run(name, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._commands, "experiment_script", expire)
+        with pytest.raises(NotFound, match="expired"):
+            await store.put_snapshot("x", 0, 1, b"statistic", mine)
+
+    async def garble(name: str, *arguments: object, **options: object) -> object:
+        if name == "put_chunk":
+            arguments = (*arguments[:-1], b"statistik")
+        return await run(name, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._commands, "experiment_script", garble)
+        with pytest.raises(Unavailable, match="whole"):
+            await store.put_snapshot("x", 0, 1, b"statistic", mine)
+    assert await store.snapshot("x", 0) is None
+    assert await store.put_snapshot("x", 0, 1, b"statistic", mine)
+
+
+async def test_a_snapshot_that_does_not_check_out_is_damaged(store: Store, redis: Redis):
+    await tell(store, b"one", b"two")
+    mine = await token(store)
+    await store.put_snapshot("x", 0, 1, b"statistic", mine)
+    (chunk,) = await redis.keys("optimist:{x}:snapshot:*")
+    await redis.set(chunk, b"statistik")
+    with pytest.raises(Damaged):
+        await store.snapshot("x", 0)
+    await redis.delete(chunk)
+    with pytest.raises(Damaged):
+        await store.snapshot("x", 0)
+    await store.put_snapshot("x", 0, 2, b"anew", mine)
+    assert await store.snapshot("x", 0) == Snapshot(2, b"anew")
+
+
+async def test_a_snapshot_replaced_while_it_is_read_is_read_again(store: Store, monkeypatch: pytest.MonkeyPatch):
+    await tell(store, b"one", b"two")
+    mine = await token(store)
+    await store.put_snapshot("x", 0, 1, b"older", mine)
+    call, flipped = store._commands.call, []
+
+    async def flip(*command: str | int) -> object:
+        if command[0] == "GET" and not flipped:
+            flipped.append(await store.put_snapshot("x", 0, 2, b"newer", mine))
+        return await call(*command)
+
+    monkeypatch.setattr(store._commands, "call", flip)
+    assert await store.snapshot("x", 0) == Snapshot(2, b"newer")
+
+
+async def test_batches_set_aside_are_named_counted_once_and_bounded(store: Store, redis: Redis):
+    await tell(store, b"one", b"two", b"three")
+    mine = await token(store)
+    for _ in range(2):  # the second time after a takeover, from the snapshot on
+        for seq in (1, 3):
+            await store.set_aside("x", 0, seq, f"torn: {seq}", mine)
+    state = (await store.look("x")).generators[0]
+    assert (state.aside, state.aside_count) == ([SetAside(1, "torn: 1"), SetAside(3, "torn: 3")], 2)
+    assert [e.body for e in await store.read_log("x", 0, 0)] == [b"one", b"two", b"three"]
+    for seq in range(4, ASIDE_LIMIT + 10):
+        await store.set_aside("x", 0, seq, "torn", mine)
+    state = (await store.look("x")).generators[0]
+    assert (len(state.aside), state.aside_count) == (ASIDE_LIMIT, ASIDE_LIMIT + 8)
+    assert await redis.hlen("optimist:{x}:aside") == ASIDE_LIMIT
