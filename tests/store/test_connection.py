@@ -85,7 +85,9 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Re
         assert len((await store.look("x")).open_picks) == 20
         for pick in range(1, 21):
             assert (await unreliable.settle("x", pick, f"d{pick}", 5, b"body")).seq == pick
-            assert await unreliable.put_estimate("x", 0, pick, "{}", config="{}")
+            claim = await unreliable.claim("x", 0, "scorer", 60)
+            assert claim is not None
+            assert await unreliable.put_estimate("x", 0, pick, "{}", claim.token)
         assert await unreliable.latch_decision("x", "{}")
     look = await store.look("x")
     assert (look.rounds, look.told, look.generators[0].samples, look.open_picks) == (20, 20, 100, [])
@@ -112,12 +114,14 @@ async def next_announcement(stream: Announcements) -> Announcement:
 async def test_due_and_new_estimates_are_announced(store: Store):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
     await store.open_picks("x", 0, [AskGroup("ask", [NewPick(1, "{}")])], lease_seconds=60)
+    claim = await store.claim("x", 1, "scorer", 60)
+    assert claim is not None
     async with store.announcements(DUE, SCORED) as stream:
         assert await anext(stream) is None, "subscribed: look now"
         assert await anext(stream) is None
         for _ in range(2):
             await store.settle("x", 1, "digest", 5, b"body")
-            await store.put_estimate("x", 1, 1, "{}", config="{}")
+            await store.put_estimate("x", 1, 1, "{}", claim.token)
         assert await anext(stream) == Announcement(DUE, "x", 1, 1)
         assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
         # Repeats change nothing, so they are not announced: the next one heard is the next batch's.
@@ -128,11 +132,13 @@ async def test_due_and_new_estimates_are_announced(store: Store):
 
 async def test_announcements_come_back_after_a_lost_connection(store: Store, redis: Redis):
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    claim = await store.claim("x", 0, "scorer", 60)
+    assert claim is not None
     async with store.announcements(SCORED) as stream:
         assert await anext(stream) is None
         await redis.client_kill_filter(_type="pubsub")
         assert await anext(stream) is None, "something may have been missed"
-        await store.put_estimate("x", 0, 1, "{}", config="{}")
+        await store.put_estimate("x", 0, 1, "{}", claim.token)
         assert await next_announcement(stream) == Announcement(SCORED, "x", 0, 1)
 
 
