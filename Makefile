@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast lint benchmark clean
+.PHONY: demo test test-fast test-redis lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
@@ -14,6 +14,10 @@ test: $(STAMP)
 
 test-fast: $(STAMP)
 	$(BIN)/pytest -m "not faults"
+
+# The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
+test-redis: $(STAMP)
+	OPTIMIST_TEST_SERVERS=6.2,7.0,cluster,7.0-cluster $(BIN)/pytest tests/store
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -13,18 +13,18 @@ import uvicorn
 
 from optimist.api.app import create_app
 from optimist.settings import Settings
-from optimist.store import CannotStart, open_store, start_embedded
+from optimist.store import open_store, start_embedded
+from optimist.store.deployment import wait_for_server
 
 
 @contextmanager
 def redis_of(settings: Settings) -> Iterator[str]:
     """The URL of the Redis server to use: the one given, else an embedded one that lives as long as this context.
 
-    Raises `DirectoryInUse` when another service holds the data directory.
+    Raises `DirectoryInUse` when another service holds the data directory, `CannotStart` for a server that is not fit.
     """
     if settings.redis_url is not None:
-        if not settings.redis_url.startswith(("redis://", "rediss://", "unix://")):
-            raise CannotStart(f"expected a redis://, rediss:// or unix:// URL, got {settings.redis_url!r}")
+        asyncio.run(wait_for_server(settings.redis_url))
         yield settings.redis_url
         return
     with start_embedded(settings.data_directory) as embedded:
@@ -59,6 +59,7 @@ def score_for_ever(redis_url: str) -> None:
     from optimist.scoring import Scorer
 
     async def run() -> None:
+        await wait_for_server(redis_url)
         async with open_store(redis_url) as store:
             task = asyncio.create_task(Scorer(store).run())
             for number in (signal.SIGINT, signal.SIGTERM):

@@ -7,12 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
-from redis import exceptions as redis_errors
-from redis.asyncio.client import PubSub
-
 from optimist.store.commands import Commands
+from optimist.store.errors import Unavailable, reaching_redis
 
 _QUIET_SECONDS = 5.0
+_SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 
 
@@ -36,33 +35,51 @@ async def announcements(commands: Commands, *channels: str) -> AsyncIterator[Ann
     None comes once the subscription stands, after every lost connection, and after some seconds of silence, so that
     nobody sleeps on a lost message. While Redis is away the stream waits for it; it never ends and raises nothing.
     """
-    pubsub = commands.pubsub()
-    try:
-        async with aclosing(_listen(pubsub, channels)) as stream:
-            yield stream
-    finally:
-        await pubsub.aclose()
+    async with aclosing(_listen(commands, channels)) as stream:
+        yield stream
 
 
-async def _listen(pubsub: PubSub, channels: tuple[str, ...]) -> Announcements:
-    pause = 0.05
+async def _listen(commands: Commands, channels: tuple[str, ...]) -> Announcements:
+    pause = _SHORTEST_PAUSE
     while True:
         try:
-            if not pubsub.subscribed:
-                await pubsub.subscribe(*channels)
-                _heed_cancellation()
-            message = await pubsub.get_message(timeout=_QUIET_SECONDS)
-            _heed_cancellation()
-        except (redis_errors.ConnectionError, redis_errors.TimeoutError):
+            async with aclosing(_hear(commands, channels)) as heard:
+                async for announcement in heard:
+                    pause = _SHORTEST_PAUSE
+                    yield announcement
+        except Unavailable:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            continue
-        pause = 0.05
-        if message is not None and message["type"] == "message":
-            experiment, generator, seq = message["data"].decode().split(" ")
-            yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq))
-        else:
-            yield None
+
+
+async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
+    """One subscription, until its connection is lost: raises Unavailable then."""
+    # A cluster learns by it who is there to subscribe at.
+    await commands.call("PING")
+    with reaching_redis():
+        pubsub = commands.pubsub()
+    try:
+        with reaching_redis():
+            await pubsub.subscribe(*channels)
+        _heed_cancellation()
+        asked = False
+        while True:
+            with reaching_redis():
+                message = await pubsub.get_message(timeout=_QUIET_SECONDS)
+                _heed_cancellation()
+                if message is None and asked:
+                    # A server that is frozen, or cut off, keeps its connections and says nothing.
+                    raise Unavailable("Redis has fallen silent")
+                if message is None:
+                    await pubsub.ping()
+            asked = message is None
+            if message is not None and message["type"] == "message":
+                experiment, generator, seq = message["data"].decode().split(" ")
+                yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq))
+            elif message is None or message["type"] != "pong":
+                yield None
+    finally:
+        await pubsub.aclose()
 
 
 def _heed_cancellation() -> None:

@@ -1,33 +1,50 @@
-"""How this project talks to a Redis server."""
+"""How this project talks to a Redis server, or to a cluster of them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import RedisClusterException
 
+from optimist.store.cluster import Cluster
 from optimist.store.store import Store
+
+SCHEMES = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
+"""What a URL that `connect` takes begins with."""
+_CLUSTER = "+cluster://"
 
 
 def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis:
-    """A client for redis://, rediss:// (TLS) or unix:// URLs; it connects when first used. Close it with `aclose`.
+    """A client for a URL of one of `SCHEMES`; it connects when first used. Close it with `aclose`.
+
+    redis:// or rediss:// (TLS) for a server, unix:// for a socket of this machine, redis+cluster:// or
+    rediss+cluster:// for any node of a Redis Cluster. Options follow as redis-py names them, such as
+    rediss://host:6380?ssl_ca_certs=/etc/ca.pem.
 
     timeout: seconds for connecting, for one reply, and for a free connection where all are in use. A lost reply or
     connection is met by sending again, three times within about two seconds. That is safe because every script
-    recognises what it has done. Values stay bytes. Raises ValueError for another kind of URL.
+    recognises what it has done. Values stay bytes. Raises ValueError for another kind of URL, or an unknown option.
     """
-    pool = BlockingConnectionPool.from_url(
-        url,
-        max_connections=max_connections,
-        timeout=timeout,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        health_check_interval=15,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=3),
-    )
+    if not url.startswith(SCHEMES):
+        raise ValueError(f"expected a {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]} URL of Redis")
+    options = {"max_connections": max_connections, "timeout": timeout, "health_check_interval": 15}
+    retry = Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=3)
+    try:
+        if _CLUSTER in url:
+            cluster = Cluster.from_url(url.replace(_CLUSTER, "://", 1), attempts=retry, **options)
+            # The two classes share no ancestor, but all that the store calls.
+            return cast(Redis, cluster)
+        pool = BlockingConnectionPool.from_url(
+            url, retry=retry, socket_timeout=timeout, socket_connect_timeout=timeout, **options
+        )
+        pool.make_connection()
+    except (TypeError, RedisClusterException) as error:
+        raise ValueError(f"the URL of Redis has an option that is not known: {error}") from None
     return Redis.from_pool(pool)
 
 

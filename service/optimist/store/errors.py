@@ -8,7 +8,7 @@ StoreError
 ├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
 ├── Damaged             set aside and name it: stored bytes do not match their digest
 ├── Unavailable         try again soon: Redis is unreachable, loading, full or busy
-└── CannotStart         (embedded server) read the message and mend the machine
+└── CannotStart         read the message, and mend the machine, the URL or the server's settings
     └── DirectoryInUse  stop the other service, or choose another data directory
 """
 
@@ -53,7 +53,7 @@ class Unavailable(StoreError):
 
 
 class CannotStart(StoreError):
-    """The embedded redis-server cannot be found, or did not come up."""
+    """The embedded redis-server cannot be found or did not come up, or the Redis given is not fit to serve."""
 
 
 class DirectoryInUse(CannotStart):

@@ -1,0 +1,124 @@
+"""A client for Redis Cluster that does what the one for a single server does: queues, tries again, heals."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redis import exceptions as redis_errors
+from redis.asyncio import ConnectionPool, RedisCluster
+from redis.asyncio.client import PubSub
+from redis.asyncio.cluster import ClusterPipeline
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+
+_PASSING = (
+    redis_errors.ConnectionError,
+    redis_errors.TimeoutError,
+    redis_errors.ClusterError,
+    redis_errors.SlotNotCoveredError,
+    redis_errors.TryAgainError,
+)
+
+
+class Cluster(RedisCluster):
+    """redis-py's client with what it lacks (8.1.0): pauses between attempts, a queue for connections, and a way back.
+
+    A command is tried as often as `attempts` says, a pipeline twice.
+    """
+
+    def __init__(self, *, max_connections: int, timeout: float, attempts: Retry, **options: Any) -> None:
+        super().__init__(
+            # Of each node: commands, pipelines, and what redis-py asks for itself.
+            max_connections=2 * max_connections + 8,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            # What can be served is served when a master is lost for good, as far as the servers agree.
+            require_full_coverage=False,
+            # A moved slot mends the map. By default every fifth such answer cuts all connections, in use or not.
+            reinitialize_steps=0,
+            retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=1),
+            **options,
+        )
+        self._timeout = timeout
+        # Two, as a pipeline sends the commands that were redirected once more, by themselves.
+        self._turns = asyncio.Semaphore(max_connections)
+        self._pipeline_turns = asyncio.Semaphore(max_connections)
+        self._attempts = attempts
+        self._attempts.update_supported_errors(_PASSING)  # pyright: ignore[reportArgumentType]
+
+    async def initialize(self, *args: Any, **options: Any) -> RedisCluster:
+        """Learn who is there. Raises ConnectionError when nobody answers, or no cluster does."""
+        try:
+            return await super().initialize(*args, **options)
+        except redis_errors.RedisClusterException as error:
+            # All the nodes known are gone. The address that was given may lead to others by now.
+            for seed in self.startup_nodes:
+                self.nodes_manager.startup_nodes.setdefault(seed.name, seed)
+            # redis-py has the same class for a caller's mistake, which is no reason to try again.
+            raise redis_errors.ConnectionError(str(error)) from error
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """As redis-py's; raises TimeoutError when all connections stay in use."""
+
+        async def attempt() -> Any:
+            async with self._turn(self._turns):
+                return await super(Cluster, self).execute_command(*args, **options)
+
+        return await self._attempts.call_with_retry(attempt, _go_on)
+
+    def pipeline(self, transaction: bool | None = None, shard_hint: None = None) -> ClusterPipeline:
+        """As redis-py's; its `execute` raises TimeoutError when all connections stay in use."""
+        return _Pipeline(self, transaction)  # pyright: ignore[reportAbstractUsage]
+
+    @asynccontextmanager
+    async def _turn(self, turns: asyncio.Semaphore) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await turns.acquire()
+        except TimeoutError:
+            raise redis_errors.TimeoutError("no connection became free") from None
+        try:
+            yield
+        except AttributeError as error:
+            # When one connection fails, redis-py closes those that lie free, and some that were taken meanwhile.
+            raise redis_errors.ConnectionError("the connection was closed while in use") from error
+        finally:
+            turns.release()
+
+    def get_node(self, host: str | None = None, port: int | None = None, node_name: str | None = None) -> Any:
+        """As redis-py's. Raises TryAgainError for a node that a slot is moving to and that holds none yet."""
+        # redis-py would call a method of None (its issue 4015).
+        node = super().get_node(host, port, node_name)
+        if node is None:
+            raise redis_errors.TryAgainError(f"a slot is moving to {node_name or f'{host}:{port}'}")
+        return node
+
+    def pubsub(self) -> PubSub:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A subscription at one node, another one each time: what is published anywhere reaches every node.
+
+        On a connection of its own, as a change of the cluster cuts those of commands. Raises ConnectionError while no
+        node is known.
+        """
+        nodes = self.get_nodes()
+        if not nodes:
+            raise redis_errors.ConnectionError("no node of the cluster is known")
+        node = random.choice(nodes)
+        return PubSub(
+            ConnectionPool(node.connection_class, **{**node.connection_kwargs, "retry": Retry(NoBackoff(), 0)})
+        )
+
+
+class _Pipeline(ClusterPipeline):
+    cluster_client: Cluster
+
+    async def execute(self, *args: Any, **options: Any) -> list[Any]:
+        async with self.cluster_client._turn(self.cluster_client._pipeline_turns):
+            return await super().execute(*args, **options)
+
+
+async def _go_on(error: Exception) -> None:
+    """Nothing is to be done between two attempts: redis-py has marked what it knows of the cluster as stale."""

@@ -1,0 +1,59 @@
+"""Redis runs full: what it has no room for is refused whole, and the service goes on by itself when there is room."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+from processes import serving
+from redis import Redis
+
+from optimist_client import Optimist, tensors
+
+
+def test_a_full_redis_refuses_batches_whole_and_recovers(tmp_path: Path, reference):
+    batch = np.random.default_rng(0).standard_normal((5, 4))
+    with serving(tmp_path) as service, Optimist(service.url) as client:
+        experiment = client.create_experiment("full", ["a", "b"], reference=reference, seed=1)
+        first, second = experiment.ask(worker="1"), experiment.ask(worker="2")
+        runtime = json.loads((tmp_path / "lock").read_text())["runtime"]
+
+        def tell(number: int) -> httpx.Response:
+            return httpx.post(
+                f"{service.url}/v1/experiments/full/picks/{number}/batch",
+                content=tensors.encode({"features": batch}),
+                headers={"content-type": tensors.MEDIA_TYPE},
+                timeout=30,
+            )
+
+        assert tell(first.number).status_code == 200
+        before = experiment.report()
+        with Redis(unix_socket_path=f"{runtime}/redis.sock") as redis:
+            redis.config_set("maxmemory", 1)
+            keys = {key: redis.dump(key) for key in redis.keys("*log*")}
+            for _ in range(2):
+                refused = tell(second.number)
+                assert refused.status_code == 503
+                assert int(refused.headers["retry-after"]) >= 1
+                assert refused.headers["content-type"] == "application/problem+json"
+            again = tell(first.number)
+            assert (again.status_code, again.json()["duplicate"]) == (200, True), "an answer takes no room"
+            during = experiment.report()
+            assert {key: redis.dump(key) for key in redis.keys("*log*")} == keys
+            redis.config_set("maxmemory", 0)
+        assert (during.samples, during.rounds, during.open_picks) == (5, 1, 1)
+        assert (before.samples, before.rounds, before.open_picks) == (5, 1, 1)
+        told = tell(second.number)
+        assert (told.status_code, told.json()["duplicate"]) == (200, False)
+        # From here on as if nothing had been: the SDK asks and tells, and the scorer scores.
+        for k in range(4):
+            pick = experiment.ask()
+            pick.tell(batch + k)
+        deadline = time.monotonic() + 60
+        while not (after := experiment.report()).scored:
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.05)
+        assert (after.samples, after.rounds, after.open_picks) == (30, 6, 0)

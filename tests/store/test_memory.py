@@ -1,0 +1,134 @@
+"""Memory: what a full Redis refuses it refuses whole, and a busy life leaves no more than is promised."""
+
+import asyncio
+import itertools
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import AskGroup, NewPick, Store, Unavailable
+
+asks = itertools.count()
+
+
+def ask(*picks: NewPick) -> list[AskGroup]:
+    return [AskGroup(f"ask {next(asks)}", list(picks) or [NewPick(0, "{}")])]
+
+
+async def everything(redis: Redis) -> dict[bytes, bytes]:
+    return {key: await redis.dump(key) for key in sorted(await redis.keys("*"))}
+
+
+async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: Store, redis: Redis):
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    for rounds in range(4):
+        await store.open_picks("x", rounds, ask(NewPick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
+    await store.settle("x", 1, "digest", 5, b"body")
+    claim = await store.claim("x", 0, "scorer", 60)
+    assert claim is not None
+    mine = claim.token
+    calls = {
+        "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0),
+        "open": lambda: store.open_picks("x", 4, ask(), lease_seconds=60),
+        "settle": lambda: store.settle("x", 2, "digest", 5, b"body"),
+        "append": lambda: store.append("x", 0, "key", "digest", 5, b"body"),
+        "renew": lambda: store.renew_leases("x", [2, 3], 600),
+        "claim": lambda: store.claim("x", 1, "scorer", 60),
+        "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine),
+        "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine),
+        "modes": lambda: store.put_modes("x", 0, 1, "{}", mine),
+        "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
+        "aside": lambda: store.set_aside("x", 0, 1, "torn", mine),
+        "damage": lambda: store.put_damage("x", 0, "scratched", mine),
+        "add": lambda: store.add_generator("x", "c"),
+        "pause": lambda: store.set_state("x", 1, "paused"),
+        "control": lambda: store.control("x", {"stop": "", "budget": "9"}),
+        "decide": lambda: store.latch_decision("x", "{}"),
+    }
+    before = await everything(redis)
+    await redis.config_set("maxmemory", 1)
+    try:
+        for name, call in calls.items():
+            with pytest.raises(Unavailable):
+                await call()
+            assert await everything(redis) == before, name
+        # What makes room, or takes hardly any, goes on.
+        assert (await store.settle("x", 1, "digest", 5, b"body")).duplicate
+        await store.give_up("x", 3, "tired")
+        look = await store.look("x")
+        assert ([r.pick for r in look.generators[0].returned], look.told) == ([3], 1)
+    finally:
+        await redis.config_set("maxmemory", 0)
+    for call in calls.values():
+        assert await call() is not False
+    look = await store.look("x")
+    assert (look.rounds, look.told, len(look.open_picks), look.generators[0].samples) == (5, 3, 2, 15)
+    assert (look.generators[0].snapshot_seq, look.generators[0].estimate, look.decision) == (1, "{}", "{}")
+
+
+async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.append("x", 0, "key", "digest", 5, bytes(100_000))
+    claim = await store.claim("x", 0, "scorer", 60)
+    assert claim is not None
+    run = store._commands.experiment_script
+
+    async def fill(name: str, *arguments: object, **options: object) -> object:
+        if name == "flip_snapshot":
+            await redis.config_set("maxmemory", 1)
+        return await run(name, *arguments, **options)
+
+    monkeypatch.setattr(store._commands, "experiment_script", fill)
+    try:
+        assert await store.put_snapshot("x", 0, 1, b"statistic", claim.token)
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert await redis.xlen("optimist:{x}:log:0") == 0
+
+
+async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
+    store, limit = Store(redis, settled_limit=6), 6
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    held = await store.open_picks("x", 0, ask(), lease_seconds=60)
+    assert held is not None
+
+    async def live(rounds: int) -> dict[str, int]:
+        for n in range(rounds):
+            first = (await store.look("x")).rounds + 1
+            three = ask(*(NewPick(g, "{}", start=n, size=1) for g in (0, 1, 1)))
+            await store.open_picks("x", first - 1, three, lease_seconds=0.001 if n % 3 == 0 else 60)
+            await asyncio.sleep(0.002)
+            await store.renew_leases("x", [1], 60)
+            if n % 3:
+                await store.settle("x", first, "digest", 5, bytes(100))
+                await store.give_up("x", first + 1, "tired")
+                await store.settle("x", first + 2, "digest", 5, bytes(100))
+            await store.append("x", n % 2, f"key {first}", "digest", 5, bytes(100))
+            for g, state in enumerate((await store.look("x")).generators):
+                claim = await store.claim("x", g, "scorer", 60)
+                assert claim is not None
+                await store.put_estimate("x", g, state.seq, "{}", claim.token)
+                await store.put_modes("x", g, state.seq, "{}", claim.token)
+                if n % 2:
+                    await store.put_snapshot("x", g, state.seq, bytes(1000), claim.token)
+        return {key.decode().rpartition("}:")[2]: await size(redis, key) for key in await redis.keys("optimist:{x}:*")}
+
+    first, later = await live(20), await live(40)
+    grown = {part for part, length in later.items() if length > first.get(part, 0)}
+    assert {part for part in grown if not part.startswith("snapshot:")} == {"history"}
+    assert len(later) == len(first)
+    assert later["settled"] == later["settled_order"] == limit
+    assert later["appended"] == later["appended_at"] == limit
+    assert later["requests"] == later["leases"] == 1
+    assert later["picks"] == 1 + limit
+    assert later["returned"] <= 3 * limit
+    assert not (await store.settle("x", 1, "digest", 5, b"body")).late, "renewed all along"
+    await store.delete_experiment("x")
+    assert await redis.keys("*") == []
+
+
+async def size(redis: Redis, key: bytes) -> int:
+    lengths = {"hash": "HLEN", "list": "LLEN", "zset": "ZCARD", "stream": "XLEN", "string": "STRLEN"}
+    return await redis.execute_command(lengths[(await redis.type(key)).decode()], key)

@@ -1,0 +1,416 @@
+"""The store on a real redis-server, killed now and then, against a plain Python model of what it promises."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import subprocess
+import tempfile
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from optimist.store import (
+    AskGroup,
+    Conflict,
+    Gone,
+    LogGap,
+    NewPick,
+    NotFound,
+    Returned,
+    Snapshot,
+    State,
+    Store,
+    StoreError,
+    Superseded,
+    connect,
+)
+from optimist.store.redis_program import find_program
+
+LIMIT = 5
+SIZE = 2
+generators = st.integers(0, 3)
+owners = st.sampled_from("ab")
+digests = st.sampled_from(["one", "other"])
+
+
+class Server:
+    """A redis-server that is killed and started again on its directory."""
+
+    def __init__(self, directory: str) -> None:
+        self.socket = f"{directory}/s"
+        self._command = [find_program(), "--port", "0", "--unixsocket", self.socket, "--dir", directory]
+        self._command += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        Path(self.socket).unlink(missing_ok=True)
+
+
+@dataclass
+class Generator:
+    state: str = "active"
+    log: list[tuple[int, str, bytes]] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+    estimate: tuple[int, str | None] = (0, None)
+    handed: int = 0
+    holder: str | None = None
+    lapsed: bool = False
+
+
+@dataclass
+class Pick:
+    generator: int
+    request: str
+    start: int | None
+    status: str = "leased"  # overdue: its lease ran out and nobody has looked; expired; told; given up
+    digest: str = ""
+    seq: int = 0
+
+
+class Model(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory(prefix="om-")
+        self.server = Server(self.directory.name)
+        self.runner = asyncio.Runner()
+        self.redis = connect(f"unix://{self.server.socket}")
+        self.store = Store(self.redis, settled_limit=LIMIT)
+        self.ready()
+        self.numbers = itertools.count(1)
+        self.gs: list[Generator] = [Generator(), Generator()]
+        self.picks: dict[int, Pick] = {}
+        self.requests: dict[str, list[int]] = {}
+        self.overdue: list[int] = []
+        self.ended: list[int] = []
+        self.expired: list[int] = []
+        self.known: set[int] = set()  # picks that may be told, or whose end is remembered
+        self.returned: dict[int, Returned] = {}
+        self.appended: dict[str, tuple[str, int, int]] = {}
+        self.tokens: dict[tuple[str, int], str] = {}
+        self.spent: set[str] = set()
+        self.decision: str | None = None
+        self.stopped = False
+
+    def teardown(self) -> None:
+        try:
+            self.look()
+            assert self.run(self.store.delete_experiment("m"))
+            assert self.run(self.redis.keys("*")) == []
+        finally:
+            self.run(self.redis.aclose())
+            self.runner.close()
+            self.server.kill()
+            self.directory.cleanup()
+
+    def run(self, call: Coroutine[Any, Any, Any]) -> Any:
+        return self.runner.run(call)
+
+    def attempt(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """What a call answers, or the class of what it raises."""
+        try:
+            return self.run(call)
+        except StoreError as error:
+            return type(error)
+
+    def ready(self) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            with contextlib.suppress(StoreError):
+                return self.run(self.store.ping())
+            assert time.monotonic() < deadline
+
+    # What the scripts do to a pick.
+
+    def release(self, number: int) -> None:
+        self.requests.pop(self.picks[number].request, None)
+        if number in self.overdue:
+            self.overdue.remove(number)
+
+    def hand_back(self, number: int) -> None:
+        pick = self.picks[number]
+        if pick.start is not None and self.gs[pick.generator].state != "retired":
+            self.returned[number] = Returned(number, pick.start, SIZE)
+
+    def queue(self, order: list[int], number: int) -> int | None:
+        order.append(number)
+        if len(order) <= LIMIT:
+            return None
+        oldest = order.pop(0)
+        if len(self.returned) > LIMIT:
+            self.returned.pop(oldest, None)
+        return oldest
+
+    def end(self, number: int, status: str) -> None:
+        self.picks[number].status = status
+        forgotten = self.queue(self.ended, number)
+        if forgotten is not None:
+            self.known.discard(forgotten)
+
+    def recalled(self, number: int) -> type[StoreError] | None:
+        """What is raised for a pick that is neither open nor remembered."""
+        if number in self.known:
+            return None
+        return Gone if 0 < number <= len(self.picks) else NotFound
+
+    @initialize()
+    def create(self) -> None:
+        for _ in range(2):
+            self.run(self.store.create_experiment("m", "{}", ["0", "1"], growth=0.0))
+
+    @rule(chosen=st.lists(generators, min_size=1, max_size=3), sliced=st.booleans(), stale=st.booleans())
+    def ask(self, chosen: list[int], sliced: bool, stale: bool) -> None:
+        request, picks, taken = f"ask {next(self.numbers)}", [], set()
+        handed = [g.handed for g in self.gs]
+        for g in (g % len(self.gs) for g in chosen):
+            back = [n for n in self.returned if self.picks[n].generator == g and n not in taken]
+            if not sliced:
+                picks.append(NewPick(g, "{}"))
+            elif back:
+                taken.add(back[0])
+                picks.append(NewPick(g, "{}", self.returned[back[0]].start, SIZE, again=back[0]))
+            else:
+                picks.append(NewPick(g, "{}", handed[g], SIZE))
+                handed[g] += SIZE
+        rounds = len(self.picks)
+        opened = self.run(self.store.open_picks("m", rounds - stale, [AskGroup(request, picks)], 60))
+        inactive = any(self.gs[pick.generator].state != "active" for pick in picks)
+        if stale or self.decision is not None or self.stopped or inactive:
+            assert opened is None
+            return
+        for number, pick in enumerate(picks, start=rounds + 1):
+            self.picks[number] = Pick(pick.generator, request, pick.start)
+            self.known.add(number)
+            if pick.again is not None:
+                del self.returned[pick.again]
+        for g, count in zip(self.gs, handed, strict=True):
+            g.handed = count
+        self.requests[request] = list(range(rounds + 1, len(self.picks) + 1))
+        assert (opened.numbers, opened.repeated) == ({request: self.requests[request]}, False)
+
+    @precondition(lambda self: self.requests)
+    @rule(data=st.data())
+    def ask_again(self, data: st.DataObject) -> None:
+        request = data.draw(st.sampled_from(sorted(self.requests)))
+        opened = self.run(self.store.open_picks("m", 0, [AskGroup(request, [NewPick(0, "{}")])], 60))
+        assert (opened.numbers, opened.repeated) == ({request: self.requests[request]}, True)
+
+    @rule(back=st.integers(-1, 12), digest=digests)
+    def tell(self, back: int, digest: str) -> None:
+        number = len(self.picks) - back
+        settled = self.attempt(self.store.settle("m", number, digest, 3, digest.encode()))
+        if refused := self.recalled(number):
+            assert settled is refused
+            return
+        pick = self.picks[number]
+        if pick.status == "given up" or (pick.status == "told" and pick.digest != digest):
+            assert settled is Conflict
+            return
+        if pick.status == "told":
+            assert (settled.seq, settled.duplicate) == (pick.seq, True)
+            return
+        log = self.gs[pick.generator].log
+        log.append((number, digest, digest.encode()))
+        pick.digest, pick.seq = digest, len(log)
+        assert (settled.seq, settled.samples, settled.duplicate) == (len(log), 3 * len(log), False)
+        assert settled.late == (pick.status != "leased")
+        if pick.status != "expired":
+            self.release(number)
+        self.returned.pop(number, None)
+        self.end(number, "told")
+
+    @rule(back=st.integers(-1, 12))
+    def give_up(self, back: int) -> None:
+        number = len(self.picks) - back
+        answer = self.attempt(self.store.give_up("m", number, "tired"))
+        if refused := self.recalled(number):
+            assert answer is refused
+            return
+        status = self.picks[number].status
+        assert answer is (Conflict if status == "told" else None)
+        if status in ("leased", "overdue"):
+            self.release(number)
+            self.hand_back(number)
+        if status in ("leased", "overdue", "expired"):
+            self.end(number, "given up")
+
+    @rule(back=st.integers(0, 6))
+    def let_a_lease_run_out(self, back: int) -> None:
+        number = len(self.picks) - back
+        if number in self.picks and self.picks[number].status == "leased":
+            self.run(self.redis.zadd("optimist:{m}:leases", {str(number): next(self.numbers)}, xx=True))
+            self.picks[number].status = "overdue"
+            self.overdue.append(number)
+
+    @rule()
+    def renew(self) -> None:
+        leased = [number for number, pick in self.picks.items() if pick.status == "leased"]
+        assert self.run(self.store.renew_leases("m", [0, *self.picks], 120)) == leased
+
+    @rule()
+    def look(self) -> None:
+        for number in list(self.overdue):
+            self.release(number)
+            self.hand_back(number)
+            self.picks[number].status = "expired"
+            forgotten = self.queue(self.expired, number)
+            if forgotten is not None and self.picks[forgotten].status == "expired":
+                self.known.discard(forgotten)
+        look = self.run(self.store.look("m"))
+        assert (look.rounds, look.told) == (len(self.picks), sum(len(g.log) for g in self.gs))
+        assert [pick.number for pick in look.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
+        assert (look.decision, look.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
+        for ordinal, (g, seen) in enumerate(zip(self.gs, look.generators, strict=True)):
+            returned = [self.returned[n] for n in sorted(self.returned) if self.picks[n].generator == ordinal]
+            position = g.snapshot.seq if g.snapshot else 0
+            assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
+            assert (seen.samples, seen.batches, seen.seq) == (3 * len(g.log), len(g.log), len(g.log))
+            assert (seen.due_seq, seen.due_samples) == (len(g.log), 3 * len(g.log))
+            assert (seen.estimate_seq, seen.estimate) == g.estimate
+            assert (seen.snapshot_seq, seen.log_bytes) == (position, sum(len(body) for *_, body in g.log[position:]))
+
+    @rule(g=generators, state=st.sampled_from(["active", "paused", "retired"]))
+    def set_state(self, g: int, state: State) -> None:
+        g %= len(self.gs)
+        generator = self.gs[g]
+        answer = self.attempt(self.store.set_state("m", g, state))
+        last = generator.state == "active" and sum(other.state == "active" for other in self.gs) == 1
+        if generator.state != state and (generator.state == "retired" or last):
+            assert answer is Conflict
+            return
+        assert answer is None
+        generator.state = state
+        if state == "retired":
+            self.returned = {n: r for n, r in self.returned.items() if self.picks[n].generator != g}
+
+    @rule(g=generators)
+    def add_generator(self, g: int) -> None:
+        answer = self.attempt(self.store.add_generator("m", str(g := min(g, len(self.gs)))))
+        if g == len(self.gs):
+            self.gs.append(Generator())
+        assert answer is Conflict if self.gs[g].state == "retired" else answer == g
+
+    @rule(stopped=st.booleans())
+    def stop(self, stopped: bool) -> None:
+        self.run(self.store.control("m", {"stopped": "yes" if stopped else ""}))
+        self.stopped = stopped
+
+    @rule(decision=digests, reopen=st.booleans())
+    def decide(self, decision: str, reopen: bool) -> None:
+        assert self.run(self.store.latch_decision("m", decision)) == (self.decision in (None, decision))
+        self.decision = self.decision or decision
+        if reopen:
+            assert self.run(self.store.reopen("m", decision)) == (self.decision == decision)
+            self.decision = None if self.decision == decision else self.decision
+
+    @rule(g=generators, key=digests, digest=digests)
+    def append(self, g: int, key: str, digest: str) -> None:
+        g %= len(self.gs)
+        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode()))
+        known = self.appended.get(key)
+        if known is not None and known[0] != digest:
+            assert settled is Conflict
+            return
+        assert settled.duplicate == (known is not None)
+        if known is None:
+            self.gs[g].log.append((0, digest, digest.encode()))
+            self.appended[key] = known = (digest, g, len(self.gs[g].log))
+        assert (settled.generator, settled.seq) == known[1:]
+
+    @rule(g=generators, owner=owners, ended=st.sampled_from(["", "released", "lapsed"]))
+    def claim(self, g: int, owner: str, ended: str) -> None:
+        """Claims a generator, whose claim until now was released, ran out, or stands."""
+        g %= len(self.gs)
+        generator = self.gs[g]
+        if ended == "released" and generator.holder is not None:
+            self.run(self.store.release_claim("m", g, self.tokens[generator.holder, g]))
+            generator.holder = None
+        if ended == "lapsed" and generator.holder is not None:
+            number = self.tokens[generator.holder, g].rpartition(":")[2]
+            self.run(self.redis.hset("optimist:{m}:claims", str(g), f"{number} 1 {generator.holder}"))
+            generator.lapsed = True
+        claim = self.run(self.store.claim("m", g, owner, 60))
+        if generator.holder not in (None, owner) and not generator.lapsed:
+            assert claim is None
+            return
+        if generator.holder == owner:
+            assert claim.token == self.tokens[owner, g]
+        else:
+            assert claim.token not in self.spent
+        self.spent.add(claim.token)
+        self.tokens[owner, g] = claim.token
+        generator.holder, generator.lapsed = owner, False
+
+    @rule(g=generators, owner=owners, back=st.integers(0, 2))
+    def publish(self, g: int, owner: str, back: int) -> None:
+        g %= len(self.gs)
+        generator = self.gs[g]
+        seq = max(0, len(generator.log) - back)
+        answer = self.attempt(self.store.put_estimate("m", g, seq, f"{seq}", self.tokens.get((owner, g), "")))
+        if generator.holder != owner:
+            assert answer is Superseded
+        elif generator.estimate[1] is None or seq > generator.estimate[0]:
+            assert answer is True
+            generator.estimate = (seq, f"{seq}")
+        else:
+            assert answer == (seq == generator.estimate[0])
+
+    @rule(g=generators, owner=owners, back=st.integers(-1, 2))
+    def snapshot(self, g: int, owner: str, back: int) -> None:
+        g %= len(self.gs)
+        generator = self.gs[g]
+        seq = max(0, len(generator.log) - back)
+        body = repr(generator.log[:seq]).encode()
+        answer = self.attempt(self.store.put_snapshot("m", g, seq, body, self.tokens.get((owner, g), "")))
+        if generator.holder != owner:
+            assert answer is Superseded
+        elif generator.snapshot is not None and seq <= generator.snapshot.seq:
+            assert answer is False
+        elif seq > len(generator.log):
+            assert answer is Conflict
+        else:
+            assert answer is True
+            generator.snapshot = Snapshot(seq, body)
+        assert self.run(self.store.snapshot("m", g)) == generator.snapshot
+
+    @rule(g=generators, after=st.integers(0, 8))
+    def read(self, g: int, after: int) -> None:
+        g %= len(self.gs)
+        log = self.gs[g].log
+        trimmed = self.gs[g].snapshot.seq if self.gs[g].snapshot else 0
+        entries = self.attempt(self.store.read_log("m", g, after))
+        if after > len(log) or after < trimmed:
+            assert entries is LogGap
+        else:
+            assert [(e.pick, e.digest, e.body) for e in entries] == log[after:]
+
+    @rule()
+    def kill_redis(self) -> None:
+        self.server.kill()
+        self.server.start()
+        self.ready()
+
+
+def test_the_store_does_what_the_model_says():
+    run_state_machine_as_test(
+        Model,
+        settings=settings(
+            max_examples=20,
+            stateful_step_count=50,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        ),
+    )
