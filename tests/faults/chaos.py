@@ -148,7 +148,14 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
     with tempfile.TemporaryDirectory(prefix="chaos-") as place:
         async with service(Path(place), plan.apis, plan.scorers) as (redis, deployment, front, back):
             client = Client(front.port)
-            await create_experiments(client, seed, plan)
+            await create_experiments(
+                client,
+                budget=plan.rounds * BATCH // len(QUESTIONS),
+                lease=plan.lease,
+                rescore_growth=plan.growth,
+                max_wait=0.5,
+                seed=seed,
+            )
             rng = random.Random(seed)
             crew = Crew(plan, front.port, ledger, rng)
             adversary = Adversary(
@@ -186,21 +193,14 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
     return outcome
 
 
-async def create_experiments(client: Client, seed: int, plan: Plan) -> None:
-    """One experiment a metric, which share the rounds."""
+async def create_experiments(client: Client, **config: Any) -> None:
+    """One experiment a metric, all with this config."""
     for question in QUESTIONS:
         if question.reference is not None:
             mean, covariance = question.reference
             body = tensors.encode({"mean": mean, "covariance": covariance})
             await client.call("POST", f"/v1/references?name={question.name}-reference", body)
-        config = question.config(
-            budget=plan.rounds * BATCH // len(QUESTIONS),
-            lease=plan.lease,
-            rescore_growth=plan.growth,
-            max_wait=0.5,
-            seed=seed,
-        )
-        await client.call("POST", "/v1/experiments", config)
+        await client.call("POST", "/v1/experiments", question.config(**config))
 
 
 async def _attack(adversary: Adversary, ledger: Ledger, plan: Plan, progress: Callable[[int], None]) -> None:

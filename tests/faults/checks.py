@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from redis import Redis
 
 from .questions import GENERATORS, Question, relative_differences
@@ -79,7 +78,6 @@ def check_numbers(
     reports: dict[str, Any], questions: Sequence[Question], ledger: Ledger, growth: float
 ) -> tuple[list[str], dict[str, float]]:
     """Violations, and the largest relative difference of each number from a serial replay of what is acknowledged."""
-    torch.set_num_threads(1)
     wrong: list[str] = []
     worst: dict[str, float] = defaultdict(float)
     for question in questions:

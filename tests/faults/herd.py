@@ -3,7 +3,9 @@
     python -m tests.faults.herd [--workers 128] [--apis 4] [--bursts 5]
 
 In a burst every worker asks at the same moment; then all tell, and the next burst comes when their batches are scored.
-An attempt is a script call that would have opened picks for the ask, successful or not; MONITOR shows them all.
+An attempt is a script call that would have opened picks for the ask, successful or not; MONITOR shows them all. Each
+burst is compared with one that a policy in memory assigns in sequence, every pick with the earlier ones on their way:
+replicas that did not see each other's picks would pile them on the same generators.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +27,29 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from . import checks
-from .chaos import Plan, create_experiments, service
-from .processes import RedisServer
-from .questions import GENERATORS, QUESTIONS
-from .wire import Client, Reply
-from .workers import Ledger, tell
+from optimist.policies import Arm, Policy, Stopping, default_warmup
+from optimist_client.config import ExperimentConfig
 
+from . import checks
+from .chaos import create_experiments, service
+from .processes import RedisServer
+from .questions import BATCH, GENERATORS, QUESTIONS, Question
+from .wire import Client, Reply
+from .workers import Acknowledged, Ledger, tell
+
+CONFIG: dict[str, Any] = {"seed": 0, "rescore_growth": 0.02, "max_wait": 10.0}
 _REQUEST = re.compile(rb'(?<!\\)"(herd-[0-9]+-[0-9]+)"')
 
 
 @dataclass
 class Burst:
-    """All workers asking once. `attempts` and `seconds` are per ask, in no common order."""
+    """All workers asking once: generators by pick number, and those that one process would have chosen in sequence.
 
-    numbers: list[int]
-    spread: dict[str, int]
+    `attempts` and `seconds` are per ask, in no common order.
+    """
+
+    picks: dict[int, str]
+    serial: dict[int, str]
     seconds: list[float]
     attempts: list[int] = field(default_factory=list)
 
@@ -74,7 +83,7 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
     with tempfile.TemporaryDirectory(prefix="herd-") as place:
         async with service(Path(place), apis, scorers=1) as (redis, _, front, _):
             clients = [Client(front.port) for _ in range(workers)]
-            await create_experiments(clients[0], 0, Plan(rounds=10**6))
+            await create_experiments(clients[0], **CONFIG)
             # Every replica knows its scripts, and every worker has its connection, as in a fleet at work.
             for number, client in enumerate(clients):
                 await _ask(client, QUESTIONS[1].name, f"warm-{number}")
@@ -84,11 +93,9 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
                         *(_ask(client, question.name, f"herd-{turn}-{i}") for i, client in enumerate(clients))
                     )
                     picks = [reply.content["picks"][0] for reply in replies]
-                    burst = Burst(
-                        sorted(pick["number"] for pick in picks),
-                        {name: sum(pick["generator"] == name for pick in picks) for name in GENERATORS},
-                        [reply.seconds for reply in replies],
-                    )
+                    chosen = {pick["number"]: pick["generator"] for pick in picks}
+                    seconds = [reply.seconds for reply in replies]
+                    burst = Burst(chosen, in_sequence(question, ledger, sorted(chosen)), seconds)
                     pairs = zip(clients, picks, strict=True)
                     await asyncio.gather(*(tell(client, question, pick, ledger) for client, pick in pairs))
                     await checks.calm(clients[0], [question], seconds=30.0)
@@ -99,6 +106,26 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
                 client.abort()
 
 
+def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> dict[int, str]:
+    """The picks of these numbers as the experiment's policy makes them one after the other (decisions.md §3)."""
+    config = ExperimentConfig(**question.config(**CONFIG))
+    logs: dict[str, list[Acknowledged]] = {name: [] for name in GENERATORS}
+    for entry in sorted(ledger.acknowledged.values(), key=lambda entry: entry.position):
+        logs[entry.told.generator].append(entry)
+    replayed = {name: [(entry.told.size, entry.told.seed) for entry in log] for name, log in logs.items()}
+    estimates = question.replay(replayed, config.rescore_growth)
+    arms = [Arm(name, estimates[name], sum(entry.told.size for entry in log), len(log)) for name, log in logs.items()]
+    stopping = Stopping(config.delta, config.tolerance)
+    policy = Policy(config.policy, default_warmup(config.metric, config.bound), stopping, config.seed)
+    chosen: dict[int, str] = {}
+    for number in numbers:
+        turn = policy.pick(arms, len(ledger.acknowledged), number)
+        arm = arms[turn]
+        arms[turn] = replace(arm, pending_samples=arm.pending_samples + BATCH, pending_batches=arm.pending_batches + 1)
+        chosen[number] = arm.name
+    return chosen
+
+
 async def _ask(client: Client, experiment: str, request: str) -> Reply:
     body: dict[str, Any] = {"worker": request, "request_id": request}
     return await client.call("POST", f"/v1/experiments/{experiment}/picks", body)
@@ -107,16 +134,28 @@ async def _ask(client: Client, experiment: str, request: str) -> Reply:
 async def measure(workers: int, apis: int, count: int) -> Table:
     """The table of a run."""
     table = Table(title=f"{workers} workers asking at once of {apis} replicas", box=box.MARKDOWN)
-    for column in ("burst", "attempts per ask", "most", "p50, s", "p99, s", "picks by generator"):
+    for column in (
+        "burst",
+        "attempts per ask",
+        "most",
+        "p50, s",
+        "p99, s",
+        "picks by generator",
+        "in sequence",
+        "same",
+    ):
         table.add_column(column, justify="right", no_wrap=True)
     began, number = time.monotonic(), 0
     async for burst in bursts(workers, apis, count):
         number += 1
         p50, p99 = np.quantile(burst.seconds, [0.5, 0.99])
-        spread = ", ".join(f"{name} {picks}" for name, picks in burst.spread.items())
-        table.add_row(
-            str(number), f"{np.mean(burst.attempts):.2f}", str(max(burst.attempts)), f"{p50:.3f}", f"{p99:.3f}", spread
-        )
+        attempts = f"{np.mean(burst.attempts):.2f}", str(max(burst.attempts))
+        spread = [
+            ", ".join(f"{name} {list(picks.values()).count(name)}" for name in GENERATORS)
+            for picks in (burst.picks, burst.serial)
+        ]
+        same = sum(burst.picks[pick] == name for pick, name in burst.serial.items())
+        table.add_row(str(number), *attempts, f"{p50:.3f}", f"{p99:.3f}", *spread, f"{same} of {workers}")
         Console(stderr=True).print(f"burst {number} of {count}, {time.monotonic() - began:.0f} s")
     return table
 

@@ -73,7 +73,12 @@ class Child:
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for the harness, which ends them
             )
 
     async def _keep(self) -> None:
@@ -87,6 +92,8 @@ class Child:
                 last = self.log.read_text(errors="replace").splitlines()[-1:] or ["nothing"]
                 self.exits.append(f"{self.name} ended with {self.process.returncode}: {last[0]}")
                 await asyncio.sleep(0.5)
+                if self._ending:
+                    return
             self._killed = False
             self.process = self._spawn()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from optimist.estimates import Estimate, natural
 from optimist.evaluation import Evaluation
@@ -60,6 +61,7 @@ class Question:
 
     def replay(self, log: Mapping[str, Sequence[tuple[int, int]]], growth: float) -> dict[str, Estimate | None]:
         """The latest due estimate of each generator, from its (size, seed) batches in log order, all in memory."""
+        torch.set_num_threads(1)  # more of them wait for each other on a machine as busy as these tests make it
         evaluation = Evaluation(
             list(GENERATORS),
             metric=self.metric,

@@ -94,12 +94,10 @@ class TestChecks:
 
 
 @pytest.mark.faults
-async def test_a_herd_of_asks_needs_few_attempts_and_spreads():
-    first, second = [burst async for burst in bursts(workers=128, apis=3, count=2)]
-    assert first.numbers == list(range(1, 129))
-    assert second.numbers == list(range(129, 257))
-    for burst in (first, second):
+async def test_a_herd_of_asks_needs_few_attempts_and_spreads_as_if_in_sequence():
+    found = [burst async for burst in bursts(workers=128, apis=2, count=2)]
+    for turn, burst in enumerate(found):
+        assert sorted(burst.picks) == list(range(128 * turn + 1, 128 * turn + 129))
+        assert burst.picks == burst.serial
         assert min(burst.attempts) >= 1
         assert sum(burst.attempts) <= 2 * len(burst.attempts)
-    # Before there is an estimate the pending samples decide alone: fewest first.
-    assert max(first.spread.values()) - min(first.spread.values()) <= 1
