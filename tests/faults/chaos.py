@@ -179,6 +179,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
             with redis.client() as connection:
                 outcome.violations = [
                     *ledger.violations,
+                    *checks.check_picks(ledger),
                     *checks.check_counts(reports, ledger),
                     *numbers,
                     *checks.check_keys(connection, QUESTIONS),

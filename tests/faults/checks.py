@@ -55,6 +55,9 @@ def check_counts(reports: dict[str, Any], ledger: Ledger) -> list[str]:
         rows[name, entry.told.generator] += entry.told.size
     wrong: list[str] = []
     for name, report in reports.items():
+        told = sum(experiment == name for experiment, _ in ledger.acknowledged)
+        if report["rounds"] != told:
+            wrong.append(f"{name}: {told} rounds were acknowledged, {report['rounds']} are counted")
         if report["open_picks"]:
             wrong.append(f"{name}: {report['open_picks']} picks are open for ever")
         if not report["scored"]:
@@ -71,6 +74,19 @@ def check_counts(reports: dict[str, Any], ledger: Ledger) -> list[str]:
                     f"{standing['batches']} of {standing['samples']} are counted"
                 )
             wrong += [f"{arm}: {warning}" for warning in standing["warnings"] if warning.startswith("not scored")]
+    return wrong
+
+
+def check_picks(ledger: Ledger) -> list[str]:
+    """No pick was made by older estimates than the one before it: nothing stale was published over something new."""
+    wrong: list[str] = []
+    newest: dict[str, tuple[int, tuple[int, ...]]] = {}
+    # Picks are numbered in the order of the looks they were made by: whoever looked too early opens nothing.
+    for (name, number), pick in sorted(ledger.picks.items()):
+        before, positions = newest.get(name, (0, ()))
+        if any(now < then for now, then in zip(pick.positions, positions, strict=bool(before))):
+            wrong.append(f"{name}: pick {number} knew the estimates at {pick.positions}, pick {before} at {positions}")
+        newest[name] = number, pick.positions
     return wrong
 
 

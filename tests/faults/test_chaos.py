@@ -51,7 +51,7 @@ class TestChecks:
 
     def report(self, batches: int, samples: int, open_picks: int = 0) -> dict:
         standing = {"generator": "a", "batches": batches, "samples": samples, "warnings": []}
-        return {"fid": {"open_picks": open_picks, "scored": True, "standings": [standing]}}
+        return {"fid": {"rounds": 2, "open_picks": open_picks, "scored": True, "standings": [standing]}}
 
     def test_nothing_wrong(self, ledger: Ledger):
         assert checks.check_counts(self.report(2, 10), ledger) == []
@@ -67,11 +67,26 @@ class TestChecks:
 
     def test_a_hole_in_the_log(self, ledger: Ledger):
         self.tell(ledger, 3, 4)
-        (wrong,) = checks.check_counts(self.report(3, 15), ledger)
-        assert "[3] missing" in wrong
+        wrong = checks.check_counts(self.report(3, 15), ledger)
+        assert any("[3] missing" in line for line in wrong)
+        assert any("3 rounds were acknowledged, 2 are counted" in line for line in wrong)
 
     def test_two_answers_that_contradict(self, ledger: Ledger):
         self.tell(ledger, 2, 3)
+        assert len(ledger.violations) == 1
+
+    def test_an_estimate_that_goes_back(self, ledger: Ledger):
+        pick = {"worker": "w", "generator": "a", "size": 5, "seed": 1, "stale": False}
+        for number, positions in ((1, [0, 0, 0]), (3, [2, 1, 0]), (2, [2, 0, 0])):
+            ledger.picked(QUESTIONS[0], {**pick, "number": number, "positions": positions}, 0.0)
+        assert checks.check_picks(ledger) == []
+        ledger.picked(QUESTIONS[0], {**pick, "number": 4, "positions": [1, 1, 0]}, 0.0)
+        assert len(checks.check_picks(ledger)) == 1
+
+    def test_a_pick_handed_to_two_workers(self, ledger: Ledger):
+        pick = {"number": 1, "generator": "a", "size": 5, "seed": 1, "stale": False, "positions": [0, 0, 0]}
+        for worker in ("w", "v"):
+            ledger.picked(QUESTIONS[0], {**pick, "worker": worker}, 0.0)
         assert len(ledger.violations) == 1
 
     def test_another_number_than_the_replay(self, ledger: Ledger):

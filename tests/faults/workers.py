@@ -34,6 +34,15 @@ class Acknowledged:
     position: int
 
 
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A pick as it was handed out: to whom, for which batch, and by the estimates at which log positions."""
+
+    worker: str
+    told: Told
+    positions: tuple[int, ...]
+
+
 @dataclass
 class Blow:
     """Something that was done to the service, and how long until it served again: seconds, None until then."""
@@ -50,6 +59,7 @@ class Blow:
 class Ledger:
     """What the workers were told, and what is still open to doubt."""
 
+    picks: dict[Key, Picked] = field(default_factory=dict)
     acknowledged: dict[Key, Acknowledged] = field(default_factory=dict)
     unresolved: dict[Key, Told] = field(default_factory=dict)
     """Sent, and not answered yet; what a killed worker leaves here is told again in the end."""
@@ -86,7 +96,11 @@ class Ledger:
                 blow.next_tell = now - blow.at
 
     def picked(self, question: Question, pick: dict[str, Any], sent: float) -> None:
-        """Note a pick asked for at `sent`. The positions it was made from show the estimates that there are."""
+        """Note a pick asked for at `sent`. One that another was given, or that has changed, is a violation."""
+        key, positions = (question.name, pick["number"]), tuple(pick["positions"])
+        entry = Picked(pick["worker"], Told(pick["generator"], pick["size"], pick["seed"]), positions)
+        if self.picks.setdefault(key, entry) != entry:
+            self.violations.append(f"{key} was handed out as {self.picks[key]}, then as {entry}")
         self.stale += pick["stale"]
         now = time.monotonic()
         for blow in self.blows:
@@ -96,7 +110,7 @@ class Ledger:
                 and sent >= blow.at
                 and any(
                     position > blow.known.get((question.name, name), 0)
-                    for name, position in zip(GENERATORS, pick["positions"], strict=True)
+                    for name, position in zip(GENERATORS, positions, strict=True)
                 )
             ):
                 blow.next_estimate = now - blow.at
