@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast lint benchmark clean
+.PHONY: demo test test-fast test-faults lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
@@ -14,6 +14,10 @@ test: $(STAMP)
 
 test-fast: $(STAMP)
 	$(BIN)/pytest -m "not faults"
+
+# Everything that kills real processes; the long runs are in docs/reliability.md.
+test-faults: $(STAMP)
+	$(BIN)/pytest -m faults
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

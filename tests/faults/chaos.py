@@ -172,6 +172,8 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 attack.cancel()
                 await asyncio.gather(attack, return_exceptions=True)
                 await adversary.heal()
+            if not attack.cancelled():
+                attack.result()  # raises what ended the attack too soon
             await deployment.ready()
             outcome.doubtful = await checks.settle_doubts(client, QUESTIONS, ledger)
             reports = await checks.calm(client, QUESTIONS, plan.lease + 60.0)
@@ -268,7 +270,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     for name, kind in (("rounds", int), ("apis", int), ("scorers", int), ("workers", int), ("blows", int),
-                       ("stop", float), ("lease", float)):  # fmt: skip
+                       ("stop", float), ("lease", float), ("limit", float)):  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, default=getattr(Plan, name))
     parser.add_argument("--json", type=Path, help="write every number here")
     options = parser.parse_args()
