@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast test-redis lint benchmark clean
+.PHONY: demo test test-fast test-faults test-redis lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
@@ -18,6 +18,10 @@ test-fast: $(STAMP)
 # The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
 test-redis: $(STAMP)
 	OPTIMIST_TEST_SERVERS=6.2,7.0,cluster,7.0-cluster $(BIN)/pytest tests/store
+
+# Everything that kills real processes; the long runs are in docs/reliability.md.
+test-faults: $(STAMP)
+	$(BIN)/pytest -m faults
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

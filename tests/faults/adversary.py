@@ -1,0 +1,111 @@
+"""What is done to the service while it works, drawn from a seed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from .processes import Child, Deployment, RedisServer
+from .proxy import Proxy
+
+
+@dataclass
+class Adversary:
+    """Each method of `KINDS` breaks one thing; most mend by themselves, or by whoever starts dead processes again.
+
+    `pause`: seconds that Redis stands still. `stop`: seconds that a scorer stands still, longer than its claims last.
+    `kill_worker` kills the worker loop that it is given. `strike` is told the kind at the moment of the blow.
+    """
+
+    random: random.Random
+    redis: RedisServer
+    deployment: Deployment
+    front: Proxy
+    back: Proxy
+    workers: int
+    kill_worker: Callable[[int], None]
+    strike: Callable[[str], None]
+    pause: float = 6.0
+    stop: float = 15.0
+    _mending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def schedule(self, count: int) -> list[str]:
+        """`count` kinds of blows, each as often as the others to within one, in an order drawn from the seed."""
+        kinds = [kind for kind in KINDS if kind != "slow fsync" or self.redis.delay is not None]
+        drawn = [kind for _ in range(count // len(kinds) + 1) for kind in self.random.sample(kinds, len(kinds))]
+        return drawn[:count]
+
+    def do(self, kind: str) -> None:
+        """Deal one blow."""
+        self.strike(kind)
+        KINDS[kind](self)
+
+    async def heal(self) -> None:
+        """End everything that is still going on."""
+        for task in self._mending:
+            task.cancel()
+        await asyncio.gather(*self._mending, return_exceptions=True)
+        for child in (*self.deployment.children, self.redis.child):
+            child.resume()
+        self.redis.slow_down(0.0)
+        self.front.cuts = self.back.cuts = 0
+
+    def _kill_api(self) -> None:
+        self._one(self.deployment.apis).kill()
+
+    def _kill_scorer(self) -> None:
+        self._one(self.deployment.scorers).kill()
+
+    def _kill_redis(self) -> None:
+        self.redis.child.kill()
+
+    def _kill_workers(self) -> None:
+        for victim in self.random.sample(range(self.workers), 1 + self.workers // 8):
+            self.kill_worker(victim)
+
+    def _cut_replies_to_workers(self) -> None:
+        self.front.cuts += self.random.randint(1, self.workers)
+
+    def _cut_replies_of_redis(self) -> None:
+        self.back.cuts += self.random.randint(1, 2 * len(self.deployment.children))
+
+    def _pause_redis(self) -> None:
+        self._stop_for(self.redis.child, self.pause)
+
+    def _stop_scorer(self) -> None:
+        self._stop_for(self._one(self.deployment.scorers), self.stop)
+
+    def _slow_fsync(self) -> None:
+        self.redis.slow_down(self.random.uniform(0.02, 0.2))
+        self._later(self.pause, lambda: self.redis.slow_down(0.0))
+
+    def _stop_for(self, child: Child, seconds: float) -> None:
+        child.pause()
+        self._later(seconds, child.resume)
+
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
+        async def act() -> None:
+            await asyncio.sleep(seconds)
+            action()
+
+        task = asyncio.create_task(act())
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
+
+    def _one(self, children: Sequence[Child]) -> Child:
+        return self.random.choice(children)
+
+
+KINDS: dict[str, Callable[[Adversary], None]] = {
+    "kill api": Adversary._kill_api,
+    "kill scorer": Adversary._kill_scorer,
+    "kill redis": Adversary._kill_redis,
+    "kill workers": Adversary._kill_workers,
+    "cut replies to workers": Adversary._cut_replies_to_workers,
+    "cut replies of redis": Adversary._cut_replies_of_redis,
+    "pause redis": Adversary._pause_redis,
+    "stop scorer": Adversary._stop_scorer,
+    "slow fsync": Adversary._slow_fsync,
+}

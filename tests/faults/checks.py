@@ -1,0 +1,149 @@
+"""What must be true when everything has healed: exactly once, no leak, and the numbers of a serial replay."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from redis import Redis
+
+from .questions import GENERATORS, Question, relative_differences
+from .wire import Client, Refused
+from .workers import Ledger, tell
+
+TOLERANCES = {"score": 1e-12, "error": 1e-9, "lower": 1e-9, "upper": 1e-9}
+"""How far a report may be from the serial replay of the acknowledged batches, relative."""
+REFERENCES = re.compile(r"optimist:references|optimist:reference:.*")
+"""Keys that stay when every experiment is deleted."""
+
+
+async def settle_doubts(client: Client, questions: Sequence[Question], ledger: Ledger) -> int:
+    """Tell again whatever was sent and never answered, so that what is acknowledged is exact; says how much it was."""
+    by_name = {question.name: question for question in questions}
+    doubtful = dict(ledger.unresolved)
+    for (name, number), told in doubtful.items():
+        pick = {"number": number, "generator": told.generator, "size": told.size, "seed": told.seed}
+        try:
+            await tell(client, by_name[name], pick, ledger)
+        except Refused as error:
+            ledger.violations.append(str(error))
+    return len(doubtful)
+
+
+async def calm(client: Client, questions: Sequence[Question], seconds: float) -> dict[str, Any]:
+    """Reports by experiment, when all due estimates are made and no pick is open, or after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        reports = {q.name: (await client.call("GET", f"/v1/experiments/{q.name}/report")).content for q in questions}
+        if all(report["scored"] and not report["open_picks"] for report in reports.values()):
+            return reports
+        if time.monotonic() > deadline:
+            return reports
+        await asyncio.sleep(0.2)
+
+
+def check_counts(reports: dict[str, Any], ledger: Ledger) -> list[str]:
+    """Every acknowledged batch counts once, and nothing else does; no pick is open and no estimate is missing."""
+    positions: dict[tuple[str, str], list[int]] = defaultdict(list)
+    rows: dict[tuple[str, str], int] = defaultdict(int)
+    for (name, _), entry in ledger.acknowledged.items():
+        positions[name, entry.told.generator].append(entry.position)
+        rows[name, entry.told.generator] += entry.told.size
+    wrong: list[str] = []
+    for name, report in reports.items():
+        told = sum(experiment == name for experiment, _ in ledger.acknowledged)
+        if report["rounds"] != told:
+            wrong.append(f"{name}: {told} rounds were acknowledged, {report['rounds']} are counted")
+        if report["open_picks"]:
+            wrong.append(f"{name}: {report['open_picks']} picks are open for ever")
+        if not report["scored"]:
+            wrong.append(f"{name}: estimates that are due have not been made")
+        for standing in report["standings"]:
+            arm = name, standing["generator"]
+            found = sorted(positions[arm])
+            if found != list(range(1, len(found) + 1)):
+                missing = sorted(set(range(1, max(found, default=0) + 1)) - set(found))
+                wrong.append(f"{arm}: log positions are not dense: {missing[:5]} missing, {len(found)} acknowledged")
+            if (standing["batches"], standing["samples"]) != (len(found), rows[arm]):
+                wrong.append(
+                    f"{arm}: {len(found)} batches of {rows[arm]} samples were acknowledged, "
+                    f"{standing['batches']} of {standing['samples']} are counted"
+                )
+            wrong += [f"{arm}: {warning}" for warning in standing["warnings"] if warning.startswith("not scored")]
+    return wrong
+
+
+def check_picks(ledger: Ledger) -> list[str]:
+    """No pick was made by older estimates than the one before it: nothing stale was published over something new."""
+    wrong: list[str] = []
+    newest: dict[str, tuple[int, tuple[int, ...]]] = {}
+    # Picks are numbered in the order of the looks they were made by: whoever looked too early opens nothing.
+    for (name, number), pick in sorted(ledger.picks.items()):
+        before, positions = newest.get(name, (0, ()))
+        if any(now < then for now, then in zip(pick.positions, positions, strict=bool(before))):
+            wrong.append(f"{name}: pick {number} knew the estimates at {pick.positions}, pick {before} at {positions}")
+        newest[name] = number, pick.positions
+    return wrong
+
+
+def check_numbers(
+    reports: dict[str, Any], questions: Sequence[Question], ledger: Ledger, growth: float
+) -> tuple[list[str], dict[str, float]]:
+    """Violations, and the largest relative difference of each number from a serial replay of what is acknowledged."""
+    wrong: list[str] = []
+    worst: dict[str, float] = defaultdict(float)
+    for question in questions:
+        logs: dict[str, list[tuple[int, int, int]]] = {name: [] for name in GENERATORS}
+        for (name, _), entry in ledger.acknowledged.items():
+            if name == question.name:
+                logs[entry.told.generator].append((entry.position, entry.told.size, entry.told.seed))
+        estimates = question.replay(
+            {name: [(size, seed) for _, size, seed in sorted(log)] for name, log in logs.items()}, growth
+        )
+        for standing in reports[question.name]["standings"]:
+            arm, estimate = f"{question.name}/{standing['generator']}", estimates[standing["generator"]]
+            if estimate is None or estimate.samples != standing["scored_samples"]:
+                due = None if estimate is None else estimate.samples
+                wrong.append(f"{arm}: scored at {standing['scored_samples']} samples, was due at {due}")
+                continue
+            for number, difference in relative_differences(standing, estimate).items():
+                worst[number] = max(worst[number], difference)
+                if not difference <= TOLERANCES[number]:
+                    wrong.append(f"{arm}: {number} is {difference:.1e} away from the serial replay")
+    return wrong, dict(worst)
+
+
+def check_keys(redis: Redis, questions: Sequence[Question]) -> list[str]:
+    """Every key belongs to an experiment that exists, to one of its generators, or to the references."""
+    names = {question.name for question in questions}
+    wrong: list[str] = []
+    chunks: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for key in _keys(redis):
+        tagged = re.fullmatch(
+            r"optimist:\{(?P<name>[^}]+)\}:(?P<part>[a-z]+)(?::(?P<g>\d+))?(?::(?P<upload>.+):\d+)?", key
+        )
+        if key == "optimist:experiments" or REFERENCES.fullmatch(key):
+            continue
+        if tagged is None or tagged["name"] not in names or int(tagged["g"] or 0) >= len(GENERATORS):
+            wrong.append(f"key {key} has no owner")
+        elif tagged["upload"] is not None and redis.ttl(key) == -1:
+            chunks[key.split(":")[1], str(tagged["g"])].add(tagged["upload"])
+    wrong += [f"{arm}: {len(uploads)} snapshots are kept" for arm, uploads in chunks.items() if len(uploads) > 1]
+    return wrong
+
+
+async def check_deleting(client: Client, redis: Redis, questions: Sequence[Question]) -> list[str]:
+    """Deleted experiments leave nothing, and the scorers bring nothing back; no knowledge of the keys is needed."""
+    for question in questions:
+        await client.call("DELETE", f"/v1/experiments/{question.name}")
+    await asyncio.sleep(2.0)  # the scorers look at every experiment once a second
+    left = [key for key in _keys(redis) if not REFERENCES.fullmatch(key) and redis.ttl(key) == -1]
+    return [f"key {key} outlives its experiment" for key in left]
+
+
+def _keys(redis: Redis) -> list[str]:
+    return sorted(key.decode() for key in redis.scan_iter(count=1000))

@@ -1,0 +1,174 @@
+"""Many workers asking at once, through several replicas: how often an ask is tried, how long it takes, where picks go.
+
+    python -m tests.faults.herd [--workers 128] [--apis 4] [--bursts 5]
+
+In a burst every worker asks at the same moment; then all tell, and the next burst comes when their batches are scored.
+An attempt is a script call that would have opened picks for the ask, successful or not; MONITOR shows them all. Each
+burst is compared with one that a policy in memory assigns in sequence, every pick with the earlier ones on their way:
+replicas that did not see each other's picks would pile them on the same generators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from optimist.policies import Arm, Policy, Stopping, default_warmup
+from optimist_client.config import ExperimentConfig
+
+from . import checks
+from .chaos import create_experiments, service
+from .processes import RedisServer
+from .questions import BATCH, GENERATORS, QUESTIONS, Question
+from .wire import Client, Reply
+from .workers import Acknowledged, Ledger, tell
+
+CONFIG: dict[str, Any] = {"seed": 0, "rescore_growth": 0.02, "max_wait": 10.0}
+_REQUEST = re.compile(rb'(?<!\\)"(herd-[0-9]+-[0-9]+)"')
+
+
+@dataclass
+class Burst:
+    """All workers asking once: generators by pick number, and those that one process would have chosen in sequence.
+
+    `attempts` and `seconds` are per ask, in no common order.
+    """
+
+    picks: dict[int, str]
+    serial: dict[int, str]
+    seconds: list[float]
+    attempts: list[int] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def attempts_seen(redis: RedisServer) -> AsyncIterator[Counter[str]]:
+    """Counts the script calls that name each request, while the context lasts."""
+    seen: Counter[str] = Counter()
+    reader, writer = await asyncio.open_unix_connection(str(redis.socket), limit=2**26)
+    writer.write(b"MONITOR\r\n")
+    await reader.readline()
+
+    async def listen() -> None:
+        while line := await reader.readline():
+            if b'] "EVALSHA" ' in line:
+                seen.update(request.decode() for request in set(_REQUEST.findall(line)))
+
+    listener = asyncio.create_task(listen())
+    try:
+        yield seen
+    finally:
+        listener.cancel()
+        with suppress(asyncio.CancelledError):
+            await listener
+        writer.transport.abort()
+
+
+async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
+    """`count` bursts on one experiment, on a service of its own."""
+    question, ledger = QUESTIONS[0], Ledger()
+    with tempfile.TemporaryDirectory(prefix="herd-") as place:
+        async with service(Path(place), apis, scorers=1) as (redis, _, front, _):
+            clients = [Client(front.port) for _ in range(workers)]
+            await create_experiments(clients[0], **CONFIG)
+            # Every replica knows its scripts, and every worker has its connection, as in a fleet at work.
+            for number, client in enumerate(clients):
+                await _ask(client, QUESTIONS[1].name, f"warm-{number}")
+            async with attempts_seen(redis) as seen:
+                for turn in range(count):
+                    replies = await asyncio.gather(
+                        *(_ask(client, question.name, f"herd-{turn}-{i}") for i, client in enumerate(clients))
+                    )
+                    picks = [reply.content["picks"][0] for reply in replies]
+                    chosen = {pick["number"]: pick["generator"] for pick in picks}
+                    seconds = [reply.seconds for reply in replies]
+                    burst = Burst(chosen, in_sequence(question, ledger, sorted(chosen)), seconds)
+                    pairs = zip(clients, picks, strict=True)
+                    await asyncio.gather(*(tell(client, question, pick, ledger) for client, pick in pairs))
+                    await checks.calm(clients[0], [question], seconds=30.0)
+                    # By now MONITOR has shown the asks of this burst, which are long over.
+                    burst.attempts = [seen[f"herd-{turn}-{i}"] for i in range(workers)]
+                    yield burst
+            for client in clients:
+                client.abort()
+
+
+def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> dict[int, str]:
+    """The picks of these numbers as the experiment's policy makes them one after the other (decisions.md §3)."""
+    config = ExperimentConfig(**question.config(**CONFIG))
+    logs: dict[str, list[Acknowledged]] = {name: [] for name in GENERATORS}
+    for entry in sorted(ledger.acknowledged.values(), key=lambda entry: entry.position):
+        logs[entry.told.generator].append(entry)
+    replayed = {name: [(entry.told.size, entry.told.seed) for entry in log] for name, log in logs.items()}
+    estimates = question.replay(replayed, config.rescore_growth)
+    arms = [Arm(name, estimates[name], sum(entry.told.size for entry in log), len(log)) for name, log in logs.items()]
+    stopping = Stopping(config.delta, config.tolerance)
+    policy = Policy(config.policy, default_warmup(config.metric, config.bound), stopping, config.seed)
+    chosen: dict[int, str] = {}
+    for number in numbers:
+        turn = policy.pick(arms, len(ledger.acknowledged), number)
+        arm = arms[turn]
+        arms[turn] = replace(arm, pending_samples=arm.pending_samples + BATCH, pending_batches=arm.pending_batches + 1)
+        chosen[number] = arm.name
+    return chosen
+
+
+async def _ask(client: Client, experiment: str, request: str) -> Reply:
+    body: dict[str, Any] = {"worker": request, "request_id": request}
+    return await client.call("POST", f"/v1/experiments/{experiment}/picks", body)
+
+
+async def measure(workers: int, apis: int, count: int) -> Table:
+    """The table of a run."""
+    table = Table(title=f"{workers} workers asking at once of {apis} replicas", box=box.MARKDOWN)
+    for column in (
+        "burst",
+        "attempts per ask",
+        "most",
+        "p50, s",
+        "p99, s",
+        "picks by generator",
+        "in sequence",
+        "same",
+    ):
+        table.add_column(column, justify="right", no_wrap=True)
+    began, number = time.monotonic(), 0
+    async for burst in bursts(workers, apis, count):
+        number += 1
+        p50, p99 = np.quantile(burst.seconds, [0.5, 0.99])
+        attempts = f"{np.mean(burst.attempts):.2f}", str(max(burst.attempts))
+        spread = [
+            ", ".join(f"{name} {list(picks.values()).count(name)}" for name in GENERATORS)
+            for picks in (burst.picks, burst.serial)
+        ]
+        same = sum(burst.picks[pick] == name for pick, name in burst.serial.items())
+        table.add_row(str(number), *attempts, f"{p50:.3f}", f"{p99:.3f}", *spread, f"{same} of {workers}")
+        Console(stderr=True).print(f"burst {number} of {count}, {time.monotonic() - began:.0f} s")
+    return table
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=128)
+    parser.add_argument("--apis", type=int, default=4)
+    parser.add_argument("--bursts", type=int, default=5)
+    options = parser.parse_args()
+    Console(width=160).print(asyncio.run(measure(options.workers, options.apis, options.bursts)))
+
+
+if __name__ == "__main__":
+    main()

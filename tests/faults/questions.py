@@ -1,0 +1,98 @@
+"""What the runs ask: one experiment a metric, every batch a function of its pick, and the replay of a log in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from optimist.estimates import Estimate, natural
+from optimist.evaluation import Evaluation
+from optimist_client import tensors
+
+GENERATORS = ("a", "b", "c")
+BATCH = 5
+
+
+@dataclass(frozen=True)
+class Question:
+    """One experiment: its metric, and how its generators sample."""
+
+    name: str
+    metric: str
+    dimension: int
+    kernel: dict[str, Any] | None = None
+
+    def batch(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
+        """The samples of a pick, the same whoever makes them: {tensor: (size, dimension) float64}."""
+        rng = np.random.default_rng([GENERATORS.index(generator), seed])
+        step = 0.3 * GENERATORS.index(generator)
+        rows = rng.standard_normal((size, self.dimension))
+        if self.metric != "is":
+            return {"features": rows * (1.0 + step) + step}
+        logits = np.exp(rows * (1.0 + step))
+        return {"probabilities": logits / logits.sum(axis=1, keepdims=True)}
+
+    def body(self, generator: str, size: int, seed: int) -> bytes:
+        """The same as a worker sends it."""
+        return tensors.encode(self.batch(generator, size, seed))
+
+    @property
+    def reference(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean (d,) and covariance (d, d) of the real data, for FID."""
+        return (np.zeros(self.dimension), np.eye(self.dimension)) if self.metric == "fid" else None
+
+    def config(self, **given: Any) -> dict[str, Any]:
+        """The experiment as the service takes it."""
+        asked = {"reference": f"{self.name}-reference"} if self.metric == "fid" else {"dimension": self.dimension}
+        return {
+            "name": self.name,
+            "generators": list(GENERATORS),
+            "metric": self.metric,
+            "batch_size": BATCH,
+            "stop": False,
+            "kernel": self.kernel,
+            **asked,
+            **given,
+        }
+
+    def replay(self, log: Mapping[str, Sequence[tuple[int, int]]], growth: float) -> dict[str, Estimate | None]:
+        """The latest due estimate of each generator, from its (size, seed) batches in log order, all in memory."""
+        torch.set_num_threads(1)  # more of them wait for each other on a machine as busy as these tests make it
+        evaluation = Evaluation(
+            list(GENERATORS),
+            metric=self.metric,
+            reference=self.reference,
+            kernel=self.kernel,
+            rescore_growth=growth,
+        )
+        for generator, batches in log.items():
+            for size, seed in batches:
+                evaluation.tell(generator, self.batch(generator, size, seed))
+        return evaluation.estimates()
+
+
+QUESTIONS = (
+    Question("fid", "fid", 16),
+    Question("is", "is", 10),
+    Question("rke", "rke", 4, {"name": "gaussian", "sigma": 2.0, "features": 32, "seed": 0}),
+)
+
+
+def relative_differences(standing: Mapping[str, Any], estimate: Estimate) -> dict[str, float]:
+    """How far the numbers of a report's standing are from an estimate's, relative to the larger of 1 and their size."""
+    error = estimate.stopping_error
+    assert error is not None, "the influence bound has one"
+    expected = {
+        "score": estimate.score,
+        "error": error * (estimate.score if estimate.scale == "log" else 1.0),
+        "lower": natural(estimate.lower, estimate.scale),
+        "upper": natural(estimate.upper, estimate.scale),
+    }
+    return {
+        name: abs(float(standing[name]) - value) / max(1e-300, abs(value), abs(float(standing[name])))
+        for name, value in expected.items()
+    }
