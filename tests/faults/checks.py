@@ -124,7 +124,7 @@ def check_keys(redis: Redis, questions: Sequence[Question]) -> list[str]:
     chunks: dict[tuple[str, str], set[str]] = defaultdict(set)
     for key in _keys(redis):
         tagged = re.fullmatch(
-            r"optimist:\{(?P<name>[^}]+)\}:(?P<part>[a-z]+)(?::(?P<g>\d+))?(?::(?P<upload>.+):\d+)?", key
+            r"optimist:\{(?P<name>[^}]+)\}:(?P<part>[a-z_]+)(?::(?P<g>\d+))?(?::(?P<upload>.+):\d+)?", key
         )
         if key == "optimist:experiments" or REFERENCES.fullmatch(key):
             continue
