@@ -78,3 +78,22 @@ async def test_returned_slices_that_nobody_takes_stay_bounded(redis: Redis):
 def test_half_a_slice_is_refused(wrong: dict[str, int]):
     with pytest.raises(ValueError, match="slice"):
         NewPick(0, "{}", **wrong)
+
+
+async def test_giving_up_late_returns_no_slice_that_another_pick_has(store: Store):
+    late = await take(store, NewPick(0, "{}", start=0, size=5), lease_seconds=0.02)
+    assert late is not None
+    await asyncio.sleep(0.05)
+    await store.look("x")
+    assert await take(store, NewPick(0, "{}", start=0, size=5, again=late)) is not None
+    await store.give_up("x", late, "tired")
+    assert await slices(store) == [(5, []), (0, [])]
+
+
+async def test_a_slice_is_handed_out_again_once_in_an_ask(store: Store):
+    first = await take(store, NewPick(0, "{}", start=0, size=5))
+    assert first is not None
+    await store.give_up("x", first, "tired")
+    again = NewPick(0, "{}", start=0, size=5, again=first)
+    with pytest.raises(ValueError, match="once"):
+        await store.open_picks("x", 1, [AskGroup("ask", [again, again])], lease_seconds=60)
