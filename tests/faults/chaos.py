@@ -282,6 +282,7 @@ def main() -> int:
             line = bar.add_task(f"seed {seed}", total=plan.rounds)
             outcome = asyncio.run(run(seed, plan, lambda done, line=line: bar.update(line, completed=done)))
             outcomes.append(outcome)
+            bar.update(line, completed=plan.rounds)
             for text in (*outcome.violations, *outcome.exits):
                 bar.console.print(f"seed {seed}: {text}", markup=False, soft_wrap=True)
             if options.json:
