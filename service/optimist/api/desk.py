@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 
 from optimist.api.assignment import Assignment, Opening
 from optimist.api.views import View, make_policy
-from optimist.store import AskGroup, NewPick, Store
+from optimist.store import AskGroup, Look, NewPick, Store
 from optimist_client.models import AskReply, AskRequest, ExperimentConfig, Pick
 
 POLL = 0.25
 """Seconds between looks while estimates are waited for, should an announcement be lost."""
+TURN_POLL = 0.005
+"""Seconds between looks while another replica has the turn at opening picks."""
 DRAINING = 0.5
 """Seconds after which to ask again when the whole budget is on its way."""
 
@@ -50,6 +52,9 @@ class Desk:
         self._waiting: list[_Ask] = []
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
+        self._who = uuid.uuid4().hex
+        # Whether the last compare-and-set was lost: the next one waits for its turn.
+        self._lost = False
 
     def wake(self) -> None:
         """Look again: something was announced."""
@@ -72,7 +77,11 @@ class Desk:
                 self._waiting = [ask for ask in self._waiting if not ask.answer.done()]  # cancelled by their clients
                 # Asks that come during the look need a newer one: in this one, what they just told is still open.
                 asks = list(self._waiting)
-                view = View(self._config, await self._store.look(self._config.name))
+                look = await self._look()
+                if look is None:
+                    await asyncio.sleep(TURN_POLL)
+                    continue
+                view = View(self._config, look)
                 lacking = [ask.lacks(view) for ask in asks]  # of every one: at its first look it notes what it needs
                 if not all(lacking):
                     # Never from estimates that are out of date, as an ask past its deadline may have to take them.
@@ -89,6 +98,12 @@ class Desk:
             for ask in waiting:
                 if not ask.answer.done():
                     ask.answer.set_exception(error)
+
+    async def _look(self) -> Look | None:
+        """The store as it is, with the turn at opening picks where one is needed; None: others have it."""
+        if self._lost:
+            return await self._store.take_turn(self._config.name, self._who)
+        return await self._store.look(self._config.name)
 
     async def _sleep(self, seconds: float) -> None:
         try:
@@ -124,8 +139,9 @@ class Desk:
             groups.setdefault(opening.pick.request_id, []).append(opening.record)
         asks = [AskGroup(request_id, records) for request_id, records in groups.items()]
         opened = await self._store.open_picks(
-            self._config.name, view.look.rounds, asks, self._config.lease, instance=view.look.instance
+            self._config.name, view.look.rounds, asks, self._config.lease, instance=view.look.instance, who=self._who
         )
+        self._lost = opened is None
         # An ask that was repeated meanwhile has its picks already: the next look shows them.
         return opened is not None and not opened.repeated
 

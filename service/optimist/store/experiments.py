@@ -14,6 +14,9 @@ from optimist.store.records import Look, State
 CONTROLS = frozenset({"budget", "max_wait", "stop", "stopped"})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
 
+TURN_SECONDS = 0.5
+"""After which a turn ends whose holder died."""
+
 
 class Experiments:
     """The part of `Store` about experiments as a whole."""
@@ -77,6 +80,16 @@ class Experiments:
     async def look(self, experiment: str) -> Look:
         """Free the leases that ran out, then see all that decisions are made from, all of one moment."""
         return parse_look(await self._commands.experiment_script("look", experiment, self._settled_limit))
+
+    async def take_turn(self, experiment: str, who: str) -> Look | None:
+        """Take the turn at opening picks, for `TURN_SECONDS` or until `open_picks`, and look; None: another has it.
+
+        Whoever lost a compare-and-set takes one, so that the next attempt does not lose again.
+        """
+        answer = await self._commands.experiment_script(
+            "look", experiment, self._settled_limit, who, int(1000 * TURN_SECONDS)
+        )
+        return parse_look(answer) if answer else None
 
     async def add_generator(self, experiment: str, name: str) -> int:
         """Add a generator, and return its ordinal; a name that is there keeps the one it has.

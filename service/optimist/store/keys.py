@@ -26,6 +26,7 @@ EXPERIMENT_PARTS = (
     "estimates",  # hash: ordinal → "<seq> <payload>"
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "leases",  # sorted set: number → deadline; only these pend
+    "turn",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
     "returned",  # hash: number → "<g> <start> <size>", prompts of a pick that ended without a batch
     "settled",  # hash: number → "<digest>\t<answer>", of a pick given up "\t<reason>"

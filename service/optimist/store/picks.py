@@ -31,11 +31,12 @@ class Picks:
         lease_seconds: float,
         *,
         instance: str | None = None,
+        who: str = "",
     ) -> Opened | None:
         """Open the picks of several asks at once, numbered from expected_rounds + 1 in order.
 
-        None: nothing was opened, because since `look` other picks were opened, a decision was latched, the experiment
-        was stopped, a generator was paused or retired, or a slice to be handed out `again` went: look again.
+        None: nothing was opened, because it is the turn of somebody else than `who` (see `take_turn`), or because since
+        `look` other picks were opened, a decision was latched, the experiment was stopped, a generator was paused or retired, or a slice to be handed out `again` went: look again.
         `repeated`: some of these asks had their picks before; nothing was opened, and only theirs are given. A call
         whose reply was lost is answered that way when it is sent again.
         Raises ValueError for a group without picks, for a request id that holds a tab, and for a request id or an
@@ -52,7 +53,8 @@ class Picks:
         sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
         picks = (part for group in groups for pick in group.picks for part in _arguments(pick))
         outcome, *answers = await self._commands.experiment_script(
-            "open_picks", experiment, expected_rounds, lease_seconds, len(groups), *sizes, *picks, instance=instance
+            *("open_picks", experiment, expected_rounds, lease_seconds, who, len(groups), *sizes, *picks),
+            instance=instance,
         )
         if outcome == b"moved":
             return None

@@ -1,6 +1,10 @@
--- ARGV: how many ended picks are remembered.
+-- ARGV: how many ended picks are remembered; who wants the turn at opening picks, if anybody, and its milliseconds.
 -- Frees the leases that ran out, then answers with everything a decision is made from.
--- A late pick stays in `picks`, so that its batch is still accepted.
+-- Nothing while it is another's turn. A late pick stays in `picks`, so that its batch is still accepted.
+local who, milliseconds = ARGV[2], ARGV[3]
+if who and not redis.call('SET', turn, who, 'NX', 'PX', milliseconds) and redis.call('GET', turn) ~= who then
+  return {'ok'}
+end
 for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
   release(number)
   hand_back(number)

@@ -1,9 +1,9 @@
--- ARGV: expected rounds, lease in seconds, number of groups; request id and size of each group;
+-- ARGV: expected rounds, lease in seconds, who opens, number of groups; request id and size of each group;
 --       generator, slice, number to be handed out again and record of each pick.
-local expected, lease, groups = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local expected, lease, who, groups = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
 local function group(i)
-  return ARGV[2 + 2 * i], tonumber(ARGV[3 + 2 * i])
+  return ARGV[3 + 2 * i], tonumber(ARGV[4 + 2 * i])
 end
 
 local repeated = {'ok', 'repeated'}
@@ -21,10 +21,11 @@ end
 if tonumber(redis.call('HGET', counts, 'rounds')) ~= expected or redis.call('EXISTS', decision) == 1 then
   return {'ok', 'moved'}
 end
-if redis.call('HEXISTS', controls, 'stopped') == 1 then
+local holder = redis.call('GET', turn)
+if holder and holder ~= who or redis.call('HEXISTS', controls, 'stopped') == 1 then
   return {'ok', 'moved'}
 end
-local first = 4 + 2 * groups
+local first = 5 + 2 * groups
 for at = first, #ARGV, 4 do
   local g, again = ARGV[at], ARGV[at + 2]
   if redis.call('HEXISTS', generators, g) == 0 then
@@ -58,4 +59,5 @@ for i = 1, groups do
   redis.call('HSET', requests, request, opened[#opened])
 end
 redis.call('HSET', counts, 'rounds', number)
+redis.call('DEL', turn)
 return opened
