@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
 from optimist.api.desk import Desk
+from optimist.api.problems import ApiError
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -24,13 +27,36 @@ class Context:
     store: Store
     settings: Settings
     _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
+    _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
 
     async def experiment(self, name: str) -> Experiment:
-        """The experiment called `name`. Raises `NotFound`."""
+        """The experiment called `name`, as it is now. Raises `NotFound`."""
         text = await self.store.config(name)
         if text is None:
+            self._recent.pop(name, None)
+            self._desks.pop(name, None)
             raise NotFound(f"no experiment is called {name!r}")
-        return Experiment.model_validate_json(text)
+        known = self._recent.get(name)
+        if known is None or known[0] != text:
+            known = self._recent[name] = (text, Experiment.model_validate_json(text))
+        return known[1]
+
+    async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:
+        """What `action` makes of the experiment as this process last saw it, without asking Redis first.
+
+        The action must fail where that one is gone, as scripts do that are given its `instance`; it is then done again
+        on the one of its name that is there now, if there is one.
+        """
+        known = self._recent.get(name)
+        if known is None:
+            return await action(await self.experiment(name))
+        try:
+            return await action(known[1])
+        except (NotFound, ApiError):
+            fresh = await self.experiment(name)
+            if fresh.instance == known[1].instance:
+                raise
+        return await action(fresh)
 
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
@@ -60,7 +86,7 @@ class Context:
         stamp = experiment.instance
         known = self._desks.get(config.name)
         if known is None or known[0] != stamp:
-            known = self._desks[config.name] = (stamp, Desk(self.store, config))
+            known = self._desks[config.name] = (stamp, Desk(self.store, experiment))
         return known[1]
 
     @asynccontextmanager

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from optimist.api.assignment import Assignment, Opening
 from optimist.api.views import View, make_policy
-from optimist.store import AskGroup, Look, NewPick, Store
-from optimist_client.models import AskReply, AskRequest, ExperimentConfig, Pick
+from optimist.store import AskGroup, Look, NewPick, NotFound, Store
+from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 POLL = 0.25
 """Seconds between looks while estimates are waited for, should an announcement be lost."""
@@ -45,10 +45,11 @@ class _Ask:
 class Desk:
     """Answers the asks of one experiment. `wake` when its estimates may have changed."""
 
-    def __init__(self, store: Store, config: ExperimentConfig) -> None:
+    def __init__(self, store: Store, experiment: Experiment) -> None:
         self._store = store
-        self._config = config
-        self._policy = make_policy(config)
+        self._config = experiment.config
+        self._instance = experiment.instance
+        self._policy = make_policy(experiment.config)
         self._waiting: list[_Ask] = []
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -81,6 +82,8 @@ class Desk:
                 if look is None:
                     await asyncio.sleep(TURN_POLL)
                     continue
+                if look.instance != self._instance:
+                    raise NotFound(f"experiment {self._config.name!r} was made again since")
                 view = View(self._config, look)
                 lacking = [ask.lacks(view) for ask in asks]  # of every one: at its first look it notes what it needs
                 if not all(lacking):

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from optimist.api.batches import read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep
-from optimist_client.models import AskReply, AskRequest, Identifier, TellReply, WorkerName
+from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
 
 router = APIRouter(prefix="/v1/experiments/{name}/picks", tags=["picks"])
 
@@ -21,8 +21,7 @@ Instance = Annotated[
 @router.post("")
 async def ask(name: Identifier, context: ContextDep, request: AskRequest | None = None) -> AskReply:
     """The next picks, or the decision and no pick when the experiment has ended."""
-    experiment = await context.experiment(name)
-    return await context.desk(experiment).ask(request or AskRequest())
+    return await context.with_recent(name, lambda experiment: context.desk(experiment).ask(request or AskRequest()))
 
 
 @router.post("/{number}/batch", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -39,15 +38,21 @@ async def tell(
 
     When this answers 200, the batch is durable and counts once.
     """
-    experiment = await context.experiment(name)
-    batch = await read_batch(request, experiment, context.settings)
-    settled = await context.store.settle(
-        name, number, batch.digest, batch.rows, batch.body, instance=instance or experiment.instance
-    )
+
+    async def settle(experiment: Experiment) -> TellReply:
+        batch = await read_batch(request, experiment, context.settings)
+        settled = await context.store.settle(
+            name, number, batch.digest, batch.rows, batch.body, instance=instance or experiment.instance
+        )
+        return await context.told(experiment, settled)
+
+    reply = await context.with_recent(name, settle)
+    if not next_:
+        return reply
     # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
     asked = AskRequest(worker=worker, request_id=f"after-{number}")
-    reply = await context.told(experiment, settled)
-    return reply.model_copy(update={"next": await context.desk(experiment).ask(asked)}) if next_ else reply
+    following = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked))
+    return reply.model_copy(update={"next": following})
 
 
 @router.delete("/{number}", status_code=204)

@@ -36,7 +36,8 @@ class Picks:
         """Open the picks of several asks at once, numbered from expected_rounds + 1 in order.
 
         None: nothing was opened, because it is the turn of somebody else than `who` (see `take_turn`), or because since
-        `look` other picks were opened, a decision was latched, the experiment was stopped, a generator was paused or retired, or a slice to be handed out `again` went: look again.
+        `look` other picks were opened, a decision was latched, the experiment was stopped, a generator was paused or
+        retired, or a slice to be handed out `again` went: look again.
         `repeated`: some of these asks had their picks before; nothing was opened, and only theirs are given. A call
         whose reply was lost is answered that way when it is sent again.
         Raises ValueError for a group without picks, for a request id that holds a tab, and for a request id or an
