@@ -34,7 +34,7 @@ from optimist.store import (
 )
 from optimist.store.redis_program import find_program
 
-LIMIT = 5
+LIMIT = 3
 SIZE = 2
 ENDED = ("told", "given up")
 generators = st.integers(0, 3)
@@ -261,13 +261,15 @@ class Model(RuleBasedStateMachine):
             self.end(number, "given up")
 
     @precondition(lambda self: self.picks)
-    @rule(choice=choices)
-    def let_a_lease_run_out(self, choice: int) -> None:
+    @rule(choice=choices, seen=st.booleans())
+    def let_a_lease_run_out(self, choice: int, seen: bool) -> None:
         number = self.chosen(choice)
         if number in self.picks and self.picks[number].status == "leased":
             self.run(self.redis.zadd("optimist:{m}:leases", {str(number): next(self.numbers)}, xx=True))
             self.picks[number].status = "overdue"
             self.overdue.append(number)
+        if seen:
+            self.look()
 
     @rule()
     def renew(self) -> None:
@@ -402,12 +404,14 @@ class Model(RuleBasedStateMachine):
             assert answer is True
             generator.snapshot = Snapshot(seq, body)
         assert self.run(self.store.snapshot("m", g)) == generator.snapshot
+        self.read(g, beyond=-1)
 
-    @rule(g=generators, after=st.integers(0, 8))
-    def read(self, g: int, after: int) -> None:
+    @rule(g=generators, beyond=st.integers(-2, 2))
+    def read(self, g: int, beyond: int) -> None:
         g %= len(self.gs)
         log = self.gs[g].log
         trimmed = self.gs[g].snapshot.seq if self.gs[g].snapshot else 0
+        after = max(0, trimmed + beyond)
         entries = self.attempt(self.store.read_log("m", g, after))
         if after > len(log) or after < trimmed:
             assert entries is LogGap
@@ -427,7 +431,7 @@ def test_the_store_does_what_the_model_says():
     run_state_machine_as_test(
         Model,
         settings=settings(
-            max_examples=80,
+            max_examples=60,
             stateful_step_count=80,
             deadline=None,
             suppress_health_check=list(HealthCheck),
