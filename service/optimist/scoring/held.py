@@ -44,7 +44,10 @@ class Held:
         except LogGap:
             # Trimmed by a scorer that had the claim meanwhile: its snapshot leads on.
             self._warm = None
-            await self._take()
+            try:
+                await self._take()
+            except LogGap as error:
+                raise Damaged(str(error)) from None
 
     async def _take(self) -> None:
         warm = self._warm = self._warm or await self._resume()

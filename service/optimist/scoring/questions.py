@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, TypeVarTuple
@@ -77,8 +78,7 @@ class Questions:
         experiment = Experiment.model_validate_json(text)
         question = await self._in_thread(_question, experiment, await self._reference(experiment))
         if question.open_kernels:
-            many = len(experiment.config.generators)
-            fitted = await self._store.fitted(name) or await self._fit(question, many, name, generator, claim)
+            fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
             if fitted is None:
                 return None
             question = _unpack(question, fitted)
@@ -94,28 +94,32 @@ class Questions:
             raise ValueError(f"reference {name!r} is gone")
         return reference[1]
 
-    async def _fit(self, question: Question, generators: int, name: str, generator: int, claim: Claim) -> bytes | None:
+    async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels for good; None while active generators have too few samples."""
-        look = await self._store.look(name)
-        needed = question.rows_to_fit(generators)
-        if any(generator.samples < needed for generator in look.active):
+        active = (await self._store.look(name)).active
+        needed = question.rows_to_fit(len(active))
+        if any(state.samples < needed for state in active):
             return None
-        logs = [
-            await self._first_batches(name, ordinal, needed)
-            for ordinal in (generator.ordinal for generator in look.active)
-        ]
+        logs = [await self._first_batches(name, state.ordinal, needed) for state in active]
+        if not all(logs):
+            return None
         found = await self._in_thread(question.fitted, first_rows(logs, needed))
         # Whoever was first is right, and all find the same of the same generators.
         return await self._store.put_fitted(name, generator, _pack(question, found), claim.token)
 
     async def _first_batches(self, name: str, generator: int, rows: int) -> list[dict[str, Tensor]]:
+        """The first batches with as many rows, those that cannot be read left out; none where there are too few."""
         found: list[dict[str, Tensor]] = []
         seq = 0
-        while rows > 0:
-            for entry in await self._store.read_log(name, generator, seq, max_entries=32):
-                found.append(batch(entry)[0])
-                seq, rows = entry.seq, rows - entry.rows
-        return found
+        while entries := await self._store.read_log(name, generator, seq, max_entries=32):
+            for entry in entries:
+                with contextlib.suppress(ValueError):
+                    found.append(batch(entry)[0])
+                    rows -= entry.rows
+                if rows <= 0:
+                    return found
+            seq = entries[-1].seq
+        return []
 
 
 def _question(experiment: Experiment, reference: bytes | None) -> Question:

@@ -8,9 +8,9 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar, TypeVarTuple
 
 import torch
@@ -75,29 +75,33 @@ class Scorer:
                         self._wanted.add(key)
                     self._schedule(key)
         finally:
-            for task in (*always, *self._busy.values()):
+            tasks = [*always, *self._busy.values()]
+            for task in tasks:
                 task.cancel()
+            # They leave their connections behind, else; one that makes a connection may miss that it is cancelled.
+            await asyncio.wait(tasks, timeout=2.0)
             self._pool.shutdown(wait=False, cancel_futures=True)
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(2.0):
                     for key in list(self._held):
-                        await self._let_go(key)
+                        with contextlib.suppress(NotFound):
+                            await self._let_go(key)
 
     async def _sweep_for_ever(self) -> None:
         while True:
-            with contextlib.suppress(StoreError):
+            with _going_on():
                 names = await self._store.experiments()
                 self._questions.keep(set(names))
                 for name in names:
-                    await self._sweep(name)
+                    with _going_on():
+                        await self._sweep(name)
             await asyncio.sleep(SWEEP)
 
     async def _sweep(self, name: str) -> None:
-        with contextlib.suppress(NotFound):
-            for generator in (await self._store.look(name)).generators:
-                key = (name, generator.ordinal)
-                if self._is_owed(generator, self._held.get(key)) and key not in self._failed:
-                    self._schedule(key)
+        for generator in (await self._store.look(name)).generators:
+            key = (name, generator.ordinal)
+            if self._is_owed(generator, self._held.get(key)) and key not in self._failed:
+                self._schedule(key)
 
     def _is_owed(self, generator: GeneratorState, held: Held | None) -> bool:
         """Whether an estimate is, or room in Redis."""
@@ -111,7 +115,7 @@ class Scorer:
             for key, held in list(self._held.items()):
                 if now - self._queued.get(key, now) > QUEUED:
                     continue  # runs out while this process is too busy
-                with contextlib.suppress(StoreError):
+                with _going_on():
                     if key not in self._busy and now - self._worked.get(key, now) > IDLE:
                         await self._let_go(key)
                         continue
@@ -153,6 +157,8 @@ class Scorer:
             await self._give_in(key, error)
         except StoreError as error:
             logger.warning("scoring %s/%d waits: %s", *key, error)
+            # What was taken may not be published: it is taken again, from the snapshot.
+            self._held.pop(key, None)
         except Exception as error:
             logger.exception("scoring %s/%d failed", *key)
             await self._give_in(key, error)
@@ -181,16 +187,28 @@ class Scorer:
 
     async def _give_in(self, key: Key, error: Exception) -> None:
         """Say in the report why a generator is not scored; it is tried again from its snapshot when one is due."""
-        self._failed.add(key)
         # The statistic may have taken half of what was read.
-        self._held.pop(key, None)
+        held = self._held.pop(key, None)
         with contextlib.suppress(StoreError):
             claim = await self._store.claim(*key, self._owner, CLAIM)
-            if claim is not None:
+            # Where another scorer had the claim in between, it may have trimmed what was being read.
+            if claim is not None and (held is None or held.token == claim.token):
                 await self._store.put_damage(*key, f"{type(error).__name__}: {error}", claim.token)
+                self._failed.add(key)
 
     def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
         return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+
+@contextmanager
+def _going_on() -> Iterator[None]:
+    """No turn of a loop ends the loop: Redis may be away, or what it holds of one experiment damaged."""
+    try:
+        yield
+    except StoreError:
+        pass  # the next turn comes
+    except Exception:
+        logger.exception("a turn of the scorer's loop failed")
 
 
 @asynccontextmanager

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -14,6 +14,7 @@ from torch import Tensor
 from optimist.bounds import Bound
 from optimist.estimates import Estimate
 from optimist.evaluation import Track
+from optimist.metrics import ConditionedScore, VendiScore
 from optimist.store import LogEntry
 from optimist_client import tensors
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
@@ -23,6 +24,8 @@ SHOWN_SAMPLES = 32
 """Modes, and samples of each, that are made when somebody asks for modes; a reader takes as many as it wants."""
 FORMAT = 1
 """Version of snapshots: another one is refused."""
+DIGEST_BYTES = 32
+"""Of the SHA-256 that a snapshot begins with."""
 SMALLEST_TAIL = 2**16
 """Bytes that the log may have beyond a snapshot, however small the statistic."""
 
@@ -47,6 +50,8 @@ class WarmGenerator:
     """The statistic of one generator, warm at log position `seq`; `tail` bytes of the log came since its snapshot."""
 
     def __init__(self, bound: Bound, growth: float) -> None:
+        self._bound = bound
+        self._growth = growth
         self._track = Track(bound, growth)
         self.seq = 0
         self.tail = 0
@@ -78,6 +83,8 @@ class WarmGenerator:
             self.seq = entry.seq
             self.tail += len(entry.body)
             if position == due and self._track.statistic.samples:
+                # The last bit of a sum depends on where its rows lie in memory: let them lie as after a thaw.
+                self._track = Track.restore(self._track.to_tensors(), self._bound, self._growth)
                 step = Step(Scored(entry.seq, self._track.estimate()), step.unreadable)
         return step
 
@@ -93,8 +100,10 @@ class WarmGenerator:
         )
 
     def freeze(self) -> bytes:
-        """The state at `seq`, from which `thaw` makes it again bit for bit."""
-        return save({"format": torch.tensor(FORMAT), **self._track.to_tensors()})
+        """The state at `seq`, from which `thaw` makes it again bit for bit: a SHA-256, and the safetensors it is of."""
+        marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound)}
+        state = save({**marks, **self._track.to_tensors()})
+        return hashlib.sha256(state).digest() + state
 
     def snapshot_taken(self, size: int) -> None:
         """Count the log anew from here: the state is stored, in `size` bytes."""
@@ -102,12 +111,20 @@ class WarmGenerator:
 
     @classmethod
     def thaw(cls, body: bytes, seq: int, bound: Bound, growth: float) -> WarmGenerator:
-        """A generator warm at `seq` from what `freeze` made there. Raises ValueError where it is something else."""
+        """A generator warm at `seq` from what `freeze` made there under a bound of the same metric and kernels.
+
+        Raises ValueError where it is something else.
+        """
+        digest, frozen = body[:DIGEST_BYTES], body[DIGEST_BYTES:]
+        if hashlib.sha256(frozen).digest() != digest:
+            raise ValueError("the snapshot is damaged: its digest differs")
         try:
-            state = load(body)
+            state = load(frozen)
             version = int(state.pop("format"))
             if version != FORMAT:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
+            if not torch.equal(state.pop("meaning"), _meaning(bound)):
+                raise ValueError("the snapshot is of another metric, or of other kernels")
             warm = cls(bound, growth)
             warm._track = Track.restore(state, bound, growth)
         except (SafetensorError, KeyError, RuntimeError) as error:
@@ -120,14 +137,36 @@ class WarmGenerator:
 def batch(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors (n, …) of a log entry by name, float64, and the ids of its rows: "<pick>:<row>" where it has none.
 
-    Raises ValueError where the entry cannot be read, or holds other numbers than were accepted.
+    Raises ValueError where the entry cannot be read, or holds other numbers, or other rows, than were accepted.
     """
     arrays = tensors.decode(entry.body)
     if tensors.digest(arrays) != entry.digest:
         raise ValueError("the batch is not the one that was accepted: its digest differs")
+    # The digest does not cover the count, by which estimates are due.
+    if any(len(array) != entry.rows for array in arrays.values()):
+        found = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
+        raise ValueError(f"the batch is not the one that was accepted: expected {entry.rows} rows, found {found}")
     ids = arrays.pop(tensors.IDS, None)
     names = [""] * entry.rows if ids is None else tensors.unpack_ids(ids)
     return (
-        {name: torch.from_numpy(array.astype(np.float64)) for name, array in arrays.items()},
-        [name or f"{entry.pick}:{row}" for row, name in enumerate(names)],
+        # torch's own memory, not numpy's, is aligned the same in every process, as equal bits ask for.
+        {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()},
+        # A zero byte, which a reservoir does not take, is no reason to lose what was accepted.
+        [name.replace("\0", " ") or f"{entry.pick}:{row}" for row, name in enumerate(names)],
     )
+
+
+def _meaning(bound: Bound) -> Tensor:
+    """SHA-256 (32,) of all but the log that a statistic's numbers depend on: the metric, layout and feature maps."""
+    metric = bound.metric
+    sha = hashlib.sha256(f"{metric.name} {metric.widths}".encode())
+    for name, tensor in bound.statistic().to_tensors().items():
+        layout = tensor.tolist() if name.endswith("layout") else tuple(tensor.shape)
+        sha.update(f"{name} {layout}".encode())
+    maps = [metric.features_map, metric.prompts_map] if isinstance(metric, ConditionedScore) else []
+    maps += [metric.feature_map] if isinstance(metric, VendiScore) else []
+    for feature_map in maps:
+        sha.update(feature_map.name.encode())
+        for tensor in feature_map.to_tensors().values():
+            sha.update(tensor.cpu().contiguous().numpy().data)
+    return torch.tensor(list(sha.digest()), dtype=torch.uint8)

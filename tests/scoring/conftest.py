@@ -1,0 +1,65 @@
+"""A Redis for the scorer's tests, and experiments on it as the API makes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made import Made
+from redis.asyncio import Redis
+
+from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+from optimist_client import tensors
+from optimist_client.models import Experiment, ExperimentConfig
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    with start_embedded(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+async def redis(server: EmbeddedRedis) -> AsyncIterator[Redis]:
+    client = connect(server.url)
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def store(redis: Redis) -> Store:
+    return Store(redis)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def make(store: Store):
+    """Makes an experiment: FID in 4 dimensions unless the config says otherwise."""
+
+    async def made(name: str = "x", generators: int = 2, **config: Any) -> Made:
+        if config.get("metric", "fid") == "fid":
+            config["reference"] = "normal"
+            moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
+            await store.references.put("normal", "{}", moments)
+        names = [f"g{number}" for number in range(generators)]
+        wanted = ExperimentConfig(name=name, generators=names, **config)
+        record = Experiment(config=wanted, dimension=wanted.dimension or 4, created=0.0, instance=f"{name}-instance")
+        await store.create_experiment(
+            name,
+            record.model_dump_json(),
+            names,
+            wanted.rescore_growth,
+            instance=record.instance,
+            keep_log=wanted.keep_log,
+        )
+        return Made(store, wanted)
+
+    return made

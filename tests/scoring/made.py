@@ -1,0 +1,57 @@
+"""Experiments as the API makes them, told batches that no pick asked for, and waiting until scorers are done."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import numpy as np
+from logs import entry
+from numpy.typing import NDArray
+
+from optimist.scoring.warm import SMALLEST_TAIL
+from optimist.store import Look, Store
+from optimist_client.models import ExperimentConfig
+
+
+class Made:
+    """An experiment of a store, whose generators are told batches that no pick asked for."""
+
+    def __init__(self, store: Store, config: ExperimentConfig) -> None:
+        self.store = store
+        self.config = config
+        self.name = config.name
+        self._keys = itertools.count()
+
+    async def tell(self, generator: int, arrays: dict[str, NDArray[Any]]) -> int:
+        """Append a batch; its position in the log."""
+        good = entry(1, arrays)
+        key = f"key {next(self._keys)}"
+        return (await self.store.append(self.name, generator, key, good.digest, good.rows, good.body)).seq
+
+    async def tell_many(self, generator: int, batches: int, rows: int = 5, seed: int = 0) -> None:
+        """Append normal batches, the same for one seed."""
+        rng = np.random.default_rng((seed, generator))
+        for _ in range(batches):
+            await self.tell(generator, {"features": rng.standard_normal((rows, self.config.dimension or 4))})
+
+
+async def until(condition: Callable[[], Awaitable[object]], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, "waited too long"
+        await asyncio.sleep(0.02)
+
+
+async def settled(made: Made, but: Sequence[int] = ()) -> Look:
+    """When all estimates that are due are made, but those of some generators, and logs have shrunk."""
+
+    async def done() -> bool:
+        states = [state for state in (await made.store.look(made.name)).generators if state.ordinal not in but]
+        return all(state.estimate_seq >= state.due_seq and state.log_bytes < SMALLEST_TAIL for state in states)
+
+    await until(done)
+    return await made.store.look(made.name)

@@ -1,0 +1,92 @@
+"""Scorer processes that are killed, or paused for so long that others have taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from logs import entry, moments_bound
+from made import Made, settled
+from redis.asyncio import Redis
+
+from optimist.scoring.warm import WarmGenerator
+from optimist.store import EmbeddedRedis
+
+pytestmark = pytest.mark.faults
+
+
+@contextmanager
+def scorer(server: EmbeddedRedis, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`optimist score` as a child process."""
+    command = [sys.executable, "-m", "optimist.cli", "score", f"--redis-url={server.url}"]
+    with (directory / "scorer.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+def batches(made: Made, count: int, rows: int, seed: int) -> list[np.ndarray]:
+    """What `Made.tell_many` tells of generator 0."""
+    rng = np.random.default_rng((seed, 0))
+    return [rng.standard_normal((rows, 4)) for _ in range(count)]
+
+
+async def test_another_process_takes_over_from_one_that_is_killed(make, server: EmbeddedRedis, tmp_path: Path):
+    made = await make(generators=3, rescore_growth=0.0)
+    with scorer(server, tmp_path) as first:
+        for generator in range(3):
+            await made.tell_many(generator, 2)
+        await settled(made)
+        with scorer(server, tmp_path):
+            for generator in range(3):
+                await made.tell_many(generator, 2, seed=1)
+            await settled(made)
+            first.kill()
+            for generator in range(3):
+                await made.tell_many(generator, 2, seed=2)
+            look = await settled(made)
+    assert [state.estimate_seq for state in look.generators] == [6, 6, 6]
+
+
+async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_nothing_and_goes_on(
+    make, server: EmbeddedRedis, redis: Redis, tmp_path: Path
+):
+    made = await make(generators=1, rescore_growth=0.0)
+    with scorer(server, tmp_path) as paused:
+        await made.tell_many(0, 10, 100)
+        await settled(made)
+        await made.tell_many(0, 10, 100, seed=1)
+        paused.send_signal(signal.SIGSTOP)  # perhaps with an estimate in hand
+        owner = (await redis.hget("optimist:{x}:claims", 0)).split()[2]
+        with scorer(server, tmp_path) as other:
+            await made.tell_many(0, 40, 100, seed=2)
+            before = await settled(made)
+            claim = (await redis.hget("optimist:{x}:claims", 0)).split()[2]
+            assert claim != owner
+            assert before.generators[0].snapshot_seq > 20
+            paused.send_signal(signal.SIGCONT)
+            await asyncio.sleep(2.5)  # it renews claims, and sweeps, once a second
+            assert await made.store.look("x") == before
+            other.kill()
+            # Its own statistic ends where the log no longer is: the snapshot leads on.
+            await made.tell_many(0, 3, seed=3)
+            look = await settled(made)
+        assert (await redis.hget("optimist:{x}:claims", 0)).split()[2] == owner
+    whole = WarmGenerator(moments_bound(), 0.0)
+    told = [*batches(made, 10, 100, 0), *batches(made, 10, 100, 1), *batches(made, 40, 100, 2), *batches(made, 3, 5, 3)]
+    step = whole.apply([entry(seq, {"features": rows}) for seq, rows in enumerate(told, start=1)])
+    assert step.scored is not None
+    assert look.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())

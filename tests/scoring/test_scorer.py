@@ -1,0 +1,333 @@
+"""Scorers on a real Redis: shared work, snapshots while logs grow, failures in the middle, and damage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from logs import moments_bound
+from made import Made, settled, until
+from redis.asyncio import Redis
+
+from optimist.api.views import View
+from optimist.evaluation import Question
+from optimist.scoring import scoring
+from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator
+from optimist.store import EmbeddedRedis, Look, Snapshot, Store, Unavailable, open_store
+from optimist_client import tensors
+
+BIG = 100
+"""Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""
+
+
+@asynccontextmanager
+async def scorers(server: EmbeddedRedis, count: int = 1) -> AsyncIterator[list[Store]]:
+    """So many scorers in this process, each on connections of its own."""
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(open_store(server.url)) for _ in range(count)]
+        for store in stores:
+            await stack.enter_async_context(scoring(store))
+        yield stores
+
+
+def standing(made: Made, look: Look, generator: int = 0) -> Any:
+    return View(made.config, look).report().standings[generator]
+
+
+async def rewrite(redis: Redis, made: Made, generator: int, change: Callable[[int, dict[bytes, bytes]], bool]) -> None:
+    """Copy a log, entry by entry: `change` alters its fields, and says whether it stays."""
+    key = f"optimist:{{{made.name}}}:log:{generator}"
+    entries = await redis.xrange(key)
+    await redis.delete(key)
+    for entry_id, fields in entries:
+        if change(int(entry_id.split(b"-")[0]), fields):
+            await redis.xadd(key, fields, id=entry_id)
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.2])
+async def test_scorers_one_after_the_other_reach_the_numbers_of_the_whole_log(
+    make, server: EmbeddedRedis, growth: float
+):
+    """`kept` holds the whole log to compare with; `trimmed` has been through as many snapshots as scorers."""
+    kept = await make("kept", rescore_growth=growth, keep_log=True)
+    trimmed = await make("trimmed", rescore_growth=growth)
+    for turn in range(3):
+        async with scorers(server):
+            for made in (kept, trimmed):
+                for generator in (0, 1):
+                    await made.tell_many(generator, 30, BIG, seed=turn)
+            looks = [await settled(made) for made in (kept, trimmed)]
+    for generator in (0, 1):
+        states = [look.generators[generator] for look in looks]
+        assert all(state.snapshot_seq > 0 for state in states)
+        whole = WarmGenerator(moments_bound(), growth)
+        estimates, bodies = {}, {}
+        for entry in await kept.store.read_log("kept", generator, 0, max_entries=1000):
+            step = whole.apply([entry])
+            bodies[entry.seq] = whole.freeze()
+            if step.scored is not None:
+                estimates[entry.seq] = json.dumps(step.scored.estimate.to_dict())
+        assert len(bodies) == 90
+        for made, state in zip((kept, trimmed), states, strict=True):
+            assert state.estimate_seq == state.due_seq == max(estimates)
+            assert state.estimate == estimates[state.estimate_seq]
+            snapshot = await made.store.snapshot(made.name, generator)
+            assert snapshot == Snapshot(state.snapshot_seq, bodies[state.snapshot_seq])
+
+
+async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server: EmbeddedRedis, redis: Redis):
+    made = await make(rescore_growth=0.3)
+    async with scorers(server):
+        await made.tell_many(0, 100, BIG)
+        look = await settled(made)
+        early = int((await redis.info("memory"))["used_memory"])
+        for turn in range(1, 6):
+            await made.tell_many(0, 100, BIG, seed=turn)
+        look = await settled(made)
+    state = look.generators[0]
+    assert (state.seq, state.samples) == (600, 600 * BIG)
+    assert state.log_bytes < SMALLEST_TAIL
+    assert await redis.xlen("optimist:{x}:log:0") == 600 - state.snapshot_seq
+    # 1.9 MB were told since.
+    assert int((await redis.info("memory"))["used_memory"]) - early < 500_000
+    assert len(await redis.keys("optimist:{x}:snapshot:0:*")) == 1
+    assert await redis.hlen("optimist:{x}:uploads") == 0
+
+
+async def test_a_kept_log_is_not_trimmed(make, server: EmbeddedRedis, redis: Redis):
+    made = await make(keep_log=True)
+    async with scorers(server):
+        await made.tell_many(0, 60, BIG)
+        look = await settled(made)
+    assert look.generators[0].snapshot_seq > 0
+    assert await redis.xlen("optimist:{x}:log:0") == 60
+
+
+async def test_three_scorers_share_generators_and_make_nothing_twice(
+    make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    made = await make(generators=6, rescore_growth=0.0)
+    taken: list[tuple[int, bytes]] = []
+    apply = WarmGenerator.apply
+
+    def counted(warm: WarmGenerator, entries: Sequence[Any]) -> Any:
+        taken.extend((entry.seq, entry.body) for entry in entries)
+        return apply(warm, entries)
+
+    monkeypatch.setattr(WarmGenerator, "apply", counted)
+    async with scorers(server, 3):
+        for turn in range(8):
+            await asyncio.gather(*(made.tell_many(generator, 3, seed=turn) for generator in range(6)))
+        await settled(made)
+        claims = [entry.split()[2] for entry in (await redis.hgetall("optimist:{x}:claims")).values()]
+    assert len(taken) == len(set(taken)) == 6 * 8 * 3
+    assert len(claims) == 6
+    # Each let go of what it had: nobody would have to wait for claims to end.
+    assert await redis.hgetall("optimist:{x}:claims") == {}
+
+
+async def test_claims_are_released_though_an_experiment_is_gone(make, server: EmbeddedRedis, redis: Redis):
+    gone, made = await make("gone"), await make("x")
+    async with scorers(server):
+        for each in (gone, made):
+            await each.tell_many(0, 2)
+            await settled(each)
+        await gone.store.delete_experiment("gone")
+        assert await redis.hlen("optimist:{x}:claims") == 1
+    assert await redis.hlen("optimist:{x}:claims") == 0
+
+
+@pytest.mark.parametrize("call", ["put_estimate", "put_snapshot", "set_aside", "read_log", "snapshot", "claim"])
+async def test_what_fails_once_is_done_again_without_another_tell(
+    make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch, call: str
+):
+    made = await make()
+    async with scorers(server) as (store,):
+        await made.tell_many(0, 2, BIG)
+        await settled(made)
+        failed: list[int] = []
+        method = getattr(store, call)
+
+        async def failing(*arguments: Any, **options: Any) -> Any:
+            if not failed:
+                failed.append(1)
+                raise Unavailable("just now")
+            return await method(*arguments, **options)
+
+        await made.tell_many(1, 40, BIG)
+        monkeypatch.setattr(store, call, failing)
+        await made.tell_many(0, 5, BIG, seed=1)
+        await rewrite(redis, made, 0, lambda seq, fields: fields.update({b"digest": b"no"} if seq == 4 else {}) or True)
+        await made.tell_many(0, 40, BIG, seed=2)
+        look = await settled(made)
+        if not failed:
+            pytest.fail(f"{call} was never called")
+    assert [state.damage for state in look.generators] == [None, None]
+    assert [state.aside_count for state in look.generators] in ([1, 0], [0, 0])
+
+
+async def test_one_damaged_experiment_keeps_no_other_from_being_swept(
+    make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    bad, made = await make("bad"), await make("x")
+    await bad.tell_many(0, 2)
+    await redis.set("optimist:{bad}:estimates", "not a hash")
+    await made.tell_many(0, 2)  # announced to nobody
+    async with scorers(server):
+        await settled(made)
+
+
+DAMAGE = {
+    "digest": {b"digest": b"0" * 64},
+    "body": {b"body": b"nonsense"},
+    "rows": {b"rows": b"7"},
+}
+
+
+@pytest.mark.parametrize("fields", DAMAGE.values(), ids=DAMAGE.keys())
+async def test_a_damaged_entry_is_set_aside_and_named_and_all_else_scored(
+    make, server: EmbeddedRedis, redis: Redis, fields: dict[bytes, bytes]
+):
+    made = await make(rescore_growth=0.0)
+    for generator in (0, 1):
+        await made.tell_many(generator, 12)
+    await rewrite(redis, made, 0, lambda seq, held: held.update(fields if seq == 5 else {}) or True)
+    async with scorers(server):
+        look = await settled(made)
+        damaged, whole = (standing(made, look, generator) for generator in (0, 1))
+        assert damaged.warnings[-1] == "batches that cannot be read are left out: 1, as at position 5"
+        assert not any("left out" in warning for warning in whole.warnings)
+        assert (damaged.samples, damaged.scored_samples, whole.scored_samples) == (60, 55, 60)
+        # A second scorer that goes through it again, and more tells, change nothing of that.
+        await made.tell_many(0, 40, BIG, seed=1)
+        look = await settled(made)
+    async with scorers(server):
+        await made.tell_many(0, 1, seed=2)
+        look = await settled(made)
+    assert look.generators[0].aside_count == 1
+    assert look.generators[0].samples - standing(made, look).scored_samples == 5
+
+
+async def test_due_counts_stay_in_step_past_a_damaged_entry(make, server: EmbeddedRedis, redis: Redis):
+    made = await make(rescore_growth=0.1)
+    await made.tell_many(0, 30)
+    due = {2, 9, 10, 11, 20}
+    await rewrite(redis, made, 0, lambda seq, held: held.update({b"body": b""} if seq in due else {}) or True)
+    async with scorers(server):
+        for turn in range(1, 15):
+            look = await settled(made, but=[1])
+            assert look.generators[0].aside_count == 5
+            await made.tell_many(0, 1 + turn % 3, seed=turn)
+
+
+async def test_a_hole_in_a_log_is_said_and_the_other_generator_goes_on(make, server: EmbeddedRedis, redis: Redis):
+    made = await make(rescore_growth=0.0)
+    for generator in (0, 1):
+        await made.tell_many(generator, 12)
+    await redis.xdel("optimist:{x}:log:0", "5-0")
+    async with scorers(server):
+        await settled(made, but=[0])
+
+        async def said() -> bool:
+            return (await made.store.look("x")).generators[0].damage is not None
+
+        await until(said)
+        look = await made.store.look("x")
+        warnings = standing(made, look).warnings
+        assert any("not scored: Damaged: log of generator 0 in 'x' has 6-0 where 5-0" in line for line in warnings)
+        await made.tell_many(1, 1, seed=1)
+        look = await settled(made, but=[0])
+    assert look.generators[1].estimate_seq == 13
+
+
+@pytest.mark.parametrize("keep_log", [False, True])
+@pytest.mark.parametrize("harm", ["flipped", "gone", "of another metric"])
+async def test_a_damaged_snapshot_is_never_scored_from(
+    make, server: EmbeddedRedis, redis: Redis, harm: str, keep_log: bool
+):
+    made = await make(rescore_growth=0.0, keep_log=keep_log)
+    async with scorers(server):
+        for generator in (0, 1):
+            await made.tell_many(generator, 40, BIG)
+        before = await settled(made)
+    (chunk,) = await redis.keys("optimist:{x}:snapshot:0:*")
+    if harm == "flipped":
+        body = bytearray(await redis.get(chunk))
+        body[len(body) // 2] ^= 4
+        await redis.set(chunk, bytes(body))
+    elif harm == "gone":
+        await redis.delete(chunk)
+    else:
+        body = WarmGenerator(Question("is").bound_for({"probabilities": 4}), 0.0).freeze()
+        claim = await made.store.claim("x", 0, "somebody", 0.01)
+        await made.tell_many(0, 1, seed=1)
+        assert await made.store.put_snapshot("x", 0, 41, body, claim.token)
+    for generator in (0, 1):
+        await made.tell_many(generator, 2, seed=2)
+    async with scorers(server):
+        if keep_log:
+            look = await settled(made)
+            whole = WarmGenerator(moments_bound(), 0.0)
+            step = whole.apply(await made.store.read_log("x", 0, 0, max_entries=1000))
+            assert step.scored is not None
+            assert look.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
+            assert look.generators[0].damage is None
+            return
+        look = await settled(made, but=[0])
+        assert look.generators[1].estimate_seq == 42
+
+        async def said() -> bool:
+            return (await made.store.look("x")).generators[0].damage is not None
+
+        await until(said)
+    look = await made.store.look("x")
+    assert standing(made, look).warnings[-1].startswith("not scored: Damaged: ")
+    assert look.generators[0].estimate == before.generators[0].estimate
+    assert standing(made, look, 1).warnings == ()
+
+
+OPEN = {"name": "nystrom", "sigma": "median", "features": 40}
+
+
+async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server: EmbeddedRedis, redis: Redis):
+    """One is paused before, one joins before and one after: the landmarks are as many as were asked for."""
+    made = await make(metric="vendi", dimension=4, kernel=OPEN, truncation=30)
+    await made.store.set_state("x", 1, "paused")
+    async with scorers(server):
+        await made.tell_many(0, 26)  # 130 samples: the half of 256
+        await asyncio.sleep(1.5)
+        assert await made.store.fitted("x") is None
+        assert await made.store.add_generator("x", "joins") == 2
+        await made.tell_many(2, 26)
+        await settled(made)
+        fitted = await made.store.fitted("x")
+        assert fitted is not None
+        assert tensors.decode(fitted)["kernel.landmarks"].shape == (40, 4)
+        await made.store.add_generator("x", "late")
+        await made.store.set_state("x", 1, "active")
+        for generator in (1, 3):
+            await made.tell_many(generator, 3)
+        look = await settled(made)
+        assert await made.store.fitted("x") == fitted
+    assert [state.damage for state in look.generators] == [None] * 4
+    assert all(state.estimate_seq > 0 for state in look.generators)
+    assert View(made.config, look).policy.warmup == 2
+
+
+async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: EmbeddedRedis, redis: Redis):
+    made = await make(metric="vendi", dimension=4, kernel={"sigma": "median", "features": 20})
+    for generator in (0, 1):
+        await made.tell_many(generator, 26)  # 130 samples, of which 128 are needed
+    await rewrite(redis, made, 1, lambda seq, held: held.update({b"body": b"?"} if seq == 3 else {}) or True)
+    async with scorers(server):
+        await asyncio.sleep(1.5)
+        look = await made.store.look("x")
+        assert [state.damage for state in look.generators] == [None, None]
+        assert await made.store.fitted("x") is None, "125 samples can be read"
+        await made.tell_many(1, 1, seed=1)
+        look = await settled(made)
+    assert [state.aside_count for state in look.generators] == [0, 1]

@@ -1,0 +1,197 @@
+"""Snapshots of a generator: the same bits whether the log was taken whole or from one of them on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from logs import KINDS, Kind, entry, log_of
+from safetensors.torch import load, save
+from torch import Tensor
+
+from optimist.scoring.warm import DIGEST_BYTES, FORMAT, WarmGenerator
+from optimist.store import LogEntry
+from optimist_client import tensors
+
+
+def apply(warm: WarmGenerator, entries: list[LogEntry], pages: Iterable[int]) -> dict[int, str]:
+    """Give it the entries in pages of these sizes, again and again; its estimates by position, as they are stored."""
+    made: dict[int, str] = {}
+    left = list(entries)
+    while left:
+        for page in pages:
+            step = warm.apply(left[:page])
+            left = left[page:]
+            assert step.unreadable == []
+            if step.scored is not None:
+                made[step.scored.seq] = json.dumps(step.scored.estimate.to_dict())
+            if not left:
+                break
+    return made
+
+
+def state(warm: WarmGenerator) -> dict[str, Tensor]:
+    return warm._track.to_tensors()
+
+
+def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert (tensor.dtype, tensor.shape) == (other[name].dtype, other[name].shape), name
+        assert tensor.contiguous().numpy().tobytes() == other[name].contiguous().numpy().tobytes(), name
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_snapshot_and_tail_reach_the_bits_of_the_whole_log(kind: Kind):
+    bound, log = kind.make(), log_of(kind, 40)
+    whole = WarmGenerator(bound, 0.1)
+    made = apply(whole, log, [1])
+    assert len(made) > 12
+    for position in (1, 7, 25, 40):
+        begun = WarmGenerator(bound, 0.1)
+        apply(begun, log[:position], [4, 8])
+        body = begun.freeze()
+        resumed = WarmGenerator.thaw(body, position, kind.make(), 0.1)
+        assert (resumed.seq, resumed.tail) == (position, 0)
+        assert resumed.freeze() == body
+        later = apply(resumed, log[position:], [3, 1])
+        assert later.items() <= made.items()
+        assert_same(state(resumed), state(whole))
+        if position < 40:
+            assert max(later) == max(made)
+
+
+@pytest.mark.parametrize("name", ["fid past rank", "is", "vendi cosine", "vendi truncated"])
+def test_long_logs_too(name: str):
+    """Past the point at which the last rows are trimmed, and begin elsewhere in memory than a snapshot's."""
+    bound, log = KINDS[name].make(), log_of(KINDS[name], 420)
+    whole = WarmGenerator(bound, 0.3)
+    apply(whole, log[:300], [50])
+    thawed = WarmGenerator.thaw(whole.freeze(), 300, bound, 0.0)
+    running = WarmGenerator.thaw(whole.freeze(), 300, bound, 0.0)
+    for at in range(300, 420, 5):
+        assert apply(thawed, log[at : at + 5], [5]) == apply(running, log[at : at + 5], [5])
+        assert_same(state(thawed), state(running))
+        thawed = WarmGenerator.thaw(thawed.freeze(), thawed.seq, bound, 0.0)
+
+
+def sealed(state: dict[str, Tensor]) -> bytes:
+    body = save(state)
+    return hashlib.sha256(body).digest() + body
+
+
+def test_a_snapshot_of_something_else_is_refused():
+    frozen = {name: WarmGenerator(kind.make(), 0.0) for name, kind in KINDS.items()}
+    for name, warm in frozen.items():
+        apply(warm, log_of(KINDS[name], 5), [5])
+    # Different questions to one and the same statistic.
+    alike = {"vendi 3", "vendi truncated"}
+    for name, warm in frozen.items():
+        for other, kind in KINDS.items():
+            if {name, other} <= alike or other == name:
+                assert_same(state(WarmGenerator.thaw(warm.freeze(), 5, kind.make(), 0.0)), state(warm))
+            else:
+                with pytest.raises(ValueError, match="another metric, or of other kernels"):
+                    WarmGenerator.thaw(warm.freeze(), 5, kind.make(), 0.0)
+
+
+@pytest.mark.parametrize("change", [{"sigma": 2.1}, {"seed": 1}, {"features": 16}])
+def test_a_snapshot_of_another_kernel_is_refused(change: dict[str, float]):
+    kind = KINDS["vendi 1"]
+    body = WarmGenerator(kind.make(), 0.0).freeze()
+    other = replace(kind, settings={"kernel": {**kind.settings["kernel"], **change}})
+    with pytest.raises(ValueError, match="of other kernels"):
+        WarmGenerator.thaw(body, 0, other.make(), 0.0)
+
+
+def test_a_snapshot_of_another_format_or_without_its_parts_is_refused():
+    kind = KINDS["rke"]
+    warm = WarmGenerator(kind.make(), 0.0)
+    apply(warm, log_of(kind, 5), [5])
+    state = load(warm.freeze()[DIGEST_BYTES:])
+    assert WarmGenerator.thaw(sealed(state), 5, kind.make(), 0.0).freeze() == warm.freeze()
+    with pytest.raises(ValueError, match=f"expected a snapshot of format {FORMAT}, found {FORMAT + 1}"):
+        WarmGenerator.thaw(sealed({**state, "format": torch.tensor(FORMAT + 1)}), 5, kind.make(), 0.0)
+    for missing in ("format", "meaning", "counts", "statistic/layout", "statistic/rows", "reservoir/ids"):
+        with pytest.raises(ValueError, match="cannot be read"):
+            WarmGenerator.thaw(sealed({k: v for k, v in state.items() if k != missing}), 5, kind.make(), 0.0)
+
+
+@pytest.mark.parametrize("name", ["fid past rank", "is", "conditional-vendi"])
+def test_no_damaged_snapshot_becomes_a_statistic(name: str):
+    kind = KINDS[name]
+    bound, warm = kind.make(), WarmGenerator(kind.make(), 0.0)
+    apply(warm, log_of(kind, 12), [12])
+    body = warm.freeze()
+    rng = np.random.default_rng(1)
+    for at in rng.integers(len(body), size=60):
+        flipped = bytearray(body)
+        flipped[at] ^= 1 << int(rng.integers(8))
+        with pytest.raises(ValueError, match="damaged"):
+            WarmGenerator.thaw(bytes(flipped), 12, bound, 0.0)
+    for length in (0, 1, DIGEST_BYTES, DIGEST_BYTES + 8, len(body) // 2, len(body) - 1):
+        with pytest.raises(ValueError, match="damaged"):
+            WarmGenerator.thaw(body[:length], 12, bound, 0.0)
+
+
+BROKEN = {
+    "another digest": lambda good: replace(good, digest="0" * 64),
+    "another body": lambda good: replace(good, body=good.body[:-1] + bytes([good.body[-1] ^ 1])),
+    "no safetensors": lambda good: replace(good, body=b"nonsense"),
+    "empty": lambda good: replace(good, body=b""),
+    "another number of rows": lambda good: replace(good, rows=good.rows + 1),
+    "other tensors": lambda good: entry(good.seq, {"colours": np.zeros((good.rows, 7))}),
+    "other columns": lambda good: entry(good.seq, {"features": np.ones((good.rows, 6))}),
+    "no number": lambda good: entry(good.seq, {"features": np.full((good.rows, 7), np.nan)}),
+}
+
+
+@pytest.mark.parametrize("name", ["fid past rank", "vendi 1"])
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+def test_an_entry_that_cannot_be_read_leaves_all_else_as_if_it_were_not_there(name: str, broken):
+    kind = KINDS[name]
+    log = log_of(kind, 20)
+    warm, without = WarmGenerator(kind.make(), 0.0), WarmGenerator(kind.make(), 0.0)
+    step = warm.apply([*log[:9], broken(log[9]), *log[10:]])
+    assert [seq for seq, _ in step.unreadable] == [10]
+    without.apply(log[:9])
+    without.apply(log[10:])
+    statistic, expected = warm._track.statistic.to_tensors(), without._track.statistic.to_tensors()
+    assert_same(statistic, expected)
+    assert step.scored is not None
+    assert step.scored.estimate.samples == without._track.samples
+
+
+def test_a_batch_left_out_counts_where_estimates_are_due():
+    """By the counts alone, as the store marks them: nobody waits for an estimate that is never made."""
+    log = log_of(KINDS["is"], 40)
+    good, damaged = (WarmGenerator(KINDS["is"].make(), 0.3) for _ in range(2))
+    due = [step.scored.seq for e in log if (step := good.apply([e])).scored]
+    made = [step.scored.seq for e in log if (step := damaged.apply([broken_third(e)])).scored]
+    assert made == due
+    assert damaged._track.samples == good._track.samples > damaged._track.statistic.samples
+
+
+def broken_third(good: LogEntry) -> LogEntry:
+    return replace(good, digest="") if good.seq % 3 == 0 else good
+
+
+def test_ids_with_zero_bytes_inside_keep_no_accepted_batch_out():
+    kind = KINDS["vendi 1"]
+    warm = WarmGenerator(kind.make(), 0.0)
+    arrays = {**kind.arrays(2, seed=1), tensors.IDS: np.frombuffer(b"a\0bc\0\0", np.uint8).reshape(2, 3)}
+    step = warm.apply([entry(1, arrays)])
+    assert step.unreadable == []
+    reservoir = warm._track.reservoir
+    assert reservoir is not None
+    assert (warm._track.statistic.samples, reservoir.ids) == (2, ("a b", "c"))
