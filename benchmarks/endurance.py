@@ -5,8 +5,8 @@
 A round is one `POST …/batch?next=1` of 5 rows over a keep-alive connection; the loops run side by side, and the time of
 a round is wall time by rounds. API, scorer and redis-server (`appendfsync always`, default rewrites of its append-only
 file) are processes of their own, so that each one's memory is its own. The slopes are of straight lines through
-samples taken all along, after the first tenth. "CPU" is the processor time of the three: on a shared machine it says more
-than wall time, though it also grows when neighbours use the caches.
+samples taken all along, after the first tenth. "CPU" is the processor time of the three: on a shared machine it says
+more than wall time, though it also grows when neighbours use the caches.
 """
 
 from __future__ import annotations
