@@ -10,7 +10,7 @@ import numpy as np
 
 from optimist.api.slices import Slice, Slices
 from optimist.api.views import View
-from optimist.policies import Arm, Policy
+from optimist.policies import Arm
 from optimist.store import NewPick
 from optimist_client.models import AskRequest, Pick
 
@@ -29,10 +29,9 @@ class Assignment:
     `openings` are the new picks, in order; `returned` the numbers of open ones that their workers got back.
     """
 
-    def __init__(self, policy: Policy, view: View) -> None:
+    def __init__(self, view: View) -> None:
         self.openings: list[Opening] = []
         self.returned: list[int] = []
-        self._policy = policy
         self._view = view
         self._arms = list(view.arms)
         self._free = None if view.budget is None else view.budget - view.samples - view.pending
@@ -60,7 +59,7 @@ class Assignment:
         """Choose, and count as pending, one more pick."""
         view, config = self._view, self._view.config
         number = view.look.rounds + len(self.openings) + 1
-        chosen = self._policy.pick(able, view.look.told, number)
+        chosen = view.policy.pick(able, view.look.told, number)
         ordinal = view.contenders[chosen].ordinal
         size = config.batch_size if self._free is None else min(config.batch_size, self._free)
         part = None if self._slices is None else self._slices.take(ordinal, size)

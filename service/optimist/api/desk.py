@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from optimist.api.assignment import Assignment, Opening
-from optimist.api.views import View, make_policy
+from optimist.api.views import View
 from optimist.store import AskGroup, Look, NewPick, NotFound, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
@@ -39,7 +39,9 @@ class _Ask:
             return False
         if self.needed is None:
             self.needed = [g.due_seq for g in view.look.generators]
-        return any(g.estimate_seq < due for g, due in zip(view.look.generators, self.needed, strict=True))
+        # Generators that were added since are the last ones; nobody waits for one that is out of the contest.
+        generators = zip(view.look.generators, self.needed, strict=False)
+        return any(g.estimate_seq < due and g.state != "retired" for g, due in generators)
 
 
 class Desk:
@@ -49,7 +51,6 @@ class Desk:
         self._store = store
         self._config = experiment.config
         self._instance = experiment.instance
-        self._policy = make_policy(experiment.config)
         self._waiting: list[_Ask] = []
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -119,7 +120,7 @@ class Desk:
         """Assign picks in the order of asking and open them all, or none when another replica was faster."""
         replies: dict[_Ask, list[Pick]] = {ask: [] for ask in ready}
         if not view.has_ended:
-            assignment = Assignment(self._policy, view)
+            assignment = Assignment(view)
             replies = {ask: assignment.answer(ask.request, ask.lacks(view)) for ask in ready}
             if assignment.openings and not await self._open(view, assignment.openings):
                 return

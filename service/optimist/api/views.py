@@ -14,13 +14,6 @@ from optimist.store import GeneratorState, Look
 from optimist_client.models import DecisionInfo, ExperimentConfig, Pick, Regret, Report, Standing, State
 
 
-def make_policy(config: ExperimentConfig) -> Policy:
-    """The policy an experiment's picks are made by; warm-up lasts until its kernels can be fixed."""
-    warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
-    warmup = max(warmup, -(-_needed_to_fit(config) // config.batch_size))
-    return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
-
-
 @dataclass(frozen=True)
 class View:
     """One experiment at one moment: pure functions of its config and one look at the store."""
@@ -30,8 +23,11 @@ class View:
 
     @cached_property
     def policy(self) -> Policy:
-        """The policy the experiment's picks are made by."""
-        return make_policy(self.config)
+        """The policy the experiment's picks are made by; warm-up lasts until its kernels can be fixed."""
+        config = self.config
+        warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
+        warmup = max(warmup, -(-self.needed_to_fit // config.batch_size))
+        return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
 
     @cached_property
     def estimates(self) -> list[Estimate | None]:
@@ -98,15 +94,22 @@ class View:
         return sum(pick.size for pick in self.open_picks)
 
     @cached_property
+    def needed_to_fit(self) -> int:
+        """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
+        if any(self.estimates):
+            return 0
+        kernels = [kernel.model_dump() for kernel in self.config.kernels.values()]
+        return rows_to_fit(kernels, len(self.look.active))
+
+    @cached_property
     def can_be_scored(self) -> bool:
         """Whether there are samples enough to fix the kernels: before that nobody waits for estimates."""
-        needed = _needed_to_fit(self.config)
-        return any(self.estimates) or all(g.samples >= needed for g in self.look.active)
+        return all(generator.samples >= self.needed_to_fit for generator in self.look.active)
 
     @property
     def is_scored(self) -> bool:
         """Whether every estimate that is due and can be made has been made."""
-        return not self.can_be_scored or all(g.estimate_seq >= g.due_seq for g in self.look.generators)
+        return not self.can_be_scored or all(g.estimate_seq >= g.due_seq for g in self.contenders)
 
     @cached_property
     def live_decision(self) -> DecisionInfo:
@@ -187,11 +190,6 @@ class View:
             uniform_samples=self.policy.stopping.uniform_samples(self.rivals, told),
             scored=self.is_scored,
         )
-
-
-def _needed_to_fit(config: ExperimentConfig) -> int:
-    """Samples that each generator must have before open kernels can be fixed."""
-    return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], len(config.generators))
 
 
 def _standing(arm: Arm, told: int, generator: GeneratorState) -> Standing:
