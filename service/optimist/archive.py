@@ -19,7 +19,8 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Iterator, Sequence
-from typing import Annotated, BinaryIO
+from types import TracebackType
+from typing import Annotated, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +90,7 @@ _ENTRIES = TypeAdapter(list[_Entry])
 
 
 class ArchiveWriter:
-    """Writes one archive to an empty binary file, a member at a time; `finish` makes it whole."""
+    """Writes one archive to an empty binary file, a member at a time; `finish` makes it whole. A context manager."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -127,6 +128,12 @@ class ArchiveWriter:
         self._zip.close()
         digest = _digest(self._file, self._file.seek(-_DIGEST_BYTES, 2))
         self._file.write(digest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._zip.close()  # else it would be once the file no longer is open
 
     def _add(self, name: str, body: bytes) -> None:
         # With no date the same experiment makes the same file.

@@ -45,7 +45,8 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
         # On disk first: a slow client would have logs trimmed under the reader, and errors could not be told any more.
         file = stack.enter_context(TemporaryFile())
         try:
-            await Exporting(context.store, experiment, ArchiveWriter(file)).run()
+            with ArchiveWriter(file) as writer:
+                await Exporting(context.store, experiment, writer).run()
         except Damaged as error:
             raise ApiError(500, "damaged", "Part of the experiment is damaged", str(error), action="stop") from None
         stack.pop_all()

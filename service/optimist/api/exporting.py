@@ -73,6 +73,8 @@ class Exporting:
         while position < state.seq:
             most = min(_ENTRIES, state.seq - position)
             entries = await self._store.read_log(self._name, state.ordinal, position, max_entries=most)
+            if not entries:
+                raise LogGap(f"the log of {state.name!r} is another one by now")
             pages.append(await asyncio.to_thread(self._writer.add_page, entries))
             position = entries[-1].seq
         # After the log: a newer one than the look's leads on as well, but for one past the last page.
