@@ -28,6 +28,8 @@ class Settings(BaseSettings):
     """Whether this process scores generators too; without it, `optimist score` must run elsewhere."""
     max_body: int = Field(256 * 2**20, ge=1024)
     """Largest request body, in bytes."""
+    max_archive: int = Field(64 * 2**30, ge=1024)
+    """Largest archive that is imported, in bytes; it lies in the temporary directory meanwhile, not in memory."""
     max_rows: int = Field(65_536, ge=1)
     """Most rows in one batch."""
     max_dimension: int = Field(16_384, ge=1)

@@ -6,6 +6,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -99,6 +100,17 @@ class Optimist:
     def delete_experiment(self, name: str) -> None:
         """Delete an experiment with everything it holds."""
         self._transport.call("DELETE", f"/v1/experiments/{name}")
+
+    def import_experiment(self, path: str | Path, name: str | None = None) -> Experiment:
+        """Make an experiment, called `name` if given, from what `Experiment.export` wrote; it goes on from there.
+
+        Raises `Conflict` where the name is taken, or the name of its reference by another one; `Fix` with the reason
+        where the file is damaged, of another version, or no archive.
+        """
+        headers = {"content-type": "application/zip", "idempotency-key": uuid.uuid4().hex}
+        with Path(path).open("rb") as file:
+            answer = self._transport.upload("/v1/import", file, headers, {} if name is None else {"name": name})
+        return Experiment(self._transport, models.Experiment.model_validate(answer))
 
     def close(self) -> None:
         """Close the connections."""
@@ -198,6 +210,20 @@ class Experiment:
         params = {"count": count, "samples": samples}
         path = f"/v1/experiments/{self.name}/generators/{quote(generator, safe='')}/modes"
         return models.Modes.model_validate(self._transport.call("GET", path, params=params))
+
+    def export(self, path: str | Path) -> None:
+        """Write the experiment to one file, for `Optimist.import_experiment`; a file that is there gives way.
+
+        It goes on meanwhile. Picks that are open are not in the file. Raises `Stop` where part of it is damaged.
+        """
+        # Next to it, so that nobody finds half a file, and what is there stays until the new one is whole.
+        part = Path(path).with_name(f".{Path(path).name}-{uuid.uuid4().hex}")
+        try:
+            with part.open("w+b") as file:
+                self._transport.download(f"/v1/experiments/{self.name}/export", file)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
     def report(self) -> models.Report:
         """The standings, regret, pick ratio and decision as of now."""

@@ -81,6 +81,8 @@ class Pick(Wire):
     pending_batches: list[int]
     excluded: list[GeneratorName] = Field(default_factory=list)
     """Those of them that could not be picked: paused, or not the worker's."""
+    retired: list[GeneratorName] = Field(default_factory=list)
+    """Those that were retired by then; the others of the experiment, as far as there are `positions`, were not."""
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
 
 import httpx
 from pydantic import ValidationError
 
-from optimist_client.errors import Fix, Retry, from_problem
+from optimist_client.errors import Fix, OptimistError, Retry, from_problem
 from optimist_client.models import Problem
 
 _BUSY = frozenset({429, 502, 503, 504})
@@ -25,6 +25,8 @@ class Transport:
 
     def __init__(self, url: str, timeout: float, patience: float) -> None:
         self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+        # The service reads, or writes, all of an archive before it answers.
+        self._of_files = httpx.Timeout(max(timeout, 600.0), connect=5.0)
         self._patience = patience
 
     def call(
@@ -40,11 +42,45 @@ class Transport:
     ) -> Any:
         """The decoded JSON answer of a 2xx reply. Raises `OptimistError` (see errors.py) otherwise."""
         headers = {"content-type": media_type} if media_type else None
+
+        def send() -> httpx.Response:
+            return self._http.request(method, path, json=json, content=body, headers=headers, params=params)
+
+        return _answer(self._reply(send, patience))
+
+    def download(self, path: str, file: BinaryIO) -> None:
+        """Write the body of a 2xx reply to GET over what the file holds. Raises `OptimistError` otherwise."""
+
+        def send() -> httpx.Response:
+            file.seek(0)
+            file.truncate()
+            with self._http.stream("GET", path, timeout=self._of_files) as reply:
+                if not reply.is_success:
+                    reply.read()
+                for piece in reply.iter_bytes() if reply.is_success else ():
+                    file.write(piece)
+                return reply
+
+        reply = self._reply(send)
+        if not reply.is_success:
+            raise _refusal(reply)
+
+    def upload(self, path: str, file: BinaryIO, headers: Mapping[str, str], params: Mapping[str, Any]) -> Any:
+        """POST what the file holds; answers as `call`."""
+
+        def send() -> httpx.Response:
+            file.seek(0)
+            return self._http.post(path, content=file, headers=dict(headers), params=params, timeout=self._of_files)
+
+        return _answer(self._reply(send))
+
+    def _reply(self, send: Callable[[], httpx.Response], patience: float | None = None) -> httpx.Response:
+        """The first reply of a service that is there and not busy."""
         deadline = time.monotonic() + (self._patience if patience is None else patience)
         for attempt in range(1_000_000):
             wait = min(5.0, 0.05 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
             try:
-                reply = self._http.request(method, path, json=json, content=body, headers=headers, params=params)
+                reply = send()
             except httpx.TransportError as error:
                 failure = f"{type(error).__name__}: {error}"
             except httpx.InvalidURL as error:
@@ -53,7 +89,7 @@ class Transport:
                 raise Fix("this client has been closed") from None
             else:
                 if reply.status_code not in _BUSY:
-                    return _answer(reply)
+                    return reply
                 failure = f"the service answered {reply.status_code}"
                 wait = max(wait, _seconds(reply.headers.get("retry-after")))
             if time.monotonic() + wait > deadline:
@@ -67,15 +103,19 @@ class Transport:
 
 
 def _answer(reply: httpx.Response) -> Any:
-    if reply.is_success:
-        return reply.json() if reply.content else None
+    if not reply.is_success:
+        raise _refusal(reply)
+    return reply.json() if reply.content else None
+
+
+def _refusal(reply: httpx.Response) -> OptimistError:
     try:
         problem = Problem.model_validate_json(reply.content)
     except ValidationError:
         problem = Problem(
             type="about:blank", title=f"HTTP {reply.status_code}", status=reply.status_code, detail=reply.text[:500]
         )
-    raise from_problem(problem)
+    return from_problem(problem)
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
 
-from optimist.api import experiments, generators, health, modes, picks, problems, references
+from optimist.api import archives, experiments, generators, health, modes, picks, problems, references
 from optimist.api.bodies import BodyLimit
 from optimist.api.context import Context
 from optimist.settings import Settings
@@ -32,8 +32,8 @@ def create_app(settings: Settings, redis_url: str, background: Background | None
                         yield
 
     app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
-    app.add_middleware(BodyLimit, limit=settings.max_body)
+    app.add_middleware(BodyLimit, limit=settings.max_body, others={archives.IMPORT: settings.max_archive})
     problems.install(app)
-    for routes in (references, experiments, picks, modes, generators, health):
+    for routes in (references, experiments, archives, picks, modes, generators, health):
         app.include_router(routes.router)
     return app

@@ -78,6 +78,7 @@ class Assignment:
             pending_samples=[arm.pending_samples for arm in able],
             pending_batches=[arm.pending_batches for arm in able],
             excluded=[arm.name for arm in able if not arm.active],
+            retired=[generator.name for generator in view.look.generators if generator.state == "retired"],
             told=view.look.told,
             stale=stale,
             worker=request.worker,

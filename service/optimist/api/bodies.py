@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,28 +32,30 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
 class BodyLimit:
     """ASGI middleware that stops reading a body once it exceeds `limit` bytes, whatever its headers claim.
 
+    others: the limits of paths that have their own.
     FastAPI's own limit answers in plain text, without saying what was expected.
     """
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    def __init__(self, app: ASGIApp, limit: int, others: Mapping[str, int]) -> None:
         self._app = app
         self._limit = limit
+        self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with a counting `receive`."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        taken = 0
+        limit, taken = self._others.get(scope["path"], self._limit), 0
 
         async def counted() -> Message:
             nonlocal taken
             message = await receive()
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
-                if taken > self._limit:
+                if taken > limit:
                     # FastAPI passes on an HTTPException met while it reads a body, and hides any other.
-                    raise HTTPException(413, f"expected a body of at most {self._limit} bytes")
+                    raise HTTPException(413, f"expected a body of at most {limit} bytes")
             return message
 
         await self._app(scope, counted, send)

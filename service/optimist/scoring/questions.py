@@ -76,12 +76,12 @@ class Questions:
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        question = await self._in_thread(_question, experiment, await self._reference(experiment))
+        question = await self._in_thread(question_of, experiment, await self._reference(experiment))
         if question.open_kernels:
             fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
             if fitted is None:
                 return None
-            question = _unpack(question, fitted)
+            question = unpack(question, fitted)
         bound = await self._in_thread(question.bound_for, experiment.widths)
         return Asked(claim.instance, experiment.config.rescore_growth, bound)
 
@@ -122,7 +122,7 @@ class Questions:
         return []
 
 
-def _question(experiment: Experiment, reference: bytes | None) -> Question:
+def question_of(experiment: Experiment, reference: bytes | None) -> Question:
     """What an experiment asks; the eigendecomposition of its reference, where it has one, is done here."""
     config = experiment.config
     moments = None if reference is None else tensors.decode(reference)
@@ -150,7 +150,7 @@ def _pack(open_question: Question, question: Question) -> bytes:
     return tensors.encode(fixed)
 
 
-def _unpack(open_question: Question, fitted: bytes) -> Question:
+def unpack(open_question: Question, fitted: bytes) -> Question:
     """The question with its open kernels as `_pack` has them."""
     arrays = tensors.decode(fitted)
     found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}

@@ -12,11 +12,12 @@ from optimist.store.experiments import Experiments
 from optimist.store.logs import Logs
 from optimist.store.picks import Picks
 from optimist.store.references import References
+from optimist.store.restoration import Restorations
 from optimist.store.scores import Scores
 from optimist.store.snapshots import Snapshots
 
 
-class Store(Experiments, Picks, Logs, Scores, Snapshots):
+class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     Every method raises `Unavailable` when Redis cannot serve, and may then be called again: what was committed is

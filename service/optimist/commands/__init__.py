@@ -1,0 +1,13 @@
+"""What the `optimist` command can do, a module a subject. Needs the `server` extra; each names what else it needs."""
+
+from __future__ import annotations
+
+import typer
+
+from optimist.commands import archive, bandwidth, demo, score, serve
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+for command in (serve.version, serve.serve, score.score, bandwidth.bandwidth, demo.demo):
+    app.command()(command)
+app.command("export")(archive.export_experiment)
+app.command("import")(archive.import_experiment)

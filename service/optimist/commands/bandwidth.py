@@ -1,0 +1,72 @@
+"""`optimist bandwidth`: the width of a kernel, from samples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from optimist.commands.shared import AsJson, extras, said_plainly
+
+if TYPE_CHECKING:
+    from optimist.offline import Bandwidths
+
+KernelMetric = Literal["rke", "vendi"]
+
+
+def bandwidth(
+    file: Annotated[Path, typer.Argument(help="Features (n, d): .npy, .npz or .safetensors, one array.")],
+    sigmas: Annotated[
+        str | None, typer.Option(help="The grid, as 5,10,20; by default 1/8 to 8 times the median distance.")
+    ] = None,
+    metric: Annotated[KernelMetric, typer.Option(help="The score that must be steady.")] = "vendi",
+    subsets: Annotated[int, typer.Option(help="How many disjoint random subsets are scored.")] = 10,
+    size: Annotated[
+        int | None, typer.Option(help="Rows of each; by default as many as there are, at most 1000.")
+    ] = None,
+    features: Annotated[int, typer.Option(help="Random frequencies of the gaussian kernel, r.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of subsets and frequencies.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Choose σ of the gaussian kernel by the papers' variance rule.
+
+    The smallest σ of the grid from which on the score, de-biased and on its natural scale, has a variance below 0.01
+    between subsets. More rows a subset (--size) allow a smaller σ: choose with as many as an evaluation will have.
+    """
+    with extras("server,scoring"):
+        from optimist.offline import choose_bandwidth
+    with said_plainly(ValueError, ArithmeticError):
+        found = choose_bandwidth(
+            file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=features, seed=seed
+        )
+    if as_json:
+        typer.echo(json.dumps({"file": str(file), "metric": metric, **found.to_dict()}, indent=2, allow_nan=False))
+    else:
+        _print_bandwidths(found, metric)
+
+
+def _numbers(text: str | None) -> list[float] | None:
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--sigmas: expected numbers such as 5,10,20, got {text!r}") from None
+
+
+def _print_bandwidths(found: Bandwidths, metric: str) -> None:
+    title = f"{metric.upper()} of {found.subsets} subsets of {found.size:,} rows"
+    table = Table(title=title, title_justify="left")
+    for column in ("σ", "mean score", "variance"):
+        table.add_column(column, justify="right")
+    for row in found.spreads:
+        style = "bold green" if row.sigma == found.chosen else ""
+        table.add_row(f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}", style=style)
+    out = Console()
+    out.print(table)
+    chosen = "none is: try larger σ or more rows" if found.chosen is None else f"σ = {found.chosen:.4g}"
+    out.print(Text(f"Smallest σ from which on the score is steady (variance below 0.01): {chosen}."), soft_wrap=True)
+    out.print(Text(f"Median distance between rows: {found.median_distance:.4g}."), soft_wrap=True)

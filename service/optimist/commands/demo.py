@@ -1,0 +1,44 @@
+"""`optimist demo`: real generators compared through the real service."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from optimist.commands.shared import console, extras
+from optimist_client.config import MetricName
+
+
+def demo(
+    metric: Annotated[MetricName, typer.Option(help="What to compare the generators by.")] = "fid",
+    budget: Annotated[int, typer.Option(min=1, help="Samples in all after which it ends undecided.")] = 20_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the experiment.")] = 0,
+    port: Annotated[int | None, typer.Option(help="Port of the service; a free one by default.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data stay; default: a temporary place.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the service up afterwards.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the final report as JSON on stdout.")] = False,
+) -> None:
+    """Compare real generators of handwritten digits through the real service."""
+    with extras("demo"):
+        from optimist.simulation.demo import Demo
+    from optimist_client import OptimistError
+
+    signal.signal(signal.SIGTERM, _interrupt)  # the children end with it either way, in order
+    try:
+        report = Demo(metric, budget, seed, port, data_dir).run(console if as_json else Console(), keep)
+    except OptimistError as error:
+        console.print(f"[red]{error}", soft_wrap=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(report.model_dump_json(indent=2))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,141 @@
+"""`optimist score`: files of samples, or a scorer process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from optimist.commands.shared import AsJson, extras, said_plainly
+from optimist.estimates import natural
+from optimist.kernels import MEDIAN
+from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
+
+if TYPE_CHECKING:
+    from optimist.offline import FileScore
+
+
+def score(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's; for scores of "
+            "pairs, files of one generator each with the arrays features and prompts."
+        ),
+    ] = None,
+    metric: Annotated[MetricName, typer.Option(help="What to score FILES by.")] = "fid",
+    reference: Annotated[
+        Path | None, typer.Option(help="Real features (n, d), or mean and covariance, or mu and sigma. For fid.")
+    ] = None,
+    bound: Annotated[BoundName, typer.Option(help="How the interval is made.")] = "influence",
+    delta: Annotated[float, typer.Option(help="The interval covers 1 − delta.")] = 0.05,
+    order: Annotated[float, typer.Option(help="The order α of vendi; inf for the largest eigenvalue alone.")] = 1.0,
+    truncation: Annotated[int | None, typer.Option(help="Only the t largest eigenvalues of vendi count.")] = None,
+    kernel: Annotated[
+        Literal["gaussian", "cosine"] | None, typer.Option(help="The kernel of rke and vendi; gaussian by default.")
+    ] = None,
+    sigma: Annotated[
+        str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
+    ] = None,
+    prompt_sigma: Annotated[
+        str | None, typer.Option(help="The same for the prompts of conditional-vendi and information-vendi.")
+    ] = None,
+    features: Annotated[int | None, typer.Option(help="Random frequencies, r; 1000 by default.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
+    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
+    redis_url: Annotated[str | None, typer.Option(help="Without FILES: the Redis the API replicas use.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score FILES and print them best first. Without FILES: run a scorer process.
+
+    With FILES nothing of the service is needed. Without them, --redis-url is, and this process scores for API replicas
+    that were started with --no-scoring, until it is stopped.
+    """
+    if bool(files) == bool(redis_url):
+        raise typer.BadParameter("expected either FILES to score, or --redis-url to run a scorer")
+    if redis_url:
+        with extras("server,scoring"):
+            from optimist.server import score_for_ever
+        with said_plainly():
+            score_for_ever(redis_url)
+        return
+    with extras("server,scoring"):
+        from optimist.offline import read_reference, score_files
+    with said_plainly(ValueError):
+        if metric == "fid" and reference is None:
+            raise ValueError("the metric 'fid' needs real features to compare with: --reference FILE")
+        rows = score_files(
+            files or [],
+            metric,
+            reference=None if reference is None else read_reference(reference),
+            **_kernels(metric, kernel, sigma, prompt_sigma, features, kernel_seed, exact),
+            order=order,
+            truncation=truncation,
+            bound=bound,
+            delta=delta,
+        )
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))
+    else:
+        _print_scores(rows, f"{metric.upper()}, bound {bound}, intervals of {1.0 - delta:.4g}")
+
+
+def _kernels(
+    metric: str,
+    name: str | None,
+    sigma: str | None,
+    prompt_sigma: str | None,
+    features: int | None,
+    seed: int | None,
+    exact: bool,
+) -> dict[str, dict[str, Any]]:
+    """The kernels as `optimist.score` takes them. Raises ValueError for options that do not go together."""
+    options: dict[str, Any] = {"sigma": _sigma(sigma), "features": features, "seed": seed}
+    options = {option: value for option, value in options.items() if value is not None}
+    if name == "cosine" and options:
+        raise ValueError("the cosine kernel has no --sigma, --features or --kernel-seed")
+    wanted = METRIC_FIELDS[metric]
+    if "kernel" in wanted and name != "cosine" and "sigma" not in options:
+        raise ValueError(f"the metric {metric!r} needs --sigma, which `optimist bandwidth` finds, or --kernel cosine")
+    if "prompt_kernel" in wanted and prompt_sigma is None:
+        raise ValueError(f"the metric {metric!r} needs --prompt-sigma, the bandwidth of the prompts' kernel")
+    if exact and "kernel" in wanted:
+        options["features"] = None
+    kernels: dict[str, dict[str, Any]] = {}
+    if name or options:
+        kernels["kernel"] = {"name": name or "gaussian", **options}
+    if prompt_sigma is not None:
+        kernels["prompt_kernel"] = {"name": "gaussian", "sigma": _sigma(prompt_sigma)}
+    return kernels
+
+
+def _sigma(text: str | None) -> float | str | None:
+    try:
+        return text if text in (None, MEDIAN) else float(text)
+    except ValueError:
+        raise ValueError(f"expected a bandwidth as a number or {MEDIAN!r}, got {text!r}") from None
+
+
+def _print_scores(rows: list[FileScore], title: str) -> None:
+    table = Table(title=title, title_justify="left")
+    table.add_column("generator", overflow="fold")
+    for column in ("score", "interval", "plug-in", "samples"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        estimate = row.estimate
+        score, plug_in, lower, upper = (
+            f"{natural(number, estimate.scale):.4g}"
+            for number in (estimate.value, estimate.plug_in, estimate.lower, estimate.upper)
+        )
+        table.add_row(Text(row.name), score, f"{lower} to {upper}", plug_in, f"{estimate.samples:,}")
+    out = Console()
+    out.print(table)
+    # Below the table: sentences in a narrow column are hard to read.
+    for row in rows:
+        for warning in row.estimate.warnings:
+            out.print(Text(f"{row.name}: {warning}"), soft_wrap=True)

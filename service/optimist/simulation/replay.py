@@ -1,0 +1,116 @@
+"""An exported experiment run again in memory: every estimate made anew, and every pick chosen anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from optimist.api.views import make_policy
+from optimist.archive import Archive, ArchiveError
+from optimist.bounds import Bound
+from optimist.estimates import Estimate
+from optimist.policies import Arm, Policy
+from optimist.scoring.questions import question_of, unpack
+from optimist.scoring.warm import WarmGenerator
+from optimist.store import LogEntry
+from optimist_client.models import Pick
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedPick:
+    """A pick as it was made, and the generator that is chosen now from what it was made from."""
+
+    pick: Pick
+    generator: str
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether both are the same."""
+        return self.generator == self.pick.generator
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came out: the estimates by generator and log position, at every due one, and the picks told by number."""
+
+    estimates: dict[str, dict[int, Estimate]]
+    picks: list[ReplayedPick]
+
+
+def replay(path: str | Path) -> Replay:
+    """Run an exported experiment again from its log, as scorers and API did.
+
+    Picks that were never told left no record. Raises ArchiveError for a file that is no whole archive, and where the
+    experiment did not keep its log.
+    """
+    with Path(path).open("rb") as file:
+        archive = Archive(file)
+        config = archive.contents.experiment.config
+        if not config.keep_log:
+            raise ArchiveError("the experiment was made without keep_log: there is no log to replay")
+        names = [generator.name for generator in archive.contents.generators]
+        bound = _bound(archive)
+        tracks = [_Replayed(archive, ordinal, bound) for ordinal in range(len(names))]
+    policy = make_policy(config)
+    by_name = dict(zip(names, tracks, strict=True))
+    picks = sorted((pick for track in tracks for pick in track.picks), key=lambda pick: pick.number)
+    return Replay(
+        {name: track.estimates for name, track in by_name.items()},
+        [ReplayedPick(pick, _chosen(pick, by_name, policy)) for pick in picks],
+    )
+
+
+class _Replayed:
+    """One generator's log, taken a batch at a time."""
+
+    def __init__(self, archive: Archive, ordinal: int, bound: Bound | None) -> None:
+        self.estimates: dict[int, Estimate] = {}
+        self.picks: list[Pick] = []
+        rows: list[int] = []
+        growth = archive.contents.experiment.config.rescore_growth
+        warm = None if bound is None else WarmGenerator(bound, growth)
+        for page in archive.log(ordinal):
+            for entry in page:
+                rows.append(entry.rows)
+                if entry.record:
+                    self.picks.append(Pick.model_validate_json(entry.record))
+                if warm is not None:
+                    self._take(warm, entry)
+        self.samples = [0, *accumulate(rows)]
+        """By the number of batches told."""
+
+    def _take(self, warm: WarmGenerator, entry: LogEntry) -> None:
+        scored = warm.apply([entry]).scored
+        if scored is not None:
+            self.estimates[scored.seq] = scored.estimate
+
+
+def _bound(archive: Archive) -> Bound | None:
+    """What the experiment was scored by; None where its kernels were still open, so that nothing was."""
+    experiment = archive.contents.experiment
+    question = question_of(experiment, None if experiment.config.reference is None else archive.reference()[1])
+    if question.open_kernels:
+        if archive.fitted is None:
+            return None
+        question = unpack(question, archive.fitted)
+    return question.bound_for(experiment.widths)
+
+
+def _chosen(pick: Pick, tracks: dict[str, _Replayed], policy: Policy) -> str:
+    # Generators are only ever added behind the others.
+    contenders = [name for name in tracks if name not in pick.retired][: len(pick.positions)]
+    counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches)
+    arms = [
+        Arm(
+            name,
+            tracks[name].estimates[position] if position else None,
+            tracks[name].samples[batches],
+            batches,
+            pending_samples,
+            pending_batches,
+            active=name not in pick.excluded,
+        )
+        for name, position, batches, pending_samples, pending_batches in zip(contenders, *counts, strict=True)
+    ]
+    return contenders[policy.pick(arms, pick.told, pick.number)]

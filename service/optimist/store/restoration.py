@@ -1,0 +1,164 @@
+"""Experiments that come from elsewhere: put together under keys that expire, then made real in one step."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
+
+from optimist.store import keys
+from optimist.store.commands import Argument, Commands
+from optimist.store.errors import Unavailable
+from optimist.store.records import GeneratorState, LogEntry, Look, Snapshot
+from optimist.store.snapshots import CHUNK_BYTES
+
+STAGED_SECONDS = 3600
+"""How long a part lasts after it came, unless the whole is committed."""
+
+
+class Restorations:
+    """The part of `Store` that takes experiments from elsewhere."""
+
+    _commands: Commands
+
+    @asynccontextmanager
+    async def restoring(self, experiment: str) -> AsyncIterator[Restoration]:
+        """Put an experiment together; nobody sees it before `Restoration.commit`, and nothing stays without that."""
+        restoration = Restoration(self._commands, experiment)
+        try:
+            yield restoration
+        finally:
+            with suppress(Unavailable):  # the parts expire by themselves
+                await restoration.discard()
+
+
+class _Written(NamedTuple):
+    """Bytes of bodies in a staged log, and how many of them the snapshot has in it."""
+
+    bytes: int = 0
+    in_snapshot: int = 0
+
+
+class Restoration:
+    """One experiment on its way in. Of each generator first the snapshot, then the log; `commit` last."""
+
+    def __init__(self, commands: Commands, experiment: str) -> None:
+        self._commands = commands
+        self._experiment = experiment
+        self._prefix = f"import:{uuid.uuid4().hex}"
+        self._parts: list[str] = []
+        self._snapshots: dict[int, Snapshot] = {}
+        self._pointers: dict[int, str] = {}
+        self._written: dict[int, _Written] = {}
+
+    async def add_snapshot(self, generator: int, snapshot: Snapshot) -> None:
+        """Take a generator's statistic."""
+        unique = uuid.uuid4().hex
+        starts = range(0, len(snapshot.body), CHUNK_BYTES)
+        for number, start in enumerate(starts):
+            chunk = snapshot.body[start : start + CHUNK_BYTES]
+            await self._stage(f"snapshot:{generator}:{unique}:{number}", "SET", chunk)
+        digest = await asyncio.to_thread(hashlib.sha256, snapshot.body)
+        self._pointers[generator] = f"{unique} {len(starts)} {snapshot.seq} {digest.hexdigest()}"
+        self._snapshots[generator] = Snapshot(snapshot.seq, b"")
+
+    async def add_entries(self, generator: int, entries: Sequence[LogEntry], *, keep_log: bool) -> None:
+        """Take the next entries of a generator's log, in order."""
+        part = f"log:{generator}"
+        if part not in self._parts:
+            self._parts.append(part)
+        size, in_snapshot = self._written.get(generator, _Written())
+        covered = self._snapshots[generator].seq if generator in self._snapshots else 0
+        arguments: list[Argument] = []
+        for entry in entries:
+            size += len(entry.body)
+            in_snapshot = size if entry.seq <= covered else in_snapshot
+            arguments += [entry.seq, entry.pick, entry.rows, entry.digest, size, entry.body, entry.record or ""]
+        await self._commands.script("stage_entries", [self._staged(part)], STAGED_SECONDS, int(keep_log), *arguments)
+        self._written[generator] = _Written(size, in_snapshot)
+
+    async def commit(self, config: str, growth: float, look: Look, history: bytes, fitted: bytes | None) -> bool:
+        """Make it the experiment of its name, as `look` says; False if the one of this `look.instance` stands there.
+
+        Raises Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
+        """
+        counts: dict[str, Argument] = {
+            "growth": repr(float(growth)),
+            "instance": look.instance,
+            "keep_log": int(look.keep_log),
+            "rounds": look.rounds,
+            "told": look.told,
+            "claims": 0,
+        }
+        for state in look.generators:
+            counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
+        await self._stage_hash("counts", counts)
+        for part, fields in _hashes(look).items():
+            await self._stage_hash(part, fields)
+        await self._stage_hash("snapshots", {str(g): pointer for g, pointer in self._pointers.items()})
+        for start in range(0, len(history), CHUNK_BYTES):
+            await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])
+        for part, text in {"decision": look.decision, "fitted": fitted, "config": config}.items():
+            if text is not None:
+                await self._stage(part, "SET", text)
+        pairs = [key for part in self._parts for key in (self._staged(part), self._final(part))]
+        first = [self._final("config"), self._final("counts")]
+        restored = await self._commands.script("restore", [*first, *pairs], look.instance)
+        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), self._experiment)
+        return bool(restored[0])
+
+    async def discard(self) -> None:
+        """Remove what was not committed."""
+        for start in range(0, len(self._parts), 256):
+            await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
+
+    def _counts(self, state: GeneratorState) -> dict[str, int]:
+        """What enrol.lua lists."""
+        written = self._written.get(state.ordinal, _Written())
+        # What an estimate or a snapshot has seen was counted, whether or not it is among those that are named.
+        counted = max(state.estimate_seq, state.snapshot_seq, *(entry.seq for entry in state.aside), 0)
+        return {
+            "samples": state.samples,
+            "batches": state.batches,
+            "seq": state.seq,
+            "due_samples": state.due_samples,
+            "due_seq": state.due_seq,
+            "handed": state.handed,
+            "bytes": written.bytes,
+            "snapshot_bytes": written.in_snapshot,
+            "aside": state.aside_count,
+            "aside_seq": counted,
+        }
+
+    async def _stage_hash(self, part: str, fields: Mapping[str, Argument]) -> None:
+        if fields:
+            await self._stage(part, "HSET", *(item for field in fields.items() for item in field))
+
+    async def _stage(self, part: str, command: str, *arguments: Argument) -> None:
+        if part not in self._parts:
+            self._parts.append(part)
+        key = self._staged(part)
+        await self._commands.call_many([(command, key, *arguments), ("EXPIRE", key, STAGED_SECONDS)], transaction=True)
+
+    def _staged(self, part: str) -> str:
+        return keys.experiment_key(self._experiment, f"{self._prefix}:{part}")
+
+    def _final(self, part: str) -> str:
+        return keys.experiment_key(self._experiment, part)
+
+
+def _hashes(look: Look) -> dict[str, dict[str, Argument]]:
+    """The hashes that `look` is read from, by part; the inverse of `looking.parse_look`."""
+    generators = look.generators
+    return {
+        "generators": {str(g.ordinal): g.name for g in generators},
+        "states": {str(g.ordinal): g.state for g in generators if g.state != "active"},
+        "controls": dict(look.controls),
+        "estimates": {str(g.ordinal): f"{g.estimate_seq} {g.estimate}" for g in generators if g.estimate},
+        "returned": {str(r.pick): f"{g.ordinal} {r.start} {r.size}" for g in generators for r in g.returned},
+        "aside": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.aside},
+    }

@@ -1,0 +1,118 @@
+"""Exports that meet what happens meanwhile: a log trimmed under the reader, a deletion."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optimist.api.exporting import Exporting
+from optimist.archive import Archive, ArchiveWriter
+from optimist.store import NotFound, Store, Unavailable, open_store, start_embedded
+from optimist_client.models import Experiment, ExperimentConfig
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    with start_embedded(tmp_path) as redis:
+        async with open_store(redis.url) as opened:
+            yield opened
+
+
+async def made(store: Store) -> Experiment:
+    config = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3)
+    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one")
+    await store.create_experiment("x", experiment.model_dump_json(), ["a", "b"], 0.0, instance="one")
+    for number in range(6):
+        await append(store, number)
+    return experiment
+
+
+async def append(store: Store, number: int) -> None:
+    await store.append("x", number % 2, f"key {number}", "digest", 5, f"body {number}".encode())
+
+
+async def trim(store: Store, generator: int = 0) -> None:
+    claim = await store.claim("x", generator, "scorer", 60)
+    assert claim is not None
+    seq = (await store.look("x")).generators[generator].seq
+    await store.put_snapshot("x", generator, seq, f"statistic at {seq}".encode(), claim.token)
+
+
+async def exported(store: Store, experiment: Experiment) -> Archive:
+    file = BytesIO()
+    with ArchiveWriter(file) as writer:
+        await Exporting(store, experiment, writer).run()
+    return Archive(file)
+
+
+def before(store: Store, monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], Any], times: int = 1) -> None:
+    """Have something happen just before the next calls of a method of the store."""
+    method, left = getattr(store, name), iter(range(times))
+
+    async def disturbed(*arguments: Any, **options: Any) -> Any:
+        if next(left, None) is not None:
+            await act()
+        return await method(*arguments, **options)
+
+    monkeypatch.setattr(store, name, disturbed)
+
+
+@pytest.mark.parametrize(("moment", "expected"), [("read_log", ([], 6)), ("snapshot", ([], 8)), ("history", ([4], 3))])
+async def test_a_log_trimmed_meanwhile_is_read_anew(
+    store: Store, monkeypatch: pytest.MonkeyPatch, moment: str, expected: tuple[list[int], int]
+):
+    experiment = await made(store)
+    await trim(store)
+    numbers = iter(range(6, 100))
+
+    async def grow_and_trim() -> None:
+        for _ in range(4):
+            await append(store, next(numbers))
+        await trim(store)
+
+    for _ in range(2):
+        await append(store, next(numbers))
+    before(store, monkeypatch, moment, grow_and_trim, times=2)
+    archive = await exported(store, experiment)
+    look, snapshot = archive.look("any"), archive.snapshot(0)
+    logs = [[entry.seq for page in archive.log(g) for entry in page] for g in range(2)]
+    assert snapshot is not None
+    assert (logs[0], snapshot.seq) == expected
+    assert snapshot.body == f"statistic at {snapshot.seq}".encode()
+    assert look.generators[0].seq == (logs[0] or [snapshot.seq])[-1]
+    assert logs[1] == [1, 2, 3, 4], "the other generator is as of the first look"
+    assert look.told == len(archive.history) // 7 == look.generators[0].seq + 4
+
+
+async def test_a_log_trimmed_all_the_time_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch):
+    experiment = await made(store)
+    await trim(store)
+    numbers = iter(range(6, 200))
+
+    async def grow_and_trim() -> None:
+        for _ in range(4):
+            await append(store, next(numbers))
+        await trim(store)
+
+    before(store, monkeypatch, "snapshot", grow_and_trim, times=100)
+    with pytest.raises(Unavailable, match="faster"):
+        await exported(store, experiment)
+
+
+@pytest.mark.parametrize("moment", ["look", "read_log", "history"])
+async def test_an_experiment_deleted_meanwhile_is_not_exported(
+    store: Store, monkeypatch: pytest.MonkeyPatch, moment: str
+):
+    experiment = await made(store)
+
+    async def replace() -> None:
+        await store.delete_experiment("x")
+        await store.create_experiment("x", "config", ["a", "b"], 0.0, instance="two")
+
+    before(store, monkeypatch, moment, replace)
+    with pytest.raises(NotFound):
+        await exported(store, experiment)

@@ -1,0 +1,181 @@
+"""Experiments that come from elsewhere: nothing of them is seen before all of it, and nothing stays of a failure."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import (
+    AskGroup,
+    Conflict,
+    GeneratorState,
+    Gone,
+    LogEntry,
+    LogGap,
+    Look,
+    NewPick,
+    NotFound,
+    Returned,
+    SetAside,
+    Snapshot,
+    Store,
+    Unavailable,
+)
+from optimist.store.restoration import Restoration
+
+ENTRIES = [LogEntry(seq, pick=2 * seq, rows=5, digest=f"digest {seq}", body=bytes([seq]) * 100) for seq in (4, 5)]
+HISTORY = b"sevenby" * 5
+LOOK = Look(
+    rounds=12,
+    told=5,
+    generators=[
+        GeneratorState(
+            ordinal=0,
+            name="a",
+            samples=25,
+            batches=5,
+            seq=5,
+            due_samples=20,
+            due_seq=4,
+            estimate_seq=4,
+            estimate='{"value": 1}',
+            handed=40,
+            returned=[Returned(3, 10, 5)],
+            snapshot_seq=3,
+            log_bytes=200,
+            aside=[SetAside(2, "torn")],
+            aside_count=1,
+        ),
+        GeneratorState(1, "b", 0, 0, 0, 0, 0, state="paused"),
+    ],
+    decision='{"best": "a"}',
+    controls={"budget": "99"},
+    instance="instance",
+)
+
+
+async def stage(restoration: Restoration) -> None:
+    await restoration.add_snapshot(0, Snapshot(3, bytes(range(256)) * 20_000))
+    for entry in ENTRIES:
+        await restoration.add_entries(0, [entry], keep_log=False)
+
+
+async def restore(store: Store, look: Look = LOOK) -> bool:
+    async with store.restoring("x") as restoration:
+        await stage(restoration)
+        return await restoration.commit("config", 0.04, look, HISTORY, b"fitted")
+
+
+async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
+    assert await restore(store)
+    assert await store.look("x") == LOOK
+    assert (await store.config("x"), await store.experiments()) == ("config", ["x"])
+    assert await store.snapshot("x", 0) == Snapshot(3, bytes(range(256)) * 20_000)
+    assert await store.read_log("x", 0, 3) == ENTRIES
+    assert (await store.history("x"), await store.fitted("x")) == (HISTORY, b"fitted")
+    with pytest.raises(LogGap):
+        await store.read_log("x", 0, 2)
+    for key in await redis.keys("optimist:{x}:*"):
+        assert await redis.ttl(key) == -1
+        assert b"import" not in key
+
+    assert await store.reopen("x", '{"best": "a"}')
+    with pytest.raises(Gone):
+        await store.settle("x", 12, "digest", 5, b"body")
+    assert await store.open_picks("x", 12, [AskGroup("ask", [NewPick(0, "{}", 10, 5, again=3)])], 60)
+    told = await store.settle("x", 13, "digest", 7, b"body")
+    assert (told.seq, told.samples, told.batches) == (6, 32, 6)
+    claim = await store.claim("x", 0, "scorer", 60)
+    assert claim is not None
+    assert claim.instance == "instance"
+    await store.set_aside("x", 0, 2, "torn", claim.token)  # counted already
+    state = (await store.look("x")).generators[0]
+    assert (state.log_bytes, state.due_seq, state.aside_count) == (204, 6, 1)
+    assert await store.put_snapshot("x", 0, 6, b"newer", claim.token)
+    assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1
+    assert (await store.look("x")).generators[0].log_bytes == 0
+    await store.delete_experiment("x")
+    assert await redis.keys("*") == []
+
+
+async def test_a_log_that_was_kept_keeps_its_records_and_is_not_trimmed(store: Store):
+    entries = [LogEntry(seq, seq, 5, "digest", b"body", record="{}" if seq > 1 else "") for seq in (1, 2, 3)]
+    a = GeneratorState(0, "a", 15, 3, 3, 15, 3, snapshot_seq=2)
+    async with store.restoring("x") as restoration:
+        await restoration.add_snapshot(0, Snapshot(2, b"statistic"))
+        await restoration.add_entries(0, entries, keep_log=True)
+        await restoration.commit("config", 0.0, Look(3, 3, [a], instance="i", keep_log=True), b"", None)
+    assert await store.read_log("x", 0, 0) == entries
+    look = await store.look("x")
+    assert (look.keep_log, look.generators[0].log_bytes) == (True, 4)
+    claim = await store.claim("x", 0, "scorer", 60)
+    assert claim is not None
+    await store.put_snapshot("x", 0, 3, b"newer", claim.token)
+    assert await store.read_log("x", 0, 0) == entries
+    assert (await store.look("x")).generators[0].log_bytes == 0
+
+
+async def test_nothing_stays_of_one_that_was_not_committed(store: Store, redis: Redis):
+    async with store.restoring("x") as restoration:
+        await stage(restoration)
+        staged = await redis.keys("*")
+        assert len(staged) == 3
+        for key in staged:
+            assert b"optimist:{x}:import:" in key
+            assert 0 < await redis.ttl(key) <= 3600
+        assert await store.config("x") is None
+    assert await redis.keys("*") == []
+
+
+async def test_a_name_that_is_taken_meanwhile_stays_as_it_is(store: Store, redis: Redis):
+    async with store.restoring("x") as restoration:
+        await stage(restoration)
+        await store.create_experiment("x", "other", ["a"], growth=0.0)
+        before = sorted(await redis.keys("optimist:{x}:[^i]*"))
+        with pytest.raises(Conflict):
+            await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+    assert await store.config("x") == "other"
+    assert sorted(await redis.keys("optimist:{x}:*")) == before
+
+
+async def test_the_same_instance_again_is_as_good_as_once(store: Store, redis: Redis):
+    assert await restore(store)
+    await store.open_picks("x", 12, [AskGroup("ask", [NewPick(0, "{}")])], 60)
+    before = sorted(await redis.keys("*"))
+    assert not await restore(store)
+    assert sorted(await redis.keys("*")) == before
+
+
+async def test_entries_sent_again_stand_once(store: Store, monkeypatch: pytest.MonkeyPatch):
+    script = store._commands.script
+
+    async def twice(*arguments: object) -> object:
+        await script(*arguments)  # pyright: ignore[reportArgumentType]
+        return await script(*arguments)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(store._commands, "script", twice)
+    async with store.restoring("x") as restoration:
+        await stage(restoration)
+        await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+    assert await store.read_log("x", 0, 3) == ENTRIES
+
+
+async def test_parts_that_have_expired_are_missed(store: Store, redis: Redis):
+    async with store.restoring("x") as restoration:
+        await stage(restoration)
+        await redis.delete(*await redis.keys("*log:0"))
+        with pytest.raises(NotFound, match="expired"):
+            await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+    assert await redis.keys("*") == []
+
+
+async def test_a_full_redis_refuses_and_keeps_nothing(store: Store, redis: Redis):
+    async with store.restoring("x") as restoration:
+        await stage(restoration)
+        await redis.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(Unavailable):
+                await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+        finally:
+            await redis.config_set("maxmemory", 0)
+    assert await redis.keys("*") == []

@@ -1,0 +1,158 @@
+"""The file that an experiment is exported to: whole, or refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import zipfile
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from optimist.archive import Archive, ArchivedGenerator, ArchiveError, ArchiveWriter, Contents, cut_history
+from optimist.store.records import LogEntry, Snapshot
+from optimist_client.models import Experiment, ExperimentConfig
+
+ENTRIES = [LogEntry(seq, 10 + seq, seq, f"digest {seq}", bytes([seq]) * seq) for seq in range(1, 6)]
+CONFIG = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3, rescore_growth=0.5)
+
+
+def event(generator: int, rows: int) -> bytes:
+    return generator.to_bytes(2, "little") + b"\0" + rows.to_bytes(4, "little")
+
+
+HISTORY = b"".join(event(0, entry.rows) for entry in ENTRIES)
+
+
+def written(pages: tuple[list[LogEntry], ...] = (ENTRIES[3:4], ENTRIES[4:]), **changes: Any) -> BytesIO:
+    """An archive of two generators, the first with a snapshot at 3 and two batches after it."""
+    file = BytesIO()
+    with ArchiveWriter(file) as writer:
+        write(writer, pages, **changes)
+    return file
+
+
+def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: Any) -> None:
+    writer.add_snapshot(0, b"statistic")
+    generator = ArchivedGenerator(
+        name="a",
+        state="active",
+        handed=0,
+        returned=[(3, 0, 5)],
+        estimate_position=3,
+        estimate="{}",
+        aside={2: "torn"},
+        aside_count=1,
+        snapshot_position=changes.pop("snapshot_position", 3),
+        pages=[writer.add_page(page) for page in pages],
+    )
+    blank = {"returned": [], "estimate_position": 0, "estimate": None, "aside": {}, "aside_count": 0}
+    other = generator.model_copy(update={"name": "b", "snapshot_position": 0, "pages": [], **blank})
+    contents = {
+        "experiment": Experiment(config=changes.pop("config", CONFIG), dimension=3, created=1.0, instance="i"),
+        "rounds": 15,
+        "controls": {},
+        "decision": None,
+        "generators": [generator, other],
+    }
+    history = changes.pop("history", HISTORY)
+    writer.finish(Contents(**{**contents, **changes}), history)
+
+
+def read(file: BytesIO) -> list[LogEntry]:
+    archive = Archive(file)
+    return [entry for g in range(len(archive.contents.generators)) for page in archive.log(g) for entry in page]
+
+
+def test_what_was_written_is_read():
+    archive = Archive(written())
+    assert archive.contents == Contents.model_validate_json(archive.contents.model_dump_json())
+    assert [list(page) for page in archive.log(0)] == [ENTRIES[3:4], ENTRIES[4:]]
+    assert (archive.snapshot(0), archive.snapshot(1)) == (Snapshot(3, b"statistic"), None)
+    assert (archive.history, archive.fitted) == (HISTORY, None)
+    look = archive.look("new")
+    a, b = look.generators
+    # 2 samples or more, then half as many again: due after 3, 6 and 10 of the 15 samples, and after the last.
+    assert (a.samples, a.batches, a.seq, a.due_samples, a.due_seq) == (15, 5, 5, 15, 5)
+    assert (b.samples, b.seq, look.told, look.rounds, look.instance) == (0, 0, 5, 15, "new")
+
+
+def test_any_zip_program_opens_it():
+    with zipfile.ZipFile(written()) as members:
+        assert members.testzip() is None
+        assert members.namelist()[0] == "format"
+
+
+def test_the_same_experiment_makes_the_same_file():
+    assert written().getvalue() == written().getvalue()
+
+
+def test_no_byte_can_be_another_and_none_can_be_missing():
+    whole = written().getvalue()
+    for at in range(len(whole)):
+        with pytest.raises(ArchiveError):
+            Archive(BytesIO(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]))
+        with pytest.raises(ArchiveError):
+            Archive(BytesIO(whole[:at]))
+
+
+KEPT = CONFIG.model_copy(update={"keep_log": True})
+WRONG_ROWS = dataclasses.replace(ENTRIES[3], rows=9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"pages": (ENTRIES[4:],)}, "begins too late"),
+        ({"pages": (ENTRIES[3:],), "snapshot_position": 0}, "begins too late"),
+        ({"pages": (ENTRIES[1:],), "config": KEPT}, "begins too late"),
+        ({"pages": (ENTRIES[3:4],)}, "ends before"),
+        ({"pages": ()}, "ends before"),
+        ({"pages": (ENTRIES[2:3], ENTRIES[4:])}, "not the one of the history"),
+        ({"pages": ([WRONG_ROWS], ENTRIES[4:])}, "not the one of the history"),
+        ({"history": HISTORY[:28]}, "not the one of the history"),
+        ({"history": HISTORY + event(0, 5)}, "ends before"),
+        ({"history": HISTORY + event(1, 5)}, "'b' ends before"),
+        ({"history": HISTORY + event(2, 5)}, "does not exist"),
+        ({"history": HISTORY[:-1]}, "cut short"),
+        ({"rounds": 14}, "never made"),
+        ({"pages": (ENTRIES[2:], [])}, None),
+        ({"pages": (ENTRIES,), "config": KEPT}, None),
+    ],
+)
+def test_one_that_contradicts_itself_is_refused(changes: dict[str, Any], reason: str | None):
+    file = written(**changes)
+    if reason is None:
+        assert read(file)[-1] == ENTRIES[-1]
+    else:
+        with pytest.raises(ArchiveError, match=reason):
+            read(file)
+
+
+def test_members_that_are_packed_or_missing_are_refused():
+    packed, lacking = BytesIO(), BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as members:
+        members.writestr("format", "1" * 100_000)
+        members.comment = bytes(64)
+    with zipfile.ZipFile(written()) as old, zipfile.ZipFile(lacking, "w") as members:
+        for name in old.namelist():
+            if not name.endswith(".batches"):
+                members.writestr(name, old.read(name))
+        members.comment = bytes(64)
+    with pytest.raises(ArchiveError, match="without compression"):
+        Archive(signed(packed))
+    with pytest.raises(ArchiveError, match=r"logs/1\.batches"):
+        read(signed(lacking))
+
+
+def signed(file: BytesIO) -> BytesIO:
+    """The file with a digest that is right."""
+    content = file.getvalue()[:-64]
+    return BytesIO(content + hashlib.sha256(content).hexdigest().encode())
+
+
+def test_a_history_is_cut_where_each_generator_stood():
+    history = b"".join(event(g, rows) for g, rows in [(0, 1), (1, 2), (0, 3), (1, 4), (2, 5)])
+    assert cut_history(history, [2, 1]) == b"".join(event(g, rows) for g, rows in [(0, 1), (1, 2), (0, 3)])
+    assert cut_history(b"", [0]) == b""
