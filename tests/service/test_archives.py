@@ -293,7 +293,7 @@ def test_a_run_of_two_workers_is_replayed(client: Optimist, name: str, reference
 
     def tell() -> None:
         with Optimist(str(client._transport._http.base_url)) as mine:
-            work(mine.experiment(name), 300)
+            work(mine.experiment(name), 200)
 
     workers = [threading.Thread(target=tell) for _ in range(2)]
     for worker in workers:
@@ -314,8 +314,8 @@ def test_a_run_of_two_workers_is_replayed(client: Optimist, name: str, reference
     report = scored(original)
     original.export(tmp_path / "file")
     again = replay(tmp_path / "file")
-    assert len(again.picks) == report.rounds == 128
-    assert [pick.pick.number for pick in again.picks] == list(range(1, 129))
+    assert len(again.picks) == report.rounds == 88
+    assert [pick.pick.number for pick in again.picks] == list(range(1, 89))
     assert all(pick.is_reproduced for pick in again.picks)
     assert any(sum(pick.pick.pending_batches) for pick in again.picks), "both workers at once"
     assert any(max(pick.pick.positions) > 0 for pick in again.picks)
