@@ -14,6 +14,18 @@ from optimist.store import GeneratorState, Look
 from optimist_client.models import DecisionInfo, ExperimentConfig, Pick, Regret, Report, Standing, State
 
 
+def make_policy(config: ExperimentConfig, needed: int) -> Policy:
+    """The policy that picks are made by while `needed` samples of each generator are needed to fix open kernels."""
+    warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
+    warmup = max(warmup, -(-needed // config.batch_size))
+    return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
+
+
+def needed_to_fit(config: ExperimentConfig, active: int) -> int:
+    """Samples that each of so many active generators must have before open kernels can be fixed."""
+    return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], active)
+
+
 @dataclass(frozen=True)
 class View:
     """One experiment at one moment: pure functions of its config and one look at the store."""
@@ -24,10 +36,7 @@ class View:
     @cached_property
     def policy(self) -> Policy:
         """The policy the experiment's picks are made by; warm-up lasts until its kernels can be fixed."""
-        config = self.config
-        warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
-        warmup = max(warmup, -(-self.needed_to_fit // config.batch_size))
-        return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
+        return make_policy(self.config, self.needed_to_fit)
 
     @cached_property
     def estimates(self) -> list[Estimate | None]:
@@ -96,10 +105,7 @@ class View:
     @cached_property
     def needed_to_fit(self) -> int:
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
-        if any(self.estimates):
-            return 0
-        kernels = [kernel.model_dump() for kernel in self.config.kernels.values()]
-        return rows_to_fit(kernels, len(self.look.active))
+        return 0 if any(self.estimates) else needed_to_fit(self.config, len(self.look.active))
 
     @cached_property
     def can_be_scored(self) -> bool:

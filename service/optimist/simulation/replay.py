@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from optimist.api.views import make_policy
+from optimist.api.views import make_policy, needed_to_fit
 from optimist.archive import Archive, ArchiveError
 from optimist.bounds import Bound
 from optimist.estimates import Estimate
-from optimist.policies import Arm, Policy
+from optimist.policies import Arm
 from optimist.scoring.questions import question_of, unpack
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import LogEntry
-from optimist_client.models import Pick
+from optimist_client.models import ExperimentConfig, Pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,11 @@ def replay(path: str | Path) -> Replay:
         names = [generator.name for generator in archive.contents.generators]
         bound = _bound(archive)
         tracks = [_Replayed(archive, ordinal, bound) for ordinal in range(len(names))]
-    policy = make_policy(config)
     by_name = dict(zip(names, tracks, strict=True))
     picks = sorted((pick for track in tracks for pick in track.picks), key=lambda pick: pick.number)
     return Replay(
         {name: track.estimates for name, track in by_name.items()},
-        [ReplayedPick(pick, _chosen(pick, by_name, policy)) for pick in picks],
+        [ReplayedPick(pick, _chosen(pick, by_name, config)) for pick in picks],
     )
 
 
@@ -97,7 +96,7 @@ def _bound(archive: Archive) -> Bound | None:
     return question.bound_for(experiment.widths)
 
 
-def _chosen(pick: Pick, tracks: dict[str, _Replayed], policy: Policy) -> str:
+def _chosen(pick: Pick, tracks: dict[str, _Replayed], config: ExperimentConfig) -> str:
     # Generators are only ever added behind the others.
     contenders = [name for name in tracks if name not in pick.retired][: len(pick.positions)]
     counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches)
@@ -113,4 +112,6 @@ def _chosen(pick: Pick, tracks: dict[str, _Replayed], policy: Policy) -> str:
         )
         for name, position, batches, pending_samples, pending_batches in zip(contenders, *counts, strict=True)
     ]
+    active = sum(arm.active for arm in arms)
+    policy = make_policy(config, 0 if any(pick.positions) else needed_to_fit(config, active))
     return contenders[policy.pick(arms, pick.told, pick.number)]
