@@ -1,4 +1,4 @@
-"""Scorer processes that are killed, or paused for so long that others have taken over."""
+"""Scorer processes: one is paused for so long that another has taken over, which is killed then."""
 
 from __future__ import annotations
 
@@ -44,23 +44,6 @@ def batches(made: Made, count: int, rows: int, seed: int) -> list[np.ndarray]:
     return [rng.standard_normal((rows, 4)) for _ in range(count)]
 
 
-async def test_another_process_takes_over_from_one_that_is_killed(make, server: EmbeddedRedis, tmp_path: Path):
-    made = await make(generators=3, rescore_growth=0.0)
-    with scorer(server, tmp_path) as first:
-        for generator in range(3):
-            await made.tell_many(generator, 2)
-        await settled(made)
-        with scorer(server, tmp_path):
-            for generator in range(3):
-                await made.tell_many(generator, 2, seed=1)
-            await settled(made)
-            first.kill()
-            for generator in range(3):
-                await made.tell_many(generator, 2, seed=2)
-            look = await settled(made)
-    assert [state.estimate_seq for state in look.generators] == [6, 6, 6]
-
-
 async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_nothing_and_goes_on(
     make, server: EmbeddedRedis, redis: Redis, tmp_path: Path
 ):
@@ -81,7 +64,7 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
             await asyncio.sleep(2.5)  # it renews claims, and sweeps, once a second
             assert await made.store.look("x") == before
             other.kill()
-            # Its own statistic ends where the log no longer is: the snapshot leads on.
+            # Its own statistic ends where the log no longer is: the snapshot leads on, once the claim has run out.
             await made.tell_many(0, 3, seed=3)
             look = await settled(made)
         assert (await redis.hget("optimist:{x}:claims", 0)).split()[2] == owner

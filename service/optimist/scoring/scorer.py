@@ -61,6 +61,8 @@ class Scorer:
         self._wanted: set[Key] = set()
         # Tried again when the next estimate is due, not every second.
         self._failed: set[Key] = set()
+        # Tried again at the next sweep.
+        self._broken_off: set[Key] = set()
 
     async def run(self) -> None:
         """Score until cancelled; then let go of all generators, so that others need not wait for the claims to end."""
@@ -100,7 +102,8 @@ class Scorer:
     async def _sweep(self, name: str) -> None:
         for generator in (await self._store.look(name)).generators:
             key = (name, generator.ordinal)
-            if self._is_owed(generator, self._held.get(key)) and key not in self._failed:
+            owed = key in self._broken_off or self._is_owed(generator, self._held.get(key))
+            if owed and key not in self._failed:
                 self._schedule(key)
 
     def _is_owed(self, generator: GeneratorState, held: Held | None) -> bool:
@@ -131,6 +134,7 @@ class Scorer:
 
     def _schedule(self, key: Key) -> None:
         self._failed.discard(key)
+        self._broken_off.discard(key)
         if key in self._busy:
             self._again.add(key)
         else:
@@ -159,6 +163,7 @@ class Scorer:
             logger.warning("scoring %s/%d waits: %s", *key, error)
             # What was taken may not be published: it is taken again, from the snapshot.
             self._held.pop(key, None)
+            self._broken_off.add(key)
         except Exception as error:
             logger.exception("scoring %s/%d failed", *key)
             await self._give_in(key, error)
