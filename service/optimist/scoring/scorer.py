@@ -119,12 +119,19 @@ class Scorer:
                 if now - self._queued.get(key, now) > QUEUED:
                     continue  # runs out while this process is too busy
                 with _going_on():
-                    if key not in self._busy and now - self._worked.get(key, now) > IDLE:
-                        await self._let_go(key)
-                        continue
-                    claim = await self._store.claim(*key, self._owner, CLAIM)
-                    if key not in self._busy and (claim is None or claim.token != held.token):
-                        self._held.pop(key, None)
+                    await self._renew(key, held, idle=now - self._worked.get(key, now) > IDLE)
+
+    async def _renew(self, key: Key, held: Held, idle: bool) -> None:
+        try:
+            if idle and key not in self._busy:
+                await self._let_go(key)
+                return
+            claim = await self._store.claim(*key, self._owner, CLAIM)
+        except StoreError:
+            # A Redis that was away may have lost the end of the log: what was taken of it is taken again.
+            claim = None
+        if key not in self._busy and (claim is None or claim.token != held.token):
+            self._held.pop(key, None)
 
     async def _let_go(self, key: Key) -> None:
         held = self._held.pop(key, None)
