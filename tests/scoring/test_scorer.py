@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 from logs import moments_bound
 from made import Made, settled, until
 from redis.asyncio import Redis
 
+from optimist import score
 from optimist.api.views import View
 from optimist.evaluation import Question
 from optimist.scoring import scoring
@@ -323,3 +325,25 @@ async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: 
         await made.tell_many(1, 1, seed=1)
         look = await settled(made)
     assert [state.aside_count for state in look.generators] == [0, 1]
+
+
+async def test_batches_that_redis_lost_are_not_in_the_estimates(make, server: EmbeddedRedis, redis: Redis):
+    # Estimates are due at 45 and 60 samples: nothing is read in between.
+    made = await make(rescore_growth=0.25)
+    await made.tell_many(0, 10)
+    async with scorers(server):
+        await settled(made, but=[1])
+        earlier = {key: await redis.dump(key) for key in await redis.keys("optimist:{x}:*")}
+        await made.tell_many(0, 2, seed=1)
+        await settled(made, but=[1])
+        # As after a crash with fsync every second: the end is gone, and its positions are given to other batches.
+        async with redis.pipeline(transaction=True) as pipeline:
+            for key, value in earlier.items():
+                pipeline.restore(key, 0, value, replace=True)
+            await pipeline.execute()
+        await made.tell_many(0, 2, seed=2)
+        look = await settled(made, but=[1])
+    log = await made.store.read_log("x", 0, 0)
+    rows = np.concatenate([tensors.decode(entry.body)["features"] for entry in log])
+    assert len(rows) == 60
+    assert standing(made, look).score == pytest.approx(score(rows, reference=(np.zeros(4), np.eye(4))).score, rel=1e-12)

@@ -7,7 +7,7 @@ import logging
 
 from optimist.scoring.questions import Asked, InThread
 from optimist.scoring.warm import Scored, WarmGenerator
-from optimist.store import Damaged, LogGap, Store
+from optimist.store import Damaged, LogEntry, LogGap, Store
 
 LONGEST_TAIL = 8 * 2**20
 """The same while the statistic is not known."""
@@ -42,7 +42,8 @@ class Held:
         try:
             await self._take()
         except LogGap:
-            # Trimmed by a scorer that had the claim meanwhile: its snapshot leads on.
+            # Trimmed by a scorer that had the claim meanwhile, or cut short with a Redis that lost its end: the
+            # snapshot leads on.
             self._warm = None
             try:
                 await self._take()
@@ -51,7 +52,7 @@ class Held:
 
     async def _take(self) -> None:
         warm = self._warm = self._warm or await self._resume()
-        while entries := await self._store.read_log(self._name, self._ordinal, warm.seq):
+        while entries := await self._next(warm):
             step = await self._in_thread(warm.apply, entries)
             for seq, reason in step.unreadable:
                 logger.warning("batch %d of %s/%d is set aside: %s", seq, self._name, self._ordinal, reason)
@@ -68,6 +69,17 @@ class Held:
             name = (await self._store.look(self._name)).generators[self._ordinal].name
             made = await self._in_thread(warm.modes, name)
             await self._store.put_modes(self._name, self._ordinal, warm.seq, made.model_dump_json(), self.token)
+
+    async def _next(self, warm: WarmGenerator) -> list[LogEntry]:
+        """The next entries of the log. Raises LogGap where it is not the one that was taken so far."""
+        known = warm.digest is not None
+        entries = await self._store.read_log(self._name, self._ordinal, warm.seq - known)
+        if not known:
+            return entries
+        # Positions that were lost are given to other batches, so the last one that was taken must still be there.
+        if not entries or entries[0].digest != warm.digest:
+            raise LogGap(f"the batch at {warm.seq} of {self._name}/{self._ordinal} is not the one that was taken")
+        return entries[1:]
 
     async def _resume(self) -> WarmGenerator:
         """From the snapshot, if there is one; from the log alone otherwise."""

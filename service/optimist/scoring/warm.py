@@ -55,6 +55,8 @@ class WarmGenerator:
         self._track = Track(bound, growth)
         self.seq = 0
         self.tail = 0
+        self.digest: str | None = None
+        """Of the batch at `seq`, while that stands in the log beyond the snapshot."""
         self.room = SMALLEST_TAIL
         """Bytes that the log may have beyond the snapshot: as many as the statistic had when it was last measured."""
 
@@ -80,7 +82,7 @@ class WarmGenerator:
             except (ValueError, KeyError) as error:
                 step.unreadable.append((entry.seq, f"{error}"))
                 self._track.skip(entry.rows)
-            self.seq = entry.seq
+            self.seq, self.digest = entry.seq, entry.digest
             self.tail += len(entry.body)
             if position == due and self._track.statistic.samples:
                 # The last bit of a sum depends on where its rows lie in memory: let them lie as after a thaw.
@@ -107,7 +109,7 @@ class WarmGenerator:
 
     def snapshot_taken(self, size: int) -> None:
         """Count the log anew from here: the state is stored, in `size` bytes."""
-        self.room, self.tail = max(size, SMALLEST_TAIL), 0
+        self.room, self.tail, self.digest = max(size, SMALLEST_TAIL), 0, None
 
     @classmethod
     def thaw(cls, body: bytes, seq: int, bound: Bound, growth: float) -> WarmGenerator:
