@@ -126,6 +126,15 @@ def test_equal_names_are_told_apart_by_their_files(tmp_path: Path):
     assert names == {f"{file}:same" for file in files}
 
 
+def test_float16_is_taken_wherever_there_are_features(tmp_path: Path):
+    for name, batch in (("few", rows(1)), ("real", rows(0, 300))):
+        np.save(tmp_path / f"{name}.npy", batch.astype(np.float16))
+    (found,) = scored(tmp_path / "few.npy", "--reference", tmp_path / "real.npy")
+    halves = [np.load(tmp_path / f"{name}.npy").astype(np.float64) for name in ("few", "real")]
+    agrees(found, optimist.score(halves[0], "fid", reference=halves[1]))
+    run("bandwidth", tmp_path / "real.npy", "--sigmas=4", "--features=16")
+
+
 class Unsafe:
     def __reduce__(self) -> tuple[Any, ...]:
         return (exit, (77,))
@@ -142,6 +151,7 @@ def bad_rows(value: float) -> np.ndarray:
     [
         (bad_rows(math.nan), "nan in row 3, column 1"),
         (bad_rows(math.inf), "inf in row 3, column 1"),
+        (bad_rows(math.inf).astype(np.float16), "inf in row 3, column 1"),
         (np.ones(7), "expected shape (n, d), found (7,)"),
         (np.ones((7, 0)), "expected shape (n, d), found (7, 0)"),
         (np.ones((0, D)), "at least one row"),

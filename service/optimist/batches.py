@@ -49,6 +49,9 @@ def _check_ids(ids: NDArray[Any]) -> None:
         unpack_ids(ids)
     except ValueError as error:
         raise BatchError(str(error)) from None
+    inside = (ids[:, :-1] == 0) & (ids[:, 1:] != 0)
+    if inside.any():
+        raise BatchError(f"ids: expected text without zero bytes, got one in row {int(np.argmax(inside.any(axis=1)))}")
 
 
 def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
@@ -58,7 +61,8 @@ def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
     if len(rows) == 0:
         raise BatchError(f"{name}: expected at least one row, got an empty batch")
     with np.errstate(invalid="ignore"):
-        sound = np.abs(rows) <= LARGEST  # false for NaN, too
+        # In float64: float16 has no 1e30, and would compare with infinity. False for NaN, too.
+        sound = np.abs(rows) <= np.float64(LARGEST)
     if not sound.all():
         row, column = np.argwhere(~sound)[0]
         raise BatchError(

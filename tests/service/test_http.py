@@ -69,6 +69,8 @@ def test_other_numbers_for_a_settled_pick_are_refused(http: httpx.Client, experi
     [
         ({"features": np.full((5, 4), np.nan)}, "finite"),
         ({"features": np.full((5, 4), np.inf)}, "finite"),
+        ({"features": np.full((5, 4), np.inf, np.float16)}, "inf in row 0, column 0"),
+        ({"features": np.full((5, 4), np.nan, np.float16)}, "finite"),
         ({"features": np.full((5, 4), 1e40)}, "1e+30"),
         ({"features": np.zeros((5, 3))}, "(n, 4)"),
         ({"features": np.zeros(4)}, "(n, 4)"),

@@ -160,6 +160,8 @@ def test_errors_say_what_to_do(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference)
     with pytest.raises(Fix, match=r"\(n, 4\)"):
         experiment.ask().tell(np.zeros((5, 3)))
+    with pytest.raises(Fix, match="finite"):
+        experiment.ask().tell(np.full((5, 4), np.inf, np.float16))
     with Optimist("http://127.0.0.1:9", patience=0.2) as nowhere, pytest.raises(Retry, match=r"127\.0\.0\.1:9"):
         nowhere.references()
 

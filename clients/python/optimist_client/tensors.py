@@ -69,12 +69,12 @@ def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
     kind, shape, data = tensor["dtype"], tensor["shape"], tensor["data"]
     assert isinstance(shape, list)
     assert isinstance(data, bytes | bytearray)
-    if kind == "BF16":  # numpy has none: it is the upper half of a float32
-        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
     if name == IDS:
         if kind != "U8":
             raise ValueError(f"{name}: expected U8, the bytes of UTF-8 with zeros behind, got {kind}")
         return np.frombuffer(data, np.uint8).reshape(shape)
+    if kind == "BF16":  # numpy has none: it is the upper half of a float32
+        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
     if kind not in _FLOATS:
         raise ValueError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
     return np.frombuffer(data, np.dtype(_FLOATS[str(kind)]).newbyteorder("<")).reshape(shape)
