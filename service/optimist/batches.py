@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client.tensors import IDS, unpack_ids
+from optimist_client.tensors import IDS, LONGEST_ID, unpack_ids
 
 LARGEST = 1e30
 """Largest absolute feature value taken: its fourth power, summed over any dimension, still fits a float64."""
-LONGEST_ID = 1024
-"""Bytes of an id."""
 SIMPLEX_TOLERANCE = 1e-3
 """How far a row of probabilities may be from summing to 1, as float16 ones are; the statistic renormalises it."""
 
