@@ -164,6 +164,8 @@ def test_unknown_names_are_not_found(http: httpx.Client, experiment):
     [
         ({"generators": []}, "generators"),
         ({"generators": ["a", "a"]}, "distinct"),
+        ({"generators": ["a", "."]}, "'.' cannot stand in a URL"),
+        ({"generators": ["..", "a"]}, "'..' cannot stand in a URL"),
         ({"metric": "beauty"}, "fid"),
         ({"policy": "best"}, "top-two"),
         ({"bound": "theorem"}, "needs standard errors"),
@@ -185,6 +187,19 @@ def test_a_bad_config_is_refused(http: httpx.Client, client: Optimist, name: str
     assert problem.status_code in (404, 422)
     assert expected in problem.json()["detail"]
     assert name not in client.experiments()
+
+
+def test_a_generator_that_no_route_would_reach_is_not_added(http: httpx.Client, experiment):
+    path = f"/v1/experiments/{experiment.name}/generators"
+    for generator in (".", ".."):
+        problem = http.post(path, json={"name": generator})
+        assert problem.status_code == 422
+        assert "cannot stand in a URL" in problem.json()["detail"]
+    for generator in ("...", ".a", "a/..b"):
+        experiment.add_generator(generator)
+        assert {row.generator: row.state for row in experiment.set_state(generator, "paused").standings}[
+            generator
+        ] == "paused"
 
 
 @pytest.mark.parametrize(
