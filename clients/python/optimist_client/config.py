@@ -95,7 +95,7 @@ def check_metric(metric: str, bound: str, given: set[str]) -> None:
 
 
 Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
-"""σ of a kernel: within these limits the frequencies drawn for it, normals divided by σ, are of a size that is taken."""
+"""σ of a kernel: within these limits its frequencies, normals divided by σ, are of a size that is taken."""
 
 
 class Kernel(Wire):
