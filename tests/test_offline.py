@@ -126,6 +126,15 @@ def test_equal_names_are_told_apart_by_their_files(tmp_path: Path):
     assert names == {f"{file}:same" for file in files}
 
 
+def test_float16_is_taken_wherever_there_are_features(tmp_path: Path):
+    for name, batch in (("few", rows(1)), ("real", rows(0, 300))):
+        np.save(tmp_path / f"{name}.npy", batch.astype(np.float16))
+    (found,) = scored(tmp_path / "few.npy", "--reference", tmp_path / "real.npy")
+    halves = [np.load(tmp_path / f"{name}.npy").astype(np.float64) for name in ("few", "real")]
+    agrees(found, optimist.score(halves[0], "fid", reference=halves[1]))
+    run("bandwidth", tmp_path / "real.npy", "--sigmas=4", "--features=16")
+
+
 class Unsafe:
     def __reduce__(self) -> tuple[Any, ...]:
         return (exit, (77,))
@@ -142,6 +151,7 @@ def bad_rows(value: float) -> np.ndarray:
     [
         (bad_rows(math.nan), "nan in row 3, column 1"),
         (bad_rows(math.inf), "inf in row 3, column 1"),
+        (bad_rows(math.inf).astype(np.float16), "inf in row 3, column 1"),
         (np.ones(7), "expected shape (n, d), found (7,)"),
         (np.ones((7, 0)), "expected shape (n, d), found (7, 0)"),
         (np.ones((0, D)), "at least one row"),
@@ -216,6 +226,9 @@ def test_references_that_are_not_as_expected(tmp_path: Path, real: Path, arrays:
         (("--metric=rke", "--sigma=1", "--bound=authors"), "has the bounds influence, theorem"),
         (("--reference=REAL", "--sigma=1"), "does not take kernel"),
         (("--reference=REAL", "--delta=0"), "delta must lie"),
+        (("--reference=REAL", "--exact"), "'fid' has no kernel"),
+        (("--metric=is", "--exact"), "'is' has no kernel"),
+        (("--reference=REAL", "--sigma=median"), "does not take kernel"),
     ],
 )
 def test_options_that_make_no_sense(real: Path, options: tuple[str, ...], expected: str):
@@ -227,6 +240,67 @@ def test_widths_must_agree_without_a_reference_too(tmp_path: Path, real: Path):
     np.save(tmp_path / "wide.npy", np.ones((5, D + 1)))
     _, error = run("score", real, tmp_path / "wide.npy", "--metric=rke", "--sigma=1", code=1)
     assert f"{tmp_path / 'wide.npy'}: expected {D} columns, as 'real' of {real} has" in error
+
+
+def pairs(seed: int, scale: float = 1.0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {"features": scale * rng.standard_normal((300, D)), "prompts": rng.standard_normal((300, 2))}
+
+
+def test_one_median_bandwidth_for_all_files_as_an_experiment_has(tmp_path: Path):
+    batches = {"near": rows(1, 300), "wide": 10.0 * rows(2, 200), "few": rows(3, 50)}
+    np.savez(tmp_path / "two.npz", near=batches["near"], wide=batches["wide"].astype(np.float32))
+    np.save(tmp_path / "few.npy", batches["few"])
+    options = ("--metric=vendi", "--sigma=median", "--features=64")
+    found = scored(tmp_path / "two.npz", tmp_path / "few.npy", *options)
+    # 256 rows, 86 of each generator as far as there are so many.
+    first = np.concatenate([batches["near"][:86], batches["wide"].astype(np.float32)[:86], batches["few"]])
+    distances = np.linalg.norm(first[:, None] - first[None], axis=-1)[np.triu_indices(len(first), 1)]
+    for row in found:
+        assert row["bandwidths"]["kernel"] == pytest.approx(np.median(distances), rel=1e-3)
+        kernel = {"sigma": row["bandwidths"]["kernel"], "features": 64}
+        batch = batches[row["name"]].astype(np.float32 if row["name"] == "wide" else np.float64)
+        agrees(row, optimist.score(batch, "vendi", kernel=kernel))
+    table, _ = run("score", tmp_path / "two.npz", tmp_path / "few.npy", *options)
+    assert f"σ of the kernel: {found[0]['bandwidths']['kernel']:.4g}." in table
+
+
+@pytest.mark.parametrize("exact", [(), ("--exact",)])
+def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, exact: tuple[str, ...]):
+    for seed in (1, 2):
+        np.savez(tmp_path / f"{seed}.npz", **pairs(seed, scale=float(seed)))
+    files = (tmp_path / "1.npz", tmp_path / "2.npz")
+    options = () if exact else ("--features=16",)
+    found = scored(*files, "--metric=conditional-vendi", "--sigma=2", "--prompt-sigma=median", *options, *exact)
+    assert found[0]["bandwidths"] == found[1]["bandwidths"]
+    assert found[0]["bandwidths"]["kernel"] == 2.0
+    for row in found:
+        kernel = {"sigma": 2.0, "features": None if exact else 16}
+        prompt_kernel = {"sigma": row["bandwidths"]["prompt_kernel"]}
+        arrays = pairs(int(row["name"]), scale=float(row["name"]))
+        agrees(row, optimist.score(arrays, "conditional-vendi", kernel=kernel, prompt_kernel=prompt_kernel))
+
+
+@pytest.mark.parametrize("sigma", ["1", "median"])
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"features": np.ones(300)}, "array 'features': expected shape (n, d), found (300,)"),
+        ({"features": np.float64(1.0)}, "array 'features': expected shape (n, d), found ()"),
+        ({"prompts": np.ones(300)}, "array 'prompts': expected shape (n, d), found (300,)"),
+        ({"prompts": np.float64(1.0)}, "array 'prompts': expected shape (n, d), found ()"),
+        ({"prompts": np.ones((300, 3))}, "expected 2 columns of prompts, as 'good' of "),
+        ({"prompts": np.ones((299, 2))}, "as many rows"),
+        ({"prompts": np.full((300, 2), math.nan)}, "nan in row 0"),
+    ],
+)
+def test_pairs_that_are_not_as_expected(tmp_path: Path, wrong: dict, expected: str, sigma: str):
+    np.savez(tmp_path / "good.npz", **pairs(1))
+    np.savez(tmp_path / "bad.npz", **{**pairs(2), **wrong})
+    options = ("--metric=conditional-vendi", "--sigma=1", f"--prompt-sigma={sigma}", "--features=8")
+    _, error = run("score", tmp_path / "good.npz", tmp_path / "bad.npz", *options, code=1)
+    assert error.startswith(f"{tmp_path / 'bad.npz'}: ")
+    assert expected in error
 
 
 def test_a_row_without_direction_is_named(tmp_path: Path):

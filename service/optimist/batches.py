@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client.tensors import IDS, unpack_ids
+from optimist_client.tensors import IDS, LONGEST_ID, unpack_ids
 
 LARGEST = 1e30
 """Largest absolute feature value taken: its fourth power, summed over any dimension, still fits a float64."""
-LONGEST_ID = 1024
-"""Bytes of an id."""
 SIMPLEX_TOLERANCE = 1e-3
 """How far a row of probabilities may be from summing to 1, as float16 ones are; the statistic renormalises it."""
 
@@ -49,6 +47,9 @@ def _check_ids(ids: NDArray[Any]) -> None:
         unpack_ids(ids)
     except ValueError as error:
         raise BatchError(str(error)) from None
+    inside = (ids[:, :-1] == 0) & (ids[:, 1:] != 0)
+    if inside.any():
+        raise BatchError(f"ids: expected text without zero bytes, got one in row {int(np.argmax(inside.any(axis=1)))}")
 
 
 def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
@@ -58,7 +59,8 @@ def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
     if len(rows) == 0:
         raise BatchError(f"{name}: expected at least one row, got an empty batch")
     with np.errstate(invalid="ignore"):
-        sound = np.abs(rows) <= LARGEST  # false for NaN, too
+        # In float64: float16 has no 1e30, and would compare with infinity. False for NaN, too.
+        sound = np.abs(rows) <= np.float64(LARGEST)
     if not sound.all():
         row, column = np.argwhere(~sound)[0]
         raise BatchError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.batches import BatchError, check_rows, moments
+from optimist.batches import BatchError, check_batch, check_rows, moments
 from optimist.estimates import Estimate
-from optimist.evaluation import score
+from optimist.evaluation import Question, first_rows, score
+from optimist.kernels import is_open
 from optimist.metrics import Reference
 from optimist_client import tensors
 from optimist_client.config import TENSORS
@@ -42,10 +43,12 @@ class FileScore:
     """The array's name where its file holds several, otherwise the file's stem; behind its path if two have it."""
     file: Path
     estimate: Estimate
+    bandwidths: Mapping[str, float]
+    """The σ of each kernel that has one, by its field."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: those of `Estimate.to_dict`, on its scale, and `score` on the natural one."""
-        fields = self.estimate.to_dict()
+        fields = {**self.estimate.to_dict(), "bandwidths": dict(self.bandwidths)}
         return {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
 
 
@@ -79,22 +82,21 @@ def score_files(
     """The score of every generator in the files, best first; one file is in memory at a time.
 
     Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts".
-    `options` are those of `optimist.score`. Raises FileError for a file or an array that is not as expected, ValueError
-    for options that make no sense.
+    `options` are those of `optimist.score`; open kernels are fixed once, by the first rows of all generators, as an
+    experiment fixes them. Raises FileError for a file or an array that is not as expected, ValueError for options that
+    make no sense.
     """
-    width = None if reference is None else (reference.dimension, "the reference")
+    kernels = {field: options[field] for field in ("kernel", "prompt_kernel") if options.get(field) is not None}
+    if any(map(is_open, kernels.values())):
+        kernels = _fitted(Question(metric, **kernels), _generators(files, metric, reference))
+    bandwidths = {field: float(kernel["sigma"]) for field, kernel in kernels.items() if "sigma" in kernel}
     found: list[FileScore] = []
-    for file in files:
-        for name, batch in _batches_of(file, TENSORS[metric]):
-            columns = next(iter(batch.values())).shape[1]
-            if width is not None and columns != width[0]:
-                raise FileError(f"{file}: expected {width[0]} columns, as {width[1]} has; {name!r} has {columns}")
-            width = width or (columns, f"{name!r} of {file}")
-            try:
-                estimate = score(batch, metric, reference=reference, **options)
-            except (BatchError, ArithmeticError) as error:
-                raise FileError(f"{file}: array {name!r}: {error}") from None
-            found.append(FileScore(name, file, estimate))
+    for file, name, batch in _generators(files, metric, reference):
+        try:
+            estimate = score(batch, metric, reference=reference, **{**options, **kernels})
+        except (BatchError, ArithmeticError) as error:
+            raise FileError(f"{file}: array {name!r}: {error}") from None
+        found.append(FileScore(name, file, estimate, bandwidths))
     names = Counter(row.name for row in found)
     distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
@@ -163,10 +165,12 @@ def read_reference(file: Path) -> Reference:
             expected = "one array of features, or mean and covariance, or mu and sigma"
             raise ValueError(f"expected {expected}; found {', '.join(arrays)}")
         name, rows = next(iter(arrays.items()))
-        _check_matrix(name, rows)
+        _check_matrix(file, name, rows)
         if len(rows) < 2:
             raise ValueError(f"{name}: expected at least two rows of real features, got {len(rows)}")
         return Reference(*moments(name, rows))
+    except FileError:
+        raise
     except ValueError as error:
         raise FileError(f"{file}: {error}") from None
 
@@ -175,6 +179,33 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
     kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
     scores = [score(part, metric, kernel=kernel).score for part in parts]
     return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
+
+
+def _fitted(question: Question, generators: Iterable[tuple[Path, str, Arrays]]) -> dict[str, Mapping[str, Any]]:
+    """The question's kernels by field, open ones fixed by as many of the first rows as an experiment takes."""
+    most = question.rows_to_fit(1)
+    logs: list[list[dict[str, torch.Tensor]]] = []
+    for file, name, batch in generators:
+        try:
+            check_batch(batch, {tensor: rows.shape[1] for tensor, rows in batch.items()})
+        except BatchError as error:
+            raise FileError(f"{file}: array {name!r}: {error}") from None
+        logs.append([{tensor: torch.from_numpy(rows[:most].astype(np.float64)) for tensor, rows in batch.items()}])
+    return question.fitted(first_rows(logs, question.rows_to_fit(len(logs)))).kernels
+
+
+def _generators(files: Sequence[Path], metric: str, reference: Reference | None) -> Iterator[tuple[Path, str, Arrays]]:
+    """File, name and batch of every generator; one file is in memory at a time. Raises FileError on unequal widths."""
+    names = TENSORS[metric]
+    known = {} if reference is None else {names[0]: (reference.dimension, "the reference")}
+    for file in files:
+        for name, batch in _batches_of(file, names):
+            for tensor, rows in batch.items():
+                columns, whose = known.setdefault(tensor, (rows.shape[1], f"{name!r} of {file}"))
+                if rows.shape[1] != columns:
+                    wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {tensor}"
+                    raise FileError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
+            yield file, name, batch
 
 
 def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]]:
@@ -186,6 +217,8 @@ def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]
     arrays = _read(file)
     if not set(names) <= set(arrays):
         raise FileError(f"{file}: expected the arrays {', '.join(names)}; found {', '.join(arrays)}")
+    for name in names:
+        _check_matrix(file, name, arrays[name])
     yield file.stem, {name: arrays[name] for name in names}
 
 
@@ -194,16 +227,13 @@ def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     arrays = _read(file)
     for name, rows in arrays.items():
         shown = name if len(arrays) > 1 else file.stem
-        try:
-            _check_matrix(name, rows)
-        except ValueError as error:
-            raise FileError(f"{file}: {error}") from None
+        _check_matrix(file, name, rows)
         yield shown, rows
 
 
-def _check_matrix(name: str, rows: NDArray[Any]) -> None:
+def _check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
     if rows.ndim != 2 or rows.shape[1] < 1:
-        raise ValueError(f"array {name!r}: expected shape (n, d), found {rows.shape}")
+        raise FileError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
 
 
 def _read(file: Path) -> Arrays:

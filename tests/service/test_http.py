@@ -69,6 +69,8 @@ def test_other_numbers_for_a_settled_pick_are_refused(http: httpx.Client, experi
     [
         ({"features": np.full((5, 4), np.nan)}, "finite"),
         ({"features": np.full((5, 4), np.inf)}, "finite"),
+        ({"features": np.full((5, 4), np.inf, np.float16)}, "inf in row 0, column 0"),
+        ({"features": np.full((5, 4), np.nan, np.float16)}, "finite"),
         ({"features": np.full((5, 4), 1e40)}, "1e+30"),
         ({"features": np.zeros((5, 3))}, "(n, 4)"),
         ({"features": np.zeros(4)}, "(n, 4)"),
@@ -99,6 +101,8 @@ def test_a_bad_batch_is_refused_and_changes_nothing(http: httpx.Client, experime
         (b'{"features": [[1, 2, 3, 4], [1]]}', "application/json", 422),
         (b'{"features": [["1", "2", "3", "4"]]}', "application/json", 422),
         (b'{"features": [[1, 2, 3, NaN]]}', "application/json", 422),
+        (b'{"features": [[1, 2, 3, 4], [1.5, 2, 3, true]]}', "application/json", 422),
+        (b'{"features": [[false, 2, 3, 4]]}', "application/json", 422),
         (b"[" * 100_000, "application/json", 422),
         (b'{"features": \xff}', "application/json", 422),
         (b"1,2,3,4", "text/csv", 415),
@@ -160,6 +164,8 @@ def test_unknown_names_are_not_found(http: httpx.Client, experiment):
     [
         ({"generators": []}, "generators"),
         ({"generators": ["a", "a"]}, "distinct"),
+        ({"generators": ["a", "."]}, "'.' cannot stand in a URL"),
+        ({"generators": ["..", "a"]}, "'..' cannot stand in a URL"),
         ({"metric": "beauty"}, "fid"),
         ({"policy": "best"}, "top-two"),
         ({"bound": "theorem"}, "needs standard errors"),
@@ -181,6 +187,19 @@ def test_a_bad_config_is_refused(http: httpx.Client, client: Optimist, name: str
     assert problem.status_code in (404, 422)
     assert expected in problem.json()["detail"]
     assert name not in client.experiments()
+
+
+def test_a_generator_that_no_route_would_reach_is_not_added(http: httpx.Client, experiment):
+    path = f"/v1/experiments/{experiment.name}/generators"
+    for generator in (".", ".."):
+        problem = http.post(path, json={"name": generator})
+        assert problem.status_code == 422
+        assert "cannot stand in a URL" in problem.json()["detail"]
+    for generator in ("...", ".a", "a/..b"):
+        experiment.add_generator(generator)
+        assert {row.generator: row.state for row in experiment.set_state(generator, "paused").standings}[
+            generator
+        ] == "paused"
 
 
 @pytest.mark.parametrize(
@@ -288,6 +307,29 @@ def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimis
         time.sleep(0.05)
     assert later.samples == 100
     assert later.decision == report.decision
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["short"] * 4 + ["x" * 1025], "at most 1024 bytes each, got 1025 in row 4"),
+        (["é" * 513] + [""] * 4, "at most 1024 bytes each, got 1026 in row 0"),
+        # Packed, these would take 64 MiB and more.
+        (["x" * 1024] + [""] * 65_536, "at most 65536 rows, got 65537"),
+    ],
+)
+def test_ids_in_json_are_counted_before_they_are_packed(http: httpx.Client, experiment, ids: list[str], expected: str):
+    for path in (f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch", "/v1/references?name=x"):
+        problem = http.post(path, json={"features": BATCH.tolist(), "ids": ids})
+        assert problem.status_code == 422
+        assert expected in problem.json()["detail"]
+    assert counts(experiment) == (0, 0, 1)
+
+
+def test_the_longest_id_there_may_be_is_taken(http: httpx.Client, experiment):
+    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    ids = ["é" * 512, "", "", "", ""]
+    assert http.post(path, json={"features": BATCH.tolist(), "ids": ids}).status_code == 200
 
 
 def test_a_name_that_has_no_utf8_is_refused_not_failed(http: httpx.Client, experiment):

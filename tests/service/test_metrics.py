@@ -10,6 +10,7 @@ from processes import Service
 from optimist_client import Fix, Optimist, tensors
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 64}
+PAIRS = {"metric": "conditional-vendi", "dimension": 3, "prompt_dimension": 2, "kernel": KERNEL, "prompts": ["a"]}
 
 
 def probabilities(generator: str, size: int, seed: int) -> np.ndarray:
@@ -109,6 +110,14 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
         ({"metric": "rke", "dimension": 3}, "kernel"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": 0}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": -1}}, "sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"sigma": 9e-30}}, "sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"sigma": 1e31}}, "sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"sigma": "10"}}, "sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"sigma": True}}, "sigma"),
+        ({**PAIRS, "prompt_kernel": {"sigma": 1e-31}}, "prompt_kernel.sigma"),
+        ({**PAIRS, "prompt_kernel": {"sigma": 1e31}}, "prompt_kernel.sigma"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"name": "cosine", "features": 64}}, "features: the cosine"),
+        ({"metric": "rke", "dimension": 3, "kernel": {"name": "cosine", "seed": 1}}, "seed: the cosine"),
         ({"metric": "rke", "dimension": 3, "kernel": {}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": "mean"}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"name": "nystrom"}}, "sigma"),
@@ -116,6 +125,11 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
         ({"metric": "rke", "dimension": 3, "kernel": KERNEL, "order": 3}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 0}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": -1}, "order"),
+        ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 9e-7}, "order"),
+        ({"policy": "greedy", "metric": ["fid"]}, "metric"),
+        ({"policy": "greedy", "metric": {}, "bound": 1}, "metric"),
+        ({"policy": "naive-ucb", "metric": "is", "dimension": 3, "bound": ["naive"]}, "bound"),
+        ({"policy": ["greedy"], "metric": "is", "dimension": 3}, "policy"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 0}, "truncation"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 129}, "truncation"),
         ({"metric": "vendi", "dimension": 3, "kernel": {"name": "cosine"}, "truncation": 4}, "truncation"),
@@ -132,6 +146,18 @@ def test_configs_that_make_no_sense_are_refused(service: Service, client: Optimi
     assert name not in client.experiments()
     with pytest.raises((ValueError, Fix)):
         client.create_experiment(name, ["a", "b"], **config)
+
+
+@pytest.mark.parametrize("kernel", [{"sigma": 1e-29}, {"sigma": 1e30}, {"sigma": 7}, {"name": "cosine"}])
+def test_every_kernel_that_is_taken_is_scored(client: Optimist, name: str, kernel: dict):
+    config = {"metric": "vendi", "dimension": 2, "kernel": kernel, "order": 1e-6}
+    experiment = client.create_experiment(name, ["two"], budget=60, stop=False, **config)
+    assert client.experiment(name).info.config == experiment.info.config
+    for pick in experiment.picks():
+        pick.tell(clusters(pick.generator, pick.size, pick.seed))
+    (standing,) = experiment.report().standings
+    assert standing.score is not None
+    assert not any("not scored" in warning for warning in standing.warnings)
 
 
 def test_an_order_of_infinity_crosses_the_wire(client: Optimist, name: str):

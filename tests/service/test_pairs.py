@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import numpy as np
 import pytest
@@ -98,7 +100,12 @@ def test_every_generator_goes_through_the_prompts_in_the_same_order(client: Opti
         ({"features": np.zeros((2, 3))}, "prompts"),
         ({"features": np.zeros((2, 3)), "prompts": np.zeros((3, 4))}, "as many rows"),
         ({"features": np.zeros((2, 3)), "prompts": np.zeros((2, 5))}, "(n, 4)"),
+        ({"features": np.zeros((2, 3)), "prompts": np.full((2, 4), -np.inf, np.float16)}, "prompts: expected finite"),
         ({"features": np.zeros((2, 3)), "prompts": np.zeros((2, 4)), "ids": np.zeros((1, 4), np.uint8)}, "as many"),
+        (
+            {"features": np.zeros((2, 3)), "prompts": np.zeros((2, 4)), "ids": np.array([[97, 98], [0, 99]], np.uint8)},
+            "zero bytes, got one in row 1",
+        ),
         ({"features": np.zeros((2, 3)), "prompts": np.zeros((2, 4)), "ids": np.full((2, 1), 255, np.uint8)}, "UTF-8"),
     ],
 )
@@ -110,6 +117,21 @@ def test_batches_without_their_prompts_are_refused(
     problem = httpx.post(path, content=tensors.encode(arrays), headers={"content-type": tensors.MEDIA_TYPE})
     assert problem.status_code == 422
     assert expected in problem.json()["detail"]
+    assert experiment.report().samples == 0
+
+
+def test_ids_are_bytes_and_nothing_else(service: Service, client: Optimist, name: str):
+    experiment = client.create_experiment(name, ["a"], metric="rke", dimension=2, kernel=KERNEL)
+    shape, halves = {"dtype": "BF16", "shape": [1, 2]}, b"\x80\x3f\x80\x3f"
+    header = {"features": {**shape, "data_offsets": [0, 4]}, "ids": {**shape, "data_offsets": [4, 8]}}
+    text = json.dumps(header).encode()
+    problem = httpx.post(
+        f"{service.url}/v1/experiments/{name}/picks/{experiment.ask().number}/batch",
+        content=len(text).to_bytes(8, "little") + text + 2 * halves,
+        headers={"content-type": tensors.MEDIA_TYPE},
+    )
+    assert problem.status_code == 422
+    assert "ids: expected U8" in problem.json()["detail"]
     assert experiment.report().samples == 0
 
 

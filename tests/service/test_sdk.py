@@ -160,8 +160,37 @@ def test_errors_say_what_to_do(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference)
     with pytest.raises(Fix, match=r"\(n, 4\)"):
         experiment.ask().tell(np.zeros((5, 3)))
+    with pytest.raises(Fix, match="finite"):
+        experiment.ask().tell(np.full((5, 4), np.inf, np.float16))
     with Optimist("http://127.0.0.1:9", patience=0.2) as nowhere, pytest.raises(Retry, match=r"127\.0\.0\.1:9"):
         nowhere.references()
+
+
+def test_tensors_of_torch_are_taken_as_they_are(client: Optimist, name: str, reference):
+    torch = pytest.importorskip("torch")
+    features = torch.from_numpy(samples("a", 5, 0)).to(torch.bfloat16)
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    first, second = experiment.ask(), experiment.ask()
+    first.tell(features)
+    assert first.tell(features.float().numpy()).duplicate
+    second.tell({"features": torch.ones(5, 4, dtype=torch.float64, requires_grad=True)}, ids=range(5))
+    assert second.tell({"features": np.ones((5, 4)), "ids": ["0", "1", "2", "3", "4"]}).duplicate
+    real = torch.from_numpy(samples("b", 50, 1))
+    halves = client.create_reference(f"{name}-halves", features=real.to(torch.bfloat16).requires_grad_())
+    same = client.create_reference(f"{name}-same", features=real.to(torch.bfloat16).double().numpy())
+    assert halves.digest == same.digest
+
+
+@pytest.mark.parametrize("wrong", [np.ones((5, 4), complex), np.full((5, 4), "1"), np.ones((5, 4), bool)])
+def test_what_is_no_array_of_real_numbers_is_not_sent(client: Optimist, name: str, reference, wrong: np.ndarray):
+    pick = client.create_experiment(name, ["a", "b"], reference=reference).ask()
+    with pytest.raises(ValueError, match="features: expected an array of real numbers"):
+        pick.tell(wrong)
+    with pytest.raises(ValueError, match="at most 1024 bytes each, got 1025 in row 1"):
+        pick.tell(np.ones((5, 4)), ids=["0", "x" * 1025, *"234"])
+    with pytest.raises(ValueError, match="features: expected an array of real numbers"):
+        client.create_reference(name, features=wrong)
+    assert pick.tell(np.ones((5, 4))).samples == 5
 
 
 def test_a_degenerate_generator_gets_numbers_not_nan(client: Optimist, name: str, reference):

@@ -102,7 +102,7 @@ class Model(RuleBasedStateMachine):
         self.expired: list[int] = []
         self.known: set[int] = set()  # picks that may be told, or whose end is remembered
         self.returned: dict[int, Returned] = {}
-        self.appended: dict[str, tuple[str, int, int]] = {}
+        self.appended: dict[tuple[int, str], tuple[str, int, int]] = {}
         self.tokens: dict[tuple[str, int], str] = {}
         self.spent: set[str] = set()
         self.decision: str | None = None
@@ -339,14 +339,14 @@ class Model(RuleBasedStateMachine):
     def append(self, g: int, key: str, digest: str) -> None:
         g %= len(self.gs)
         settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode()))
-        known = self.appended.get(key)
+        known = self.appended.get((g, key))
         if known is not None and known[0] != digest:
             assert settled is Conflict
             return
         assert settled.duplicate == (known is not None)
         if known is None:
             self.gs[g].log.append((0, digest, digest.encode()))
-            self.appended[key] = known = (digest, g, len(self.gs[g].log))
+            self.appended[g, key] = known = (digest, g, len(self.gs[g].log))
         assert (settled.generator, settled.seq) == known[1:]
 
     @rule(g=generators, owner=owners, ended=st.sampled_from(["", "released", "lapsed"]))

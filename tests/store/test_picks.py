@@ -229,10 +229,29 @@ async def test_keys_of_batches_without_a_pick_are_remembered_within_limit_and_ti
     assert await redis.hlen("optimist:{x}:appended") == await redis.zcard("optimist:{x}:appended_at") == 4
     assert (await store.append("x", 0, "key 6", "digest", 3, b"body")).duplicate
     assert not (await store.append("x", 0, "key 5", "digest", 3, b"body")).duplicate
-    for age, key in ((24 * 3600 + 60, "key 7"), (24 * 3600 - 60, "key 8")):
+    for age, key in ((24 * 3600 + 60, "0\tkey 7"), (24 * 3600 - 60, "0\tkey 8")):
         await redis.zincrby("optimist:{x}:appended_at", -age, key)
     await store.append("x", 0, "key 10", "digest", 3, b"body")
-    assert sorted(await redis.hkeys("optimist:{x}:appended")) == [b"key 10", b"key 5", b"key 8", b"key 9"]
+    assert sorted(await redis.hkeys("optimist:{x}:appended")) == [
+        b"0\tkey 10",
+        b"0\tkey 5",
+        b"0\tkey 8",
+        b"0\tkey 9",
+    ]
+
+
+async def test_a_key_of_a_batch_without_a_pick_is_its_generators(redis: Redis):
+    store = Store(redis, settled_limit=4)
+    for generator, digest in ((0, "digest"), (1, "digest"), (2, "other")):
+        settled = await store.append("x", generator, "key", digest, 3, b"body")
+        assert (settled.generator, settled.seq, settled.duplicate) == (generator, 1, False)
+    again = await store.append("x", 1, "key", "digest", 3, b"body")
+    assert (again.generator, again.duplicate) == (1, True)
+    with pytest.raises(Conflict, match="another batch"):
+        await store.append("x", 1, "key", "other", 3, b"other")
+    for n in range(5):
+        await store.append("x", n % 3, f"key {n}", "digest", 3, b"body")
+    assert await redis.hlen("optimist:{x}:appended") == await redis.zcard("optimist:{x}:appended_at") == 4
 
 
 async def test_the_log_is_read_in_pages_within_bounds(store: Store):

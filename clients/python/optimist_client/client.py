@@ -44,13 +44,14 @@ class Optimist:
         The same moments under the same name again are accepted; others raise `Conflict`.
         """
         if features is not None:
-            rows = np.asarray(features, dtype=np.float64)
+            rows = _array("features", features).astype(np.float64)
             if rows.ndim != 2 or len(rows) < 2:
                 raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
             mean, covariance, samples = rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows)
         if mean is None or covariance is None:
             raise ValueError("expected features, or both mean and covariance")
-        arrays = {"mean": np.asarray(mean, np.float64), "covariance": np.asarray(covariance, np.float64)}
+        moments = {"mean": mean, "covariance": covariance}
+        arrays = {name: _array(name, values).astype(np.float64) for name, values in moments.items()}
         params = {"name": name} if samples is None else {"name": name, "samples": samples}
         answer = self._transport.call(
             "POST", "/v1/references", body=tensors.encode(arrays), media_type=tensors.MEDIA_TYPE, params=params
@@ -273,21 +274,24 @@ class Pick:
         batch: ArrayLike | Mapping[str, ArrayLike],
         *,
         prompts: ArrayLike | None = None,
-        ids: Sequence[str] | None = None,
+        ids: Sequence[object] | None = None,
     ) -> models.TellReply:
         """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
 
         They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
         (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
-        `modes` can show them.
+        `modes` can show them: each is taken as text.
         Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
-        they are, everything else as float64.
+        they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
+        they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
         """
         named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
         named |= {} if prompts is None else {"prompts": prompts}
-        arrays: dict[str, NDArray[Any]] = {name: _floats(array) for name, array in named.items()}
-        if ids is not None:
-            arrays[tensors.IDS] = tensors.pack_ids(ids)
+        named |= {} if ids is None else {tensors.IDS: ids}
+        arrays: dict[str, NDArray[Any]] = {
+            name: tensors.pack_ids([f"{text}" for text in values]) if name == tensors.IDS else _floats(name, values)
+            for name, values in named.items()
+        }
         answer = self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
@@ -324,6 +328,18 @@ class Pick:
         return f"<Pick {self.number}: {self.size} × {self.generator}>"
 
 
-def _floats(values: ArrayLike) -> NDArray[np.floating]:
-    array = np.asarray(values)
+def _floats(name: str, values: ArrayLike) -> NDArray[np.floating]:
+    array = _array(name, values)
     return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    """An array of real numbers, of a torch tensor too. Raises ValueError where it is none."""
+    if hasattr(values, "detach"):  # a torch tensor, perhaps one that has a gradient or lies on a GPU
+        values = values.detach().cpu()
+        # numpy has no bfloat16.
+        values = values.float() if f"{values.dtype}".endswith("bfloat16") else values
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name}: expected an array of real numbers, got dtype {array.dtype}")
+    return array

@@ -94,11 +94,15 @@ def check_metric(metric: str, bound: str, given: set[str]) -> None:
         raise ValueError(f"metric {metric!r} has the bounds {', '.join(BOUND_OPTIONS[metric])}; got {bound!r}")
 
 
+Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
+"""σ of a kernel: within these limits its frequencies, normals divided by σ, are of a size that is taken."""
+
+
 class Kernel(Wire):
     """A kernel by its feature map: `gaussian` by random Fourier features, `nystrom` or `cosine` (equations.md §3)."""
 
     name: Literal["gaussian", "nystrom", "cosine"] = "gaussian"
-    sigma: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["median"] | None = None
+    sigma: Bandwidth | Literal["median"] | None = None
     """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": the median distance of the first samples."""
     features: Annotated[int, Field(ge=1, le=8192)] = 1000
     """r random frequencies (φ has 2r entries), or the number of landmarks that `nystrom` keeps of the first samples."""
@@ -111,6 +115,12 @@ class Kernel(Wire):
             raise ValueError(f"sigma: the {self.name} kernel needs a bandwidth greater than 0, or 'median'")
         if self.name == "cosine" and self.sigma is not None:
             raise ValueError("sigma: the cosine kernel has no bandwidth")
+        # Not those that were set: a kernel that was stored names all of its fields.
+        drawn = [name for name in ("features", "seed") if getattr(self, name) != type(self).model_fields[name].default]
+        if self.name == "cosine" and drawn:
+            raise ValueError(
+                f"{', '.join(drawn)}: the cosine kernel draws nothing, its features are the rows themselves"
+            )
         return self
 
     def width(self, dimension: int) -> int:
@@ -145,8 +155,8 @@ class ExperimentConfig(Wire):
     """Name of an uploaded reference; `fid` needs one."""
     dimension: Annotated[int, Field(ge=1, le=16_384)] | None = None
     """Width of the features, or number of classes; metrics without a reference need it."""
-    order: Annotated[float, Field(gt=0)] = 1.0
-    """α of the Vendi score; "Infinity" for the largest eigenvalue alone."""
+    order: Annotated[float, Field(ge=1e-6)] = 1.0
+    """α of the Vendi score, 1e-6 or more; "Infinity" for the largest eigenvalue alone."""
     truncation: Annotated[int, Field(ge=1)] | None = None
     """t of the truncated Vendi score: only the t largest eigenvalues count."""
     kernel: Kernel | None = None
@@ -183,9 +193,13 @@ class ExperimentConfig(Wire):
     @model_validator(mode="before")
     @classmethod
     def _preset(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not isinstance(data.get("policy"), str):
+        if not isinstance(data, dict):
             return data
-        settings = resolve_preset(data["policy"], data.get("metric", "fid"), data.get("bound"))
+        policy, metric, bound = data.get("policy"), data.get("metric", "fid"), data.get("bound")
+        # What is no text is refused by the fields themselves.
+        if not isinstance(policy, str) or not isinstance(metric, str) or not isinstance(bound, str | None):
+            return data
+        settings = resolve_preset(policy, metric, bound)
         return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
 
     @field_validator("prompt_kernel")

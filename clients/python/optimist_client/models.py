@@ -205,9 +205,10 @@ class ExperimentChange(Wire):
 
 
 class Shown(Wire):
-    """A sample, by the id it was told with or as "<pick>:<row>", and how much it shows of what it stands under."""
+    """A sample and how much it shows of what it stands under."""
 
     id: str
+    """What it was told with; otherwise "<pick>:<row>", or "@<log position>:<row>" where no pick asked for it."""
     weight: float
 
 

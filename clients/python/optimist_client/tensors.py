@@ -14,6 +14,8 @@ from safetensors.numpy import save
 MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
 """The tensor of a body that holds the ids of its rows; safetensors knows no text."""
+LONGEST_ID = 1024
+"""Bytes of an id."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
 
 
@@ -26,10 +28,17 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
-    """Ids or URIs as rows (n, longest) of UTF-8, zeros behind. Raises ValueError for one that holds a zero byte."""
+    """Ids or URIs as rows (n, longest) of UTF-8, zeros behind.
+
+    Raises ValueError for one that holds a zero byte, or is longer than `LONGEST_ID` bytes.
+    """
     encoded = [text.encode() for text in ids]
     if any(b"\0" in text for text in encoded):
         raise ValueError("ids: expected text without zero bytes")
+    for row, text in enumerate(encoded):
+        # Every row is padded to the longest: one long id would take its length times the rows.
+        if len(text) > LONGEST_ID:
+            raise ValueError(f"ids: expected at most {LONGEST_ID} bytes each, got {len(text)} in row {row}")
     longest = max(map(len, encoded), default=0)
     padded = b"".join(text.ljust(longest, b"\0") for text in encoded)
     return np.frombuffer(padded, np.uint8).reshape(len(encoded), longest)
@@ -69,12 +78,12 @@ def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
     kind, shape, data = tensor["dtype"], tensor["shape"], tensor["data"]
     assert isinstance(shape, list)
     assert isinstance(data, bytes | bytearray)
-    if kind == "BF16":  # numpy has none: it is the upper half of a float32
-        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
     if name == IDS:
         if kind != "U8":
             raise ValueError(f"{name}: expected U8, the bytes of UTF-8 with zeros behind, got {kind}")
         return np.frombuffer(data, np.uint8).reshape(shape)
+    if kind == "BF16":  # numpy has none: it is the upper half of a float32
+        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
     if kind not in _FLOATS:
         raise ValueError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
     return np.frombuffer(data, np.dtype(_FLOATS[str(kind)]).newbyteorder("<")).reshape(shape)

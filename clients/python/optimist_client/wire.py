@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 """A name that can stand in a URL: letters, digits, dot, dash and underscore, at most 64."""
-GeneratorName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _no_step(name: str) -> str:
+    """Refuse what clients resolve in a URL, so that no route of the generator could be reached."""
+    if name in (".", ".."):
+        raise ValueError(f"{name!r} cannot stand in a URL")
+    return name
+
+
+GeneratorName = Annotated[
+    str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$"), AfterValidator(_no_step)
+]
 Prompt = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 """A prompt's text, or the id by which the workers know it."""
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]

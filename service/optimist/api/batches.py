@@ -25,7 +25,7 @@ class Incoming:
 
 async def read_batch(request: Request, experiment: Experiment, settings: Settings) -> Incoming:
     """The batch of a request. Raises `ApiError` 415 or 422 where it is not what the experiment expects."""
-    arrays = await read_arrays(request)
+    arrays = await read_arrays(request, settings.max_rows)
     for name, array in arrays.items():
         if array.ndim > 0 and len(array) > settings.max_rows:
             raise invalid(f"{name}: expected at most {settings.max_rows} rows, got {len(array)}")

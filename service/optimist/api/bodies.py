@@ -61,8 +61,11 @@ class BodyLimit:
         await self._app(scope, counted, send)
 
 
-async def read_arrays(request: Request) -> Arrays:
-    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422."""
+async def read_arrays(request: Request, max_rows: int) -> Arrays:
+    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422.
+
+    max_rows: most ids in JSON, which packed take many times the memory; other arrays are not counted here.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
     if kind == tensors.MEDIA_TYPE:
@@ -71,25 +74,29 @@ async def read_arrays(request: Request) -> Arrays:
         except ValueError as error:
             raise invalid(str(error)) from None
     if kind == "application/json":
-        return _from_json(body)
+        return _from_json(body, max_rows)
     raise ApiError(
         415, "media-type", "Unsupported media type", f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
     )
 
 
-def _from_json(body: bytes) -> Arrays:
+def _from_json(body: bytes, max_rows: int) -> Arrays:
     try:
         fields: Any = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise invalid(f"expected a JSON object of arrays: {error}") from None
     if not isinstance(fields, dict):
         raise invalid(f"expected a JSON object of arrays, got {type(fields).__name__}")
-    return {name: _ids(value) if name == tensors.IDS else _array(name, value) for name, value in fields.items()}
+    return {
+        name: _ids(value, max_rows) if name == tensors.IDS else _array(name, value) for name, value in fields.items()
+    }
 
 
-def _ids(value: Any) -> NDArray[np.uint8]:
+def _ids(value: Any, max_rows: int) -> NDArray[np.uint8]:
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise invalid("ids: expected a list of strings, one for each row")
+    if len(value) > max_rows:
+        raise invalid(f"ids: expected at most {max_rows} rows, got {len(value)}")
     try:
         return tensors.pack_ids(value)
     except ValueError as error:  # a surrogate alone is no UTF-8
@@ -101,6 +108,17 @@ def _array(name: str, value: Any) -> NDArray[np.floating]:
         array = np.asarray(value)
         if array.dtype.kind not in "fiu":  # numpy would take "1.5" and null as numbers
             raise ValueError(f"found {'ragged or non-numeric values' if array.dtype == object else array.dtype}")
+        if _holds_booleans(value):  # numpy takes them as numbers where there are numbers beside them
+            raise ValueError("found a boolean")
         return array.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid(f"{name}: expected a rectangular array of numbers: {error}") from None
+
+
+def _holds_booleans(value: Any) -> bool:
+    """Whether a rectangular array of numbers, as JSON has it, holds booleans among them."""
+    if not isinstance(value, list):
+        return False
+    if value and isinstance(value[0], list):
+        return any(map(_holds_booleans, value))
+    return bool in set(map(type, value))

@@ -10,8 +10,10 @@ from fastapi import APIRouter, Query
 
 from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
+from optimist.kernels import is_open, rows_to_fit
+from optimist.store import Look
 from optimist_client.config import METRIC_FIELDS
-from optimist_client.models import Identifier, Modes
+from optimist_client.models import Experiment, Identifier, Modes
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators/{generator:path}", tags=["generators"])
 
@@ -19,6 +21,8 @@ POLL = 0.05
 ASK_AGAIN = 1.0
 """Seconds between looks for the answer, and between asking for it: a scorer may have missed the first time."""
 PATIENCE = 10.0
+NAMED = 5
+"""Most generators that a refusal names."""
 
 
 @router.get("/modes")
@@ -37,10 +41,8 @@ async def get_modes(
     if "kernel" not in METRIC_FIELDS[experiment.config.metric]:
         raise invalid(f"the metric {experiment.config.metric!r} has no kernel, hence no modes")
     ordinal = await context.ordinal(name, generator)
-    told = (await context.store.look(name)).generators[ordinal].seq
-    if told == 0:
-        raise invalid(f"generator {generator!r} has no samples yet")
-    modes = await _awaited(context, name, ordinal, told)
+    told = await _position(context, experiment, ordinal)
+    modes = await _awaited(context, experiment, ordinal, told)
     return modes.model_copy(
         update={
             "stale": modes.position < told,
@@ -52,8 +54,34 @@ async def get_modes(
     )
 
 
-async def _awaited(context: ContextDep, name: str, ordinal: int, position: int) -> Modes:
+async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -> int:
+    """The generator's log position. Raises `ApiError` 422 where no scorer could make modes of what has come so far."""
+    look = await context.store.look(experiment.config.name)
+    generator = look.generators[ordinal]
+    if generator.seq == 0:
+        raise invalid(f"generator {generator.name!r} has no samples yet")
+    if generator.aside_count >= generator.batches:
+        reasons = [f": {aside.reason}" for aside in generator.aside[:1]]
+        raise invalid(f"no batch of generator {generator.name!r} can be read{''.join(reasons)}")
+    kernels = [kernel.model_dump() for kernel in experiment.config.kernels.values()]
+    if any(map(is_open, kernels)) and await context.store.fitted(experiment.config.name) is None:
+        missing = _missing(look, rows_to_fit(kernels, len(look.active)))
+        if missing:
+            raise invalid(f"the kernel is not fixed yet: it takes {missing}")
+    return generator.seq
+
+
+def _missing(look: Look, needed: int) -> str:
+    """Which active generators lack samples of those `needed` of each, in words; "" where none does."""
+    lacking = [generator for generator in look.active if generator.samples < needed]
+    named = [f"{needed - generator.samples} more samples of {generator.name!r}" for generator in lacking[:NAMED]]
+    others = [f"of {len(lacking) - NAMED} others"] if len(lacking) > NAMED else []
+    return ", ".join(named + others)
+
+
+async def _awaited(context: ContextDep, experiment: Experiment, ordinal: int, position: int) -> Modes:
     """The modes at `position` of the log or later, or the latest there are. Raises `ApiError` 503 where none are."""
+    name = experiment.config.name
     deadline, ask_at = time.monotonic() + PATIENCE, 0.0
     while True:
         made = await context.store.modes(name, ordinal)
@@ -63,6 +91,7 @@ async def _awaited(context: ContextDep, name: str, ordinal: int, position: int) 
         if now >= deadline:
             raise ApiError(503, "no-scorer", "Not scored yet", "no scorer answered in time", action="retry")
         if now >= ask_at:
+            await _position(context, experiment, ordinal)  # what came may turn out to be unreadable
             await context.store.want_modes(name, ordinal)
             ask_at = now + ASK_AGAIN
         await asyncio.sleep(POLL)

@@ -32,7 +32,7 @@ async def create_reference(
 
     The same moments again under the same name are accepted; others are refused with 409.
     """
-    arrays = await read_arrays(request)
+    arrays = await read_arrays(request, settings.max_rows)
     # Checking a 2048 × 2048 covariance takes a second: not on the event loop.
     mean, covariance = await asyncio.to_thread(_moments, arrays, settings.max_dimension)
     stored: Arrays = {"mean": mean, "covariance": covariance}

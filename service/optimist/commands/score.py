@@ -100,11 +100,13 @@ def _kernels(
     if name == "cosine" and options:
         raise ValueError("the cosine kernel has no --sigma, --features or --kernel-seed")
     wanted = METRIC_FIELDS[metric]
+    if exact and "kernel" not in wanted:
+        raise ValueError(f"the metric {metric!r} has no kernel to be --exact about")
     if "kernel" in wanted and name != "cosine" and "sigma" not in options:
         raise ValueError(f"the metric {metric!r} needs --sigma, which `optimist bandwidth` finds, or --kernel cosine")
     if "prompt_kernel" in wanted and prompt_sigma is None:
         raise ValueError(f"the metric {metric!r} needs --prompt-sigma, the bandwidth of the prompts' kernel")
-    if exact and "kernel" in wanted:
+    if exact:
         options["features"] = None
     kernels: dict[str, dict[str, Any]] = {}
     if name or options:
@@ -136,6 +138,8 @@ def _print_scores(rows: list[FileScore], title: str) -> None:
     out = Console()
     out.print(table)
     # Below the table: sentences in a narrow column are hard to read.
+    for field, sigma in rows[0].bandwidths.items():
+        out.print(Text(f"σ of the {field.replace('_', ' ')}: {sigma:.4g}."), soft_wrap=True)
     for row in rows:
         for warning in row.estimate.warnings:
             out.print(Text(f"{row.name}: {warning}"), soft_wrap=True)

@@ -64,7 +64,7 @@ class Held:
                 body = await self._in_thread(warm.freeze)
                 await self._store.put_snapshot(self._name, self._ordinal, warm.seq, body, self.token)
                 warm.snapshot_taken(len(body))
-        if self.wants_modes and warm.seq > 0:
+        if self.wants_modes and not warm.is_empty:
             self.wants_modes = False
             name = (await self._store.look(self._name)).generators[self._ordinal].name
             made = await self._in_thread(warm.modes, name)

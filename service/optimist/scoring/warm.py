@@ -90,6 +90,11 @@ class WarmGenerator:
                 step = Step(Scored(entry.seq, self._track.estimate()), step.unreadable)
         return step
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was taken so far that anything could be said about."""
+        return self._track.statistic.samples == 0
+
     def modes(self, name: str) -> Modes:
         """Modes of what was taken so far, and the score by type of prompt where there are prompts."""
         groups = self._track.prompt_groups(SHOWN_MODES, SHOWN_SAMPLES) if self._track.has_prompts else []
@@ -137,8 +142,9 @@ class WarmGenerator:
 
 
 def batch(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
-    """The tensors (n, …) of a log entry by name, float64, and the ids of its rows: "<pick>:<row>" where it has none.
+    """The tensors (n, …) of a log entry by name, float64, and the ids of its rows.
 
+    A row without one is called "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it.
     Raises ValueError where the entry cannot be read, or holds other numbers, or other rows, than were accepted.
     """
     arrays = tensors.decode(entry.body)
@@ -150,11 +156,12 @@ def batch(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
         raise ValueError(f"the batch is not the one that was accepted: expected {entry.rows} rows, found {found}")
     ids = arrays.pop(tensors.IDS, None)
     names = [""] * entry.rows if ids is None else tensors.unpack_ids(ids)
+    origin = f"{entry.pick}" if entry.pick else f"@{entry.seq}"
     return (
         # torch's own memory, not numpy's, is aligned the same in every process, as equal bits ask for.
         {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()},
         # A zero byte, which a reservoir does not take, is no reason to lose what was accepted.
-        [name.replace("\0", " ") or f"{entry.pick}:{row}" for row, name in enumerate(names)],
+        [name.replace("\0", " ") or f"{origin}:{row}" for row, name in enumerate(names)],
     )
 
 

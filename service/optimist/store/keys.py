@@ -32,7 +32,7 @@ EXPERIMENT_PARTS = (
     "settled",  # hash: number → "<digest>\t<answer>", of a pick given up "\t<reason>"
     "settled_order",  # list: numbers of `settled`, oldest first
     "expired_order",  # list: numbers of picks whose lease ran out, oldest first
-    "appended",  # hash: idempotency key → "<digest>\t<answer>"
+    "appended",  # hash: "<g>\t<idempotency key>" → "<digest>\t<answer>"
     "appended_at",  # sorted set: keys of `appended` by time
     "history",  # string: seven bytes a told batch
     "decision",  # string: JSON, set once

@@ -108,8 +108,9 @@ class Picks:
     ) -> Settled:
         """Accept a batch that no pick asked for; counts like a told one and is durable when this returns.
 
-        key: the caller's, the same for a repeat, which gets the first answer again. It is remembered for
-        `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after that, a repeat counts.
+        key: the caller's, the same for a repeat, which gets the first answer again; another generator's is another key.
+        It is remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after
+        that, a repeat counts.
         Raises Conflict for a key that came with another digest, NotFound for an unknown generator.
         """
         _check_batch(digest, rows)

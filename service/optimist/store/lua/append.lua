@@ -1,6 +1,8 @@
 -- ARGV: generator, idempotency key, digest, rows, body, channel, experiment, how many keys are remembered, seconds.
 -- Answers {answer, 1 if it was appended before}.
 local g, key, digest, rows, body, channel, experiment, limit, seconds = unpack(ARGV)
+-- A caller may use one key for a batch of each generator.
+key = g .. '\t' .. key
 
 local known = redis.call('HGET', appended, key)
 if known then

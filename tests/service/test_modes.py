@@ -1,0 +1,93 @@
+"""Modes that cannot be made, or not yet: said at once, and a scorer is not troubled with them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from processes import Service, serving
+from redis import Redis
+
+from optimist_client import Experiment, Fix, Optimist, tensors
+
+CONFIG = {"metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0, "features": 8}}
+
+
+def append(service: Service, experiment: Experiment, generator: str, rows: int, key: str = "key") -> httpx.Response:
+    features = np.random.default_rng(rows).standard_normal((rows, 2))
+    return httpx.post(
+        f"{service.url}/v1/experiments/{experiment.name}/generators/{generator}/batches",
+        content=tensors.encode({"features": features}),
+        headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": key},
+    )
+
+
+def test_samples_that_no_pick_asked_for_are_called_by_their_place_in_the_log(
+    service: Service, client: Optimist, name: str
+):
+    experiment = client.create_experiment(name, ["a", "b"], **CONFIG)
+    for key in ("x", "y"):
+        assert append(service, experiment, "a", 3, key).json()["duplicate"] is False
+    shown = {sample.id for mode in experiment.modes("a", count=20).modes for sample in mode.samples}
+    assert shown == {f"@{seq}:{row}" for seq in (1, 2) for row in range(3)}
+
+
+def test_an_idempotency_key_is_its_generators(service: Service, client: Optimist, name: str):
+    experiment = client.create_experiment(name, ["a", "b"], **CONFIG)
+    for generator, rows in (("a", 3), ("b", 4)):
+        reply = append(service, experiment, generator, rows).json()
+        assert (reply["generator"], reply["samples"], reply["duplicate"]) == (generator, rows, False)
+    assert append(service, experiment, "b", 4).json()["duplicate"] is True
+    assert append(service, experiment, "b", 5).status_code == 409
+    assert experiment.report().samples == 7
+
+
+def test_before_the_kernel_is_fixed_it_is_said_what_that_takes(service: Service, client: Optimist, name: str):
+    config = {**CONFIG, "kernel": {"sigma": "median", "features": 8}}
+    experiment = client.create_experiment(name, ["a", "b"], **config)
+    append(service, experiment, "a", 100)
+    with pytest.raises(Fix, match=r"not fixed yet: it takes 28 more samples of 'a', 128 more samples of 'b'$"):
+        experiment.modes("a")
+    append(service, experiment, "b", 128)
+    with pytest.raises(Fix, match=r"it takes 28 more samples of 'a'$"):
+        experiment.modes("b")
+    append(service, experiment, "a", 28, "another")
+    assert experiment.modes("b").samples == 128
+
+
+def test_a_generator_of_which_nothing_can_be_read_has_no_modes(tmp_path: Path):
+    with serving(tmp_path, "--no-scoring") as service, Optimist(service.url) as client:
+        experiment = client.create_experiment("x", ["a"], **CONFIG)
+        append(service, experiment, "a", 5)
+        socket = next(tmp_path.glob("lock")).read_text().split('"runtime": "')[1].split('"')[0] + "/redis.sock"
+        with Redis(unix_socket_path=socket) as redis:
+            log = "optimist:{x}:log:0"
+            ((entry_id, fields),) = redis.xrange(log)
+            redis.delete(log)
+            redis.xadd(log, {**fields, b"body": b"nonsense"}, id=entry_id)
+        command = [sys.executable, "-m", "optimist.cli", "score", f"--redis-url=unix://{socket}"]
+        with (tmp_path / "scorer.log").open("wb") as log:
+            scorer = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 60
+            while not experiment.report().standings[0].warnings and time.monotonic() < deadline:
+                time.sleep(0.1)
+            for _ in range(2):
+                with pytest.raises(Fix, match="no batch of generator 'a' can be read: expected a safetensors body"):
+                    experiment.modes("a")
+            # One that asked all the same.
+            with Redis(unix_socket_path=socket) as redis:
+                redis.publish("optimist:modes", "x 0 0")
+            append(service, experiment, "a", 6, "good")
+            assert experiment.modes("a").samples == 6
+        finally:
+            scorer.terminate()
+            assert scorer.wait(30) == 0
+        text = (tmp_path / "scorer.log").read_text()
+        assert "Traceback" not in text
+        assert text.count("set aside") == 1
