@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,7 +71,7 @@ def fit_kernel(kernel: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:
     if fixed.get("sigma") == MEDIAN:
         distances = torch.pdist(rows[:LARGEST_FIT])
         distances = distances[distances > 0.0]
-        fixed["sigma"] = float(distances.median()) if len(distances) else 1.0
+        fixed["sigma"] = float(np.median(distances.cpu().numpy())) if len(distances) else 1.0
     if fixed.get("name") == "nystrom" and fixed.get("landmarks") is None:
         fixed["landmarks"] = rows[: fixed.get("features", DEFAULT_FEATURES)]
     return fixed
