@@ -97,7 +97,7 @@ def test_any_part_of_the_first_rows_has_as_many_of_every_generator(sigma: float 
         [{"features": torch.full((size, 1), float(name)) + torch.rand(size, 1)} for size in (7, count)]
         for name in range(4)
     ]
-    fixed = fit_kernel(kernel, first_rows(logs, count))
+    fixed = fit_kernel(kernel, first_rows(logs, count)["features"])
     of_each = np.bincount(fixed["landmarks"][:, 0].int(), minlength=4)
     assert of_each.sum() == features
     assert of_each.max() - of_each.min() <= 1
