@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
+from optimist.evaluation import first_rows
 from optimist.kernels import rows_to_fit
 from optimist.metrics import fit_kernel
 from optimist.prompts import prompt_order
@@ -20,12 +21,16 @@ def rows(seed: int, size: int = 300, scale: float = 1.0) -> np.ndarray:
 
 def test_the_median_bandwidth_is_the_median_distance():
     x = rows(0)
-    sigma = float(torch.pdist(torch.from_numpy(x)).median())
+    sigma = float(np.median(torch.pdist(torch.from_numpy(x)).numpy()))
     assert fit_kernel(MEDIAN, torch.from_numpy(x))["sigma"] == sigma
     by_name, by_number = score(x, "rke", kernel=MEDIAN), score(x, "rke", kernel={**MEDIAN, "sigma": sigma})
     assert by_name == by_number
     exact = score(x, "vendi", kernel={"sigma": "median", "features": None})
     assert exact.value == score(x, "vendi", kernel={"sigma": sigma, "features": None}).value
+
+
+def test_the_median_of_an_even_number_of_distances_lies_between_the_middle_two():
+    assert fit_kernel(MEDIAN, torch.tensor([[0.0], [1.0], [3.0], [7.0]]))["sigma"] == np.median([1, 2, 3, 4, 6, 7])
 
 
 def test_a_score_does_not_depend_on_the_scale_under_the_median_bandwidth():
@@ -81,6 +86,26 @@ def test_an_evaluation_fixes_its_kernel_once_by_the_first_samples_of_all():
     sigma = fit_kernel(MEDIAN, torch.from_numpy(np.concatenate([of_a[:128], of_b[:128]])))["sigma"]
     fixed = score(of_a, "vendi", kernel={**MEDIAN, "sigma": sigma})
     assert one.estimates()["a"].value == pytest.approx(fixed.value, rel=1e-12)
+
+
+@pytest.mark.parametrize(("sigma", "features"), [("median", 50), (1.0, 50), (1.0, 3), ("median", 400)])
+def test_any_part_of_the_first_rows_has_as_many_of_every_generator(sigma: float | str, features: int):
+    """Landmarks that were one generator's alone would score the others too low."""
+    kernel = {"name": "nystrom", "sigma": sigma, "features": features}
+    count = rows_to_fit([kernel], 4)
+    logs = [
+        [{"features": torch.full((size, 1), float(name)) + torch.rand(size, 1)} for size in (7, count)]
+        for name in range(4)
+    ]
+    fixed = fit_kernel(kernel, first_rows(logs, count)["features"])
+    of_each = np.bincount(fixed["landmarks"][:, 0].int(), minlength=4)
+    assert of_each.sum() == features
+    assert of_each.max() - of_each.min() <= 1
+
+
+def test_the_median_looks_at_all_generators_however_many_rows_there_are():
+    logs = [[{"features": torch.full((1100, 1), at)}] for at in (0.0, 5.0)]
+    assert fit_kernel({"sigma": "median"}, first_rows(logs, 1100)["features"])["sigma"] == 5.0
 
 
 def test_warm_up_lasts_until_the_kernel_is_fixed():

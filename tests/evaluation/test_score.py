@@ -33,7 +33,7 @@ def test_kernel_scores(name: str):
     file = stored(name)
     features, sigma = file["features"], float(file["sigma"])
     kernels = {
-        "fkea": {"name": "gaussian", "sigma": sigma, "omegas": file["omegas"]},
+        "fkea": {"name": "gaussian", "omegas": file["omegas"]},
         "exact": {"name": "gaussian", "sigma": sigma, "features": None},
         "cosine": {"name": "cosine"},
     }

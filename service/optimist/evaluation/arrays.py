@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.batches import check_batch, check_directions, moments
+from optimist.batches import BatchError, check_batch, check_directions, moments
 from optimist.evaluation.question import Question
 from optimist.metrics import Reference
+from optimist.metrics.settings import real_array
 from optimist_client.config import TENSORS
 from optimist_client.tensors import IDS, pack_ids
 
@@ -25,19 +26,22 @@ Arrays = dict[str, NDArray[Any]]
 def arrays_of(batch: Batch, metric: str) -> Arrays:
     """The batch's arrays by name, those that the metric expects first: float64 copies, and packed ids.
 
-    Raises KeyError for an unknown metric, ValueError for what is no array of numbers.
+    Raises KeyError for an unknown metric, `BatchError` for what is no array of real numbers.
     """
     names = TENSORS[metric]
     by_name = batch if isinstance(batch, Mapping) else {names[0]: batch}
+    nameless = [name for name in by_name if not isinstance(name, str)]
+    if nameless:
+        raise BatchError(f"expected arrays by their names, such as {names[0]!r}; got {nameless[0]!r}")
     in_order = sorted(by_name, key=lambda name: (names.index(name) if name in names else len(names), name))
-    return {name: _ids(by_name[name]) if name == IDS else _array(by_name[name]) for name in in_order}
+    return {name: _ids(by_name[name]) if name == IDS else real_array(name, by_name[name]) for name in in_order}
 
 
 def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] | None = None) -> None:
     """Raise `BatchError` unless the arrays are a batch of the question, of these `widths` where they are known."""
     own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.tensors}
-    check_batch(arrays, widths or own)
-    if question.kernel is not None and question.kernel.get("name") == "cosine":
+    check_batch(arrays, widths or own | question.widths)
+    if "kernel" in question.settings and question.settings["kernel"].name == "cosine":
         check_directions(arrays["features"])
 
 
@@ -51,16 +55,14 @@ def reference_of(reference: Any) -> Reference | None:
     if reference is None or isinstance(reference, Reference):
         return reference
     if isinstance(reference, tuple):
+        if len(reference) != 2:
+            raise ValueError(f"reference: expected (mean, covariance), got a tuple of {len(reference)}")
         mean, covariance = reference
-        return Reference(mean, covariance)
-    return Reference(*moments("reference, where it is no (mean, covariance) tuple", _array(reference)))
-
-
-def _array(values: ArrayLike | Tensor) -> NDArray[np.float64]:
-    """A float64 copy, so that the caller may write over its own array."""
-    plain = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
-    return np.array(plain, dtype=np.float64)
+        return Reference(real_array("reference: mean", mean), real_array("reference: covariance", covariance))
+    return Reference(*moments("reference, where it is no (mean, covariance) tuple", real_array("reference", reference)))
 
 
 def _ids(values: Any) -> NDArray[np.uint8]:
+    if isinstance(values, str | bytes | Set) or not isinstance(values, Iterable):
+        raise BatchError(f"ids: expected a list of texts, one for each row, got {values!r}")
     return pack_ids([f"{value}" for value in values])

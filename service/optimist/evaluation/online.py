@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from optimist.bounds import Bound
 from optimist.estimates import Estimate
-from optimist.evaluation.arrays import Arrays, Batch, arrays_of, check_arrays, reference_of, tensors_of
+from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
 from optimist.evaluation.question import Question
 from optimist.evaluation.track import Track, first_rows
+from optimist.metrics.settings import check_number, check_text, check_whole
 from optimist.modes import Mode, PromptGroup
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
 from optimist_client.config import resolve_preset
@@ -57,17 +57,20 @@ class Evaluation:
         seed: int = 0,
         **options: float,
     ) -> None:
-        if isinstance(generators, str) or not generators or len(set(generators)) < len(generators):
-            raise ValueError(f"expected at least one generator and distinct names, got {list(generators)}")
+        names = _names(generators)
+        check_text("bound", "influence" if bound is None else bound)
         preset: dict[str, Any] = {"bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
-        preset |= resolve_preset(policy, metric, bound)
+        preset |= resolve_preset(check_text("policy", policy), check_text("metric", metric), bound)
         policy, bound = str(preset.get("policy", policy)), str(preset["bound"])
-        growth = preset["rescore_growth"] if rescore_growth is None else rescore_growth
-        finite = 0 <= growth < math.inf and 0 <= tolerance < math.inf  # false for NaN, too
-        if batch_size < 1 or seed < 0 or not finite:
-            raise ValueError("expected batch_size ≥ 1, seed ≥ 0, rescore_growth ≥ 0 and tolerance ≥ 0, all finite")
+        growth = check_number("rescore_growth", preset["rescore_growth"] if rescore_growth is None else rescore_growth)
+        if not (0 <= growth < math.inf and 0 <= check_number("tolerance", tolerance) < math.inf):
+            raise ValueError("expected rescore_growth ≥ 0 and tolerance ≥ 0, both finite")
+        check_whole("batch_size", batch_size, 1)
+        check_whole("seed", seed, 0)
+        if warmup is not None:
+            check_whole("warmup", warmup, 1)
         check_policy(policy, bound)
-        self.generators = tuple(generators)
+        self.generators = names
         self.batch_size = batch_size
         self._question = Question(
             metric, bound, delta, reference_of(reference), order, truncation, kernel, prompt_kernel, options
@@ -76,9 +79,8 @@ class Evaluation:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self._growth = growth
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
-        self._bound: Bound | None = None
         self._logs: dict[str, list[_Told]] = {name: [] for name in self.generators}
-        self._tracks: dict[str, Track] = {}
+        self._tracks: dict[str, Track] = {}  # none before the bound is made
         self._estimates: dict[str, Estimate | None] = dict.fromkeys(self.generators)
         self._samples = dict.fromkeys(self.generators, 0)
         self._batches = dict.fromkeys(self.generators, 0)
@@ -100,24 +102,22 @@ class Evaluation:
     def tell(self, generator: str, batch: Batch) -> None:
         """Add a batch (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch.
 
-        Samples without ids are called by their place in the generator's stream.
+        A batch that is refused changes nothing. Samples without ids are called by their place in the generator's
+        stream.
         """
         self._check_name(generator)
         arrays = arrays_of(batch, self._question.metric)
-        self._check(arrays)
+        check_arrays(arrays, self._question, self._widths)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
+        is_due = self._take(generator, (tensors, ids))
+        self._widths = {name: tensors[name].shape[1] for name in self._question.tensors}
         self._samples[generator] += rows
         self._batches[generator] += 1
-        self._logs[generator].append((tensors, ids))
-        if self._question.open_kernels:
-            self._fit()
-        if not self._question.open_kernels:
-            for name, log in self._logs.items():
-                self._apply(name, log)
-                log.clear()
+        if is_due:
+            self._estimates[generator] = self._tracks[generator].estimate()
 
     def estimates(self) -> dict[str, Estimate | None]:
         """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now."""
@@ -135,14 +135,14 @@ class Evaluation:
 
         Raises KeyError for an unknown name, ValueError for metrics without a kernel and before the first estimate.
         """
-        return self._track(generator).modes(count, samples)
+        return self._track(generator).modes(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
     def prompt_groups(self, generator: str, count: int = 5, samples: int = 8) -> list[PromptGroup]:
         """The score by type of prompt, the largest first, each with samples of such prompts (equations.md §4).
 
         Raises as `modes` does; only the scores of pairs have prompts.
         """
-        return self._track(generator).prompt_groups(count, samples)
+        return self._track(generator).prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
     def _check_name(self, generator: str) -> None:
         if generator not in self._batches:
@@ -150,36 +150,52 @@ class Evaluation:
 
     def _track(self, generator: str) -> Track:
         self._check_name(generator)
-        if generator not in self._tracks:
-            raise ValueError(f"nothing is known of {generator!r} yet")
+        if not self._samples[generator] or not self._tracks:
+            raise ValueError(f"no samples of {generator!r} can be scored yet")
         return self._tracks[generator]
 
-    def _check(self, arrays: Arrays) -> None:
-        """Raise, changing nothing, unless the batch is like those before and the kernels take it."""
-        check_arrays(arrays, self._question, self._widths)
-        widths = {name: arrays[name].shape[1] for name in self._question.tensors}
-        if self._bound is None and not self._question.open_kernels:
-            bound = self._question.bound_for(widths)
-            check_arrays(arrays, self._question, bound.metric.widths)
-            self._bound = bound
-        self._widths = widths
+    def _take(self, generator: str, told: _Told) -> bool:
+        """Add a batch to its track, or to the logs before there are tracks; whether an estimate is to be made of it.
 
-    def _fit(self) -> None:
-        """Fix the open kernels once every generator has its part of the samples that it takes."""
+        Raises ValueError, changing nothing, where the kernels cannot be fixed or do not take it.
+        """
+        if self._tracks:
+            return self._tracks[generator].add(*told)
+        logs = {**self._logs, generator: [*self._logs[generator], told]}
+        question = self._fitted(logs)
+        if question.open_kernels:
+            self._logs = logs
+            return False
+        bound = question.bound_for({name: told[0][name].shape[1] for name in question.tensors})
+        tracks = {name: Track(bound, self._growth) for name in self.generators}
+        estimates = {name: _replay(tracks[name], log) for name, log in logs.items()}
+        # Nothing was raised.
+        self._question, self._tracks, self._estimates = question, tracks, estimates
+        self._logs.clear()
+        return False
+
+    def _fitted(self, logs: Mapping[str, Sequence[_Told]]) -> Question:
+        """The question with its open kernels fixed, once the logs hold every generator's part of what that takes."""
         needed = self._question.rows_to_fit(len(self.generators))
-        if min(self._samples.values()) < needed:
-            return
-        logs = [[tensors for tensors, _ in log] for log in self._logs.values()]
-        self._question = self._question.fitted(first_rows(logs, needed))
-        assert self._widths is not None, "a batch was told"
-        self._bound = self._question.bound_for(self._widths)
-
-    def _apply(self, generator: str, log: Sequence[_Told]) -> None:
-        assert self._bound is not None
-        track = self._tracks.setdefault(generator, Track(self._bound, self._growth))
-        for tensors, ids in log:
-            if track.add(tensors, ids):
-                self._estimates[generator] = track.estimate()
+        if not needed or any(sum(len(ids) for _, ids in log) < needed for log in logs.values()):
+            return self._question
+        return self._question.fitted(first_rows([[tensors for tensors, _ in log] for log in logs.values()], needed))
 
     def _arms(self) -> list[Arm]:
         return [Arm(name, self._estimates[name], self._samples[name], self._batches[name]) for name in self.generators]
+
+
+def _names(generators: Any) -> tuple[str, ...]:
+    names = tuple(generators) if isinstance(generators, Iterable) and not isinstance(generators, str | Set) else ()
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"expected at least one generator and distinct names, got {generators!r}")
+    return names
+
+
+def _replay(track: Track, log: Sequence[_Told]) -> Estimate | None:
+    """The latest estimate that is due after the whole log."""
+    estimate: Estimate | None = None
+    for tensors, ids in log:
+        if track.add(tensors, ids):
+            estimate = track.estimate()
+    return estimate

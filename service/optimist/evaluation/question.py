@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -11,10 +12,13 @@ from torch import Tensor
 from optimist.bounds import Bound, make_bound
 from optimist.kernels import is_open, rows_to_fit
 from optimist.metrics import Reference, fit_kernel, make_metric
-from optimist_client.config import TENSORS, check_metric
+from optimist.metrics.settings import KernelSettings, check_number, check_text, check_whole, pair_settings
+from optimist_client.config import BOUND_OPTIONS, TENSORS, check_metric
 
 KERNELS = {"kernel": "features", "prompt_kernel": "prompts"}
 """Which tensor of a batch each kernel looks at."""
+SMALLEST_KERNEL = {"sigma": 1.0, "features": 1}
+"""Stands for any kernel where only the other settings are looked at: making a map can take seconds and gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,37 @@ class Question:
     options: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        settings = ("reference", "truncation", *KERNELS)
-        given = {name for name in settings if getattr(self, name) is not None}
-        check_metric(self.metric, self.bound, given | ({"order"} if self.order != 1.0 else set()))
-        # Nonsense is refused before there is a batch. The cosine kernel's width is the dimension, no less than t.
-        if not self.is_exact:
-            guessed = self.closed({field: {"name": "gaussian", "sigma": 1.0} for field in self.open_kernels})
-            guessed.bound_for({"features": self.truncation or 1, "prompts": 1})
+        check_number("order", self.order)
+        check_number("delta", self.delta)
+        metric, bound = check_text("metric", self.metric), check_text("bound", self.bound)
+        given = {name for name in ("reference", "truncation", *KERNELS) if getattr(self, name) is not None}
+        check_metric(metric, bound, given | ({"order"} if self.order != 1.0 else set()))
+        taken = BOUND_OPTIONS[metric][bound]
+        for option, value in self.options.items():
+            if option not in taken:
+                takes = ", ".join(sorted(taken)) or "none"
+                raise ValueError(f"metric {metric!r} and bound {bound!r} take the options {takes}; got {option}")
+            if value is not None:
+                check_number(option, value)
+        # What is left is for the makers to say, of a metric as small as they come.
+        self._make({"features": 1, "prompts": 1}, dict.fromkeys(self.settings, SMALLEST_KERNEL))
+        self._check_truncation()
+        if self.is_exact and bound != "influence":
+            raise ValueError(f"kernel: features=None, the exact kernel, has no interval: no bound {bound!r}")
+
+    @cached_property
+    def settings(self) -> dict[str, KernelSettings]:
+        """The kernels' settings, checked, by field. Raises ValueError where they make no sense."""
+        if self.kernel is not None and self.prompt_kernel is not None:
+            return dict(zip(KERNELS, pair_settings(self.kernel, self.prompt_kernel), strict=True))
+        return {field: KernelSettings.of(kernel, field) for field, kernel in self.kernels.items()}
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns of those tensors whose columns the settings tell."""
+        known = {KERNELS[field]: found.dimension for field, found in self.settings.items()}
+        known["features"] = self.reference.dimension if self.reference is not None else known.get("features")
+        return {tensor: columns for tensor, columns in known.items() if columns is not None}
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -52,7 +80,7 @@ class Question:
     @property
     def is_exact(self) -> bool:
         """Whether the kernel is asked for by its n × n matrix, which one batch has but no stream."""
-        return self.kernel is not None and self.kernel.get("features", 1) is None
+        return "kernel" in self.settings and self.settings["kernel"].features is None
 
     @property
     def kernels(self) -> dict[str, Mapping[str, Any]]:
@@ -84,14 +112,27 @@ class Question:
 
         Raises ValueError where they do not go with the settings, or a kernel is still open.
         """
+        return self._make(widths, self.kernels, self.truncation)
+
+    def _make(
+        self, widths: Mapping[str, int], kernels: Mapping[str, Mapping[str, Any]], truncation: int | None = None
+    ) -> Bound:
         metric = make_metric(
             self.metric,
             next(iter(widths.values())),
             reference=self.reference,
             order=self.order,
-            truncation=self.truncation,
-            kernel=self.kernel,
+            truncation=truncation,
+            kernel=kernels.get("kernel"),
             prompt_dimension=widths.get("prompts"),
-            prompt_kernel=self.prompt_kernel,
+            prompt_kernel=kernels.get("prompt_kernel"),
         )
         return make_bound(self.bound, metric, self.delta, **self.options)
+
+    def _check_truncation(self) -> None:
+        if self.truncation is None:
+            return
+        check_whole("truncation", self.truncation, 1)
+        width = self.settings["kernel"].width
+        if width is not None and self.truncation > width:
+            raise ValueError(f"truncation: expected at most the kernel's {width} features, got {self.truncation}")

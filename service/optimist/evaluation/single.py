@@ -12,6 +12,7 @@ from optimist.estimates import Estimate
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
 from optimist.evaluation.question import Question
 from optimist.metrics import PAIRS, exact_spectra, exact_spectrum, log_vendi
+from optimist.metrics.settings import KernelSettings
 
 
 def score(
@@ -52,7 +53,6 @@ def score(
     if question.is_exact:
         return _exact(tensors, question)
     limits = question.bound_for({name: rows.shape[1] for name, rows in tensors.items()})
-    check_arrays(arrays, question, limits.metric.widths)
     statistic = limits.statistic()
     statistic.update(*tensors.values())
     return limits.estimate(statistic)
@@ -60,19 +60,17 @@ def score(
 
 def _exact(tensors: Mapping[str, Tensor], question: Question) -> Estimate:
     """The plug-in score of the exact kernels (equations.md §3, 4); nothing is known of its error."""
-    features, kernel = tensors["features"], {"name": "gaussian", "sigma": math.nan, **(question.kernel or {})}
+    features, kernel = tensors["features"], _named(question.settings["kernel"])
     if question.metric in PAIRS:
-        prompts = {"name": "gaussian", "sigma": math.nan, **(question.prompt_kernel or {})}
-        spectra = exact_spectra(
-            features,
-            tensors["prompts"],
-            kernel=kernel["name"],
-            sigma=kernel["sigma"],
-            prompt_kernel=prompts["name"],
-            prompt_sigma=prompts["sigma"],
-        )
+        prompts = {f"prompt_{name}": value for name, value in _named(question.settings["prompt_kernel"]).items()}
+        spectra = exact_spectra(features, tensors["prompts"], **kernel, **prompts)
         value = PAIRS[question.metric].of_spectra(spectra, question.order)
     else:
         order = 2.0 if question.metric == "rke" else question.order
-        value = log_vendi(exact_spectrum(features, kernel["name"], kernel["sigma"]), order, question.truncation)
+        value = log_vendi(exact_spectrum(features, **kernel), order, question.truncation)
     return Estimate(value, value, len(features), -math.inf, math.inf, math.inf, scale="log", lower_is_better=False)
+
+
+def _named(kernel: KernelSettings) -> dict[str, Any]:
+    """Kernel and bandwidth as `exact_spectrum` takes them."""
+    return {"kernel": kernel.name} | ({} if kernel.sigma is None else {"sigma": kernel.sigma})

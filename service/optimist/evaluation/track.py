@@ -116,5 +116,12 @@ class Track:
 
 
 def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, Tensor]:
-    """The first `count` rows of each log, one log after another, by tensor name: what open kernels are fixed by."""
-    return {name: torch.cat([torch.cat([batch[name] for batch in log])[:count] for log in logs]) for name in logs[0][0]}
+    """The first `count` rows of each log, by tensor name: what open kernels are fixed by.
+
+    They stand in turn, the first row of every log before the second of any, so that any part of them from the start on
+    has as many of each. Every log must have so many.
+    """
+    return {
+        name: torch.stack([torch.cat([batch[name] for batch in log])[:count] for log in logs], 1).flatten(0, 1)
+        for name in logs[0][0]
+    }

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.batches import LARGEST
 from optimist.kernels import DEFAULT_FEATURES, MEDIAN
+from optimist.metrics.settings import KernelSettings, pair_settings
 from optimist.statistics import Cosine, FeatureMap, GaussianFourier, Nystrom
 
 LARGEST_FIT = 1000
@@ -22,26 +25,7 @@ def make_feature_map(kernel: Mapping[str, Any], dimension: int) -> FeatureMap:
     `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises ValueError on
     anything else, and on what only samples can fix (see `fit_kernel`).
     """
-    wanted = dict(kernel)
-    name = wanted.pop("name", "gaussian")
-    sigma, features = wanted.pop("sigma", None), wanted.pop("features", DEFAULT_FEATURES)
-    seed, omegas, landmarks = wanted.pop("seed", 0), wanted.pop("omegas", None), wanted.pop("landmarks", None)
-    if wanted:
-        known = "name, sigma, features, seed, omegas, landmarks"
-        raise ValueError(f"kernel: expected {known}; got {', '.join(sorted(wanted))}")
-    if name == "cosine":
-        return Cosine(dimension)
-    if name not in ("gaussian", "nystrom"):
-        raise ValueError(f"kernel: expected name 'gaussian', 'nystrom' or 'cosine', got {name!r}")
-    if name == "gaussian" and omegas is not None:
-        return GaussianFourier(omegas)
-    if sigma is None or isinstance(sigma, str):
-        raise ValueError(f"kernel: the {name} kernel needs sigma, its bandwidth, as a number or {MEDIAN!r}")
-    if name == "nystrom":
-        if landmarks is None:
-            raise ValueError("kernel: the nystrom kernel needs landmarks (m, d)")
-        return Nystrom(landmarks, sigma)
-    return GaussianFourier.draw(dimension, features, sigma, seed)
+    return _feature_map(KernelSettings.of(kernel), dimension)
 
 
 def pair_maps(
@@ -49,28 +33,49 @@ def pair_maps(
 ) -> tuple[GaussianFourier, GaussianFourier]:
     """The feature maps of samples and of prompts, with the kernel's number of frequencies, drawn apart.
 
-    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian.
+    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian, or not of one r.
     """
-    features = make_feature_map(kernel, dimension)
+    of_samples, of_prompts = pair_settings(kernel, prompt_kernel)
+    features = _feature_map(of_samples, dimension)
     # One stream of normals for both would tie the frequencies of samples and prompts together.
-    apart = {"seed": (prompt_kernel.get("seed", 0), 1), "features": kernel.get("features", DEFAULT_FEATURES)}
-    prompts = make_feature_map({**prompt_kernel, **apart}, prompt_dimension)
-    if not isinstance(features, GaussianFourier) or not isinstance(prompts, GaussianFourier):
-        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
+    prompts = _feature_map(of_prompts, prompt_dimension, 1)
+    assert isinstance(features, GaussianFourier), "pair_settings takes no others"
+    assert isinstance(prompts, GaussianFourier), "pair_settings takes no others"
     return features, prompts
+
+
+def _feature_map(kernel: KernelSettings, dimension: int, *stream: int) -> FeatureMap:
+    if kernel.features is None:
+        raise ValueError("kernel: features=None, the exact kernel, has no feature map")
+    if kernel.name == "cosine":
+        return Cosine(dimension)
+    if kernel.omegas is not None:
+        return GaussianFourier(kernel.omegas)
+    if not isinstance(kernel.sigma, float):
+        raise ValueError(f"kernel: sigma is {kernel.sigma!r}, which samples must fix first")
+    if kernel.name == "nystrom":
+        if kernel.landmarks is None:
+            raise ValueError("kernel: the nystrom kernel needs landmarks (m, d)")
+        return Nystrom(kernel.landmarks, kernel.sigma)
+    seed = (kernel.seed, *stream) if stream else kernel.seed
+    return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed)
 
 
 def fit_kernel(kernel: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:
     """The kernel with what samples fix: `sigma` "median" as the median distance, and landmarks, from `rows` (n, d).
 
     The median is over the pairs that differ among the first 1000 rows, and 1 where none does; the landmarks of a
-    nystrom kernel are the first `features` rows.
+    nystrom kernel are the first `features` rows. Raises ValueError where the median is no bandwidth: beyond 1e±30.
     """
     fixed = dict(kernel)
     if fixed.get("sigma") == MEDIAN:
         distances = torch.pdist(rows[:LARGEST_FIT])
         distances = distances[distances > 0.0]
-        fixed["sigma"] = float(distances.median()) if len(distances) else 1.0
+        median = float(np.median(distances.cpu().numpy())) if len(distances) else 1.0
+        if not 1.0 / LARGEST <= median <= LARGEST:
+            expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"
+            raise ValueError(f"sigma: the median distance of the first samples is {median:g}, {expected}: scale them")
+        fixed["sigma"] = median
     if fixed.get("name") == "nystrom" and fixed.get("landmarks") is None:
         fixed["landmarks"] = rows[: fixed.get("features", DEFAULT_FEATURES)]
     return fixed

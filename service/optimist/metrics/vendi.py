@@ -8,16 +8,20 @@ import torch
 from torch import Tensor
 
 from optimist.estimates import Scale
+from optimist.metrics.settings import check_number
 from optimist.statistics.feature_maps import FeatureMap
 from optimist.statistics.kernel import KernelStatistic
 
+SMALLEST_ORDER = 1e-6
+"""α of a score that only counts how many eigenvalues there are; smaller ones are lost to rounding."""
+
 
 class VendiScore:
-    """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α > 0; higher is better.
+    """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
     most log width. The eigenvalues of C come from the n × n Gram matrix of the φ while n ≤ width, then from C itself.
-    Raises ValueError on an order that is not positive, or a truncation outside 1 … width.
+    Raises ValueError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
     name = "vendi"
@@ -114,18 +118,17 @@ class RenyiKernelEntropy(VendiScore):
 
 
 def check_order(order: float) -> float:
-    """α as a float, exactly 1 where it differs by no more than 1e-7. Raises ValueError unless it is positive."""
-    if not order > 0.0:
-        raise ValueError(f"the order must be positive, not {order!r}")
+    """α as a float, exactly 1 where it differs by no more than 1e-7. Raises ValueError unless it is in 1e-6 … inf."""
+    order = check_number("order", order, SMALLEST_ORDER)
     # 1/(1 − α) magnifies rounding.
-    return 1.0 if abs(order - 1.0) <= 1e-7 else float(order)
+    return 1.0 if abs(order - 1.0) <= 1e-7 else order
 
 
 def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = None) -> float:
     """log Vendi_α of eigenvalues (k) of sum 1, in any order, t-truncated if asked; never negative (equations.md §3).
 
     Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: a low order would make noise of them a score.
-    Raises ValueError on an order that is not positive, or on a truncation below 1.
+    Raises ValueError on an order below 1e-6, or on a truncation below 1.
     """
     order = check_order(order)
     eigenvalues = eigenvalues.sort(descending=True).values.clamp_min(0.0)
