@@ -135,4 +135,4 @@ class Question:
         check_whole("truncation", self.truncation, 1)
         width = self.settings["kernel"].width
         if width is not None and self.truncation > width:
-            raise ValueError(f"truncation: expected at most the kernel's {width} features, got {self.truncation}")
+            raise ValueError(f"truncation must lie between 1 and the {width} features, not {self.truncation}")

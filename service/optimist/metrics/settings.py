@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -21,16 +20,17 @@ NAMES = ("gaussian", "nystrom", "cosine")
 KNOWN = ("name", "sigma", "features", "seed", "omegas", "landmarks")
 
 
-def check_number(name: str, value: Any, least: float = -math.inf, most: float = math.inf) -> float:
-    """The value as a float. Raises ValueError, beginning with `name`, unless it is a number from `least` to `most`."""
+def check_number(name: str, value: Any) -> float:
+    """The value as a float, NaN and ±inf included. Raises ValueError, beginning with `name`, on what is no real number.
+
+    The range is for those to check who know it.
+    """
     try:
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return float(value)
     except OverflowError:
-        number = math.nan
-    if not least <= number <= most:
-        bounds = "" if (least, most) == (-math.inf, math.inf) else f" from {least:g} to {most:g}"
-        raise ValueError(f"{name}: expected a number{bounds}, got {value!r}")
-    return number
+        pass  # an int that no float holds
+    raise ValueError(f"{name}: expected a number, got {value!r}")
 
 
 def check_whole(name: str, value: Any, least: int) -> int:

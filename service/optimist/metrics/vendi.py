@@ -119,7 +119,9 @@ class RenyiKernelEntropy(VendiScore):
 
 def check_order(order: float) -> float:
     """α as a float, exactly 1 where it differs by no more than 1e-7. Raises ValueError unless it is in 1e-6 … inf."""
-    order = check_number("order", order, SMALLEST_ORDER)
+    order = check_number("order", order)
+    if not order >= SMALLEST_ORDER:
+        raise ValueError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
     # 1/(1 − α) magnifies rounding.
     return 1.0 if abs(order - 1.0) <= 1e-7 else order
 
