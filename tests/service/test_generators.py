@@ -13,8 +13,7 @@ import pytest
 from processes import Service, serving
 
 from optimist import Evaluation
-from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, tensors
-from optimist_client.client import Pick
+from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, Pick, tensors
 from optimist_client.models import Standing
 
 SHIFTS = {"good": 0.0, "bad": 1.0, "worse": 2.0}

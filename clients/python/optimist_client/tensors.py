@@ -27,6 +27,18 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """An array of real numbers, of a torch tensor too. Raises ValueError where it is none."""
+    if hasattr(values, "detach"):  # a torch tensor, perhaps one that has a gradient or lies on a GPU
+        values = values.detach().cpu()
+        # numpy has no bfloat16.
+        values = values.float() if f"{values.dtype}".endswith("bfloat16") else values
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name}: expected an array of real numbers, got dtype {array.dtype}")
+    return array
+
+
 def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
     """Ids or URIs as rows (n, longest) of UTF-8, zeros behind.
 
