@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
-from optimist.evaluation import first_rows
+from optimist.evaluation import Question, Track, first_rows
 from optimist.kernels import rows_to_fit
 from optimist.metrics import fit_kernel
 from optimist.prompts import prompt_order
@@ -202,3 +202,15 @@ def test_the_order_of_prompts_is_one_endless_list(prompts: int, start: int, size
     assert counts.tolist() == [block // prompts] * prompts
     assert endless[:block] != endless[block : 2 * block] or prompts == 1
     assert endless != prompt_order(prompts, 6, 0, 3000) or prompts == 1
+
+
+def test_a_track_takes_a_batch_whole_or_not_at_all():
+    question = Question("rke", kernel={"sigma": 1.0, "features": 8})
+    track = Track(question.bound_for({"features": 2}), growth=0.0)
+    rows = {"features": torch.eye(2, dtype=torch.float64)}
+    for ids in (["a"], ["a", "b\0"], ["a", 2000 * "b"]):
+        with pytest.raises(ValueError, match="ids"):
+            track.add(rows, ids)
+    assert track.statistic.samples == track.samples == 0
+    track.add(rows, ["a", "b"])
+    assert track.statistic.samples == track.samples == 2

@@ -43,8 +43,10 @@ class Track:
     def add(self, batch: Mapping[str, Tensor], ids: Sequence[str]) -> bool:
         """Take a batch, float64 tensors (n, …) by name with n ids, and say whether an estimate is due exactly now.
 
-        Raises ValueError, changing nothing, where the statistic does not take it.
+        Raises ValueError, changing nothing, where the statistic or the reservoir does not take it.
         """
+        if self.reservoir is not None:
+            self.reservoir.check(batch, ids)
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths))
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)

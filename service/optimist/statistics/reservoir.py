@@ -63,9 +63,19 @@ class Reservoir:
     def update(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Add a batch: tensors (b, d) of any real dtype by name, b ≥ 1, and the ids of its b samples.
 
-        Raises ValueError, changing nothing, on other names or widths than before, on other numbers of rows, and on ids
-        that hold a zero byte, are longer than `LONGEST_ID` bytes, or have no UTF-8. Ids may repeat. Whether the numbers
-        are finite is for the statistic beside it to check.
+        Raises ValueError as `check` does, changing nothing. Ids may repeat. Whether the numbers are finite is for the
+        statistic beside it to check.
+        """
+        self.check(arrays, ids)
+        count = len(ids)
+        first = self.start + self._samples
+        self._offer(np.arange(first, first + count, dtype=np.int64), arrays, ids)
+        self._samples += count
+
+    def check(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
+        """Raise ValueError on other names or widths than before, other numbers of rows, and ids that cannot be kept.
+
+        Those hold a zero byte, are longer than `LONGEST_ID` bytes, or have no UTF-8.
         """
         count = len(ids)
         if count < 1 or not arrays or any(rows.ndim != 2 or len(rows) != count for rows in arrays.values()):
@@ -75,9 +85,6 @@ class Reservoir:
         # A lone surrogate has no UTF-8, and UnicodeEncodeError is a ValueError.
         if any(len(text.encode()) > LONGEST_ID or "\0" in text for text in ids):
             raise ValueError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
-        first = self.start + self._samples
-        self._offer(np.arange(first, first + count, dtype=np.int64), arrays, ids)
-        self._samples += count
 
     def merge(self, other: Reservoir) -> None:
         """Add all that `other` has seen, the part of the log that follows this one: exactly as if in one stream.
