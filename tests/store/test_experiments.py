@@ -78,6 +78,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")
+    await store.take_turn("one", "me")
     parts = {str(key, "utf-8").rsplit("}:")[1] for key in await redis.keys("optimist:{one}:*")}
     chunks = {part for part in parts if part.startswith("snapshot:")}
     assert sorted(chunk.split(":")[1] for chunk in chunks) == ["0", "1"], "of a snapshot and of an upload"
