@@ -121,9 +121,11 @@ def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> di
     """The first `count` rows of each log, by tensor name: what open kernels are fixed by.
 
     They stand in turn, the first row of every log before the second of any, so that any part of them from the start on
-    has as many of each. Every log must have so many.
+    has as many of each, as long as a log has rows.
     """
-    return {
-        name: torch.stack([torch.cat([batch[name] for batch in log])[:count] for log in logs], 1).flatten(0, 1)
-        for name in logs[0][0]
-    }
+    found: dict[str, Tensor] = {}
+    for name in logs[0][0]:
+        rows = [torch.cat([batch[name] for batch in log])[:count] for log in logs]
+        turns = torch.cat([torch.arange(len(part)) for part in rows])
+        found[name] = torch.cat(rows)[turns.argsort(stable=True)]
+    return found
