@@ -347,6 +347,8 @@ class Model(RuleBasedStateMachine):
         if known is None:
             self.gs[g].log.append((0, digest, digest.encode()))
             self.appended[g, key] = known = (digest, g, len(self.gs[g].log))
+            if len(self.appended) > LIMIT:
+                del self.appended[next(iter(self.appended))]
         assert (settled.generator, settled.seq) == known[1:]
 
     @rule(g=generators, owner=owners, ended=st.sampled_from(["", "released", "lapsed"]))
