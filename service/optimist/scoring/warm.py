@@ -51,7 +51,6 @@ class WarmGenerator:
 
     def __init__(self, bound: Bound, growth: float) -> None:
         self._bound = bound
-        self._growth = growth
         self._track = Track(bound, growth)
         self.seq = 0
         self.tail = 0
@@ -85,8 +84,6 @@ class WarmGenerator:
             self.seq, self.digest = entry.seq, entry.digest
             self.tail += len(entry.body)
             if position == due and self._track.statistic.samples:
-                # The last bit of a sum depends on where its rows lie in memory: let them lie as after a thaw.
-                self._track = Track.restore(self._track.to_tensors(), self._bound, self._growth)
                 step = Step(Scored(entry.seq, self._track.estimate()), step.unreadable)
         return step
 

@@ -91,8 +91,8 @@ class ClassStatistic:
     @property
     def last_rows(self) -> Tensor:
         """The last min(samples, 512) rows (·, K), renormalised, in log order."""
-        rows = self._tail.view()
-        return rows[max(len(rows) - BUFFER, 0) :]
+        # A copy: the last bit of a sum depends on where its rows begin in memory.
+        return self._tail.tail(BUFFER)
 
     def update(self, probabilities: Tensor) -> None:
         """Add a batch (b, K) of any real dtype, b ≥ 1, each row renormalised if it sums to 1 within 1e-3.

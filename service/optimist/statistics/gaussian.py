@@ -79,8 +79,8 @@ class GaussianStatistic:
     @property
     def last_rows(self) -> Tensor:
         """The last min(samples, `last`) rows, in log order."""
-        rows = self._head.view() if self._samples <= self.keep else self._tail.view()
-        return rows[max(len(rows) - self.last, 0) :]
+        # A copy: the last bit of a sum depends on where its rows begin in memory.
+        return (self._head if self._samples <= self.keep else self._tail).tail(self.last)
 
     def covariance(self, unbiased: bool) -> Tensor:
         """The scatter over n − 1 (`unbiased`) or n, (d, d). Raises ValueError with fewer samples than that needs."""

@@ -59,8 +59,8 @@ class KernelStatistic:
     @property
     def last_rows(self) -> Tensor:
         """The last min(samples, `last`) φ, in log order."""
-        rows = self._rows.view()
-        return rows[max(len(rows) - self.last, 0) :]
+        # A copy: the last bit of a sum depends on where its rows begin in memory.
+        return self._rows.tail(self.last)
 
     def half_moment(self, parity: int) -> Tensor:
         """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises ValueError where not kept."""
