@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 
 from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
-from optimist.kernels import is_open, rows_to_fit
+from optimist.api.views import needed_to_fit
 from optimist.store import Look
 from optimist_client.config import METRIC_FIELDS
 from optimist_client.models import Experiment, Identifier, Modes
@@ -63,9 +63,9 @@ async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -
     if generator.aside_count >= generator.batches:
         reasons = [f": {aside.reason}" for aside in generator.aside[:1]]
         raise invalid(f"no batch of generator {generator.name!r} can be read{''.join(reasons)}")
-    kernels = [kernel.model_dump() for kernel in experiment.config.kernels.values()]
-    if any(map(is_open, kernels)) and await context.store.fitted(experiment.config.name) is None:
-        missing = _missing(look, rows_to_fit(kernels, len(look.active)))
+    needed = needed_to_fit(experiment.config, len(look.active))
+    if needed and await context.store.fitted(experiment.config.name) is None:
+        missing = _missing(look, needed)
         if missing:
             raise invalid(f"the kernel is not fixed yet: it takes {missing}")
     return generator.seq
