@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
-from optimist.metrics.vendi import spectrum_of_rows
+from optimist.metrics.vendi import eigenvalues_of, spectrum_of_rows
 from optimist.statistics.feature_maps import Cosine, gaussian_kernel
 
 Kernel = Literal["gaussian", "cosine"]
@@ -22,7 +21,7 @@ def exact_spectrum(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0
     if kernel == "cosine":
         _check(rows)
         return spectrum_of_rows(Cosine(rows.shape[1], rows.device)(rows))
-    return _spectrum(exact_kernel(rows, kernel, sigma))
+    return eigenvalues_of(exact_kernel(rows, kernel, sigma) / len(rows))
 
 
 def exact_spectra(
@@ -43,7 +42,7 @@ def exact_spectra(
         raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
     of_features, of_prompts = exact_kernel(features, kernel, sigma), exact_kernel(prompts, prompt_kernel, prompt_sigma)
     kernels = {"features": of_features, "prompts": of_prompts, "joint": of_features * of_prompts}
-    return {part: _spectrum(matrix) for part, matrix in kernels.items()}
+    return {part: eigenvalues_of(matrix / len(matrix)) for part, matrix in kernels.items()}
 
 
 def exact_kernel(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:
@@ -60,7 +59,3 @@ def exact_kernel(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) 
 def _check(rows: Tensor) -> None:
     if rows.ndim != 2 or len(rows) < 1:
         raise ValueError(f"expected rows of shape (n ≥ 1, d), not {tuple(rows.shape)}")
-
-
-def _spectrum(kernel: Tensor) -> Tensor:
-    return torch.linalg.eigvalsh(kernel / len(kernel)).flip(-1).clamp_min(0.0)

@@ -90,7 +90,7 @@ class VendiScore:
         rows = statistic.rows
         if rows is not None:
             return spectrum_of_rows(rows)
-        return _eigenvalues(statistic.moment / statistic.samples)
+        return eigenvalues_of(statistic.moment / statistic.samples)
 
     def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
         """The same of the samples of even and of odd index alone. Raises ValueError on fewer than 2 samples.
@@ -104,7 +104,7 @@ class VendiScore:
         if rows is not None:
             return spectrum_of_rows(rows[::2]), spectrum_of_rows(rows[1::2])
         counts = ((statistic.samples + 1) // 2, statistic.samples // 2)
-        even, odd = (_eigenvalues(statistic.half_moment(parity) / count) for parity, count in enumerate(counts))
+        even, odd = (eigenvalues_of(statistic.half_moment(parity) / count) for parity, count in enumerate(counts))
         return even, odd
 
 
@@ -162,8 +162,9 @@ def truncated(eigenvalues: Tensor, truncation: int | None) -> Tensor:
 def spectrum_of_rows(features: Tensor) -> Tensor:
     """The min(n, width) largest eigenvalues of (1/n) ΦᵀΦ, Φ (n, width), descending and ≥ 0, by the smaller matrix."""
     count, width = features.shape
-    return _eigenvalues((features @ features.T if count <= width else features.T @ features) / count)
+    return eigenvalues_of((features @ features.T if count <= width else features.T @ features) / count)
 
 
-def _eigenvalues(matrix: Tensor) -> Tensor:
+def eigenvalues_of(matrix: Tensor) -> Tensor:
+    """Eigenvalues (m) of a symmetric, positive semi-definite matrix (m, m), descending and ≥ 0."""
     return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)
