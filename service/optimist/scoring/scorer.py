@@ -11,20 +11,17 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from typing import TypeVar, TypeVarTuple
 
 import torch
 
 from optimist.scoring.held import LONGEST_TAIL, Held
-from optimist.scoring.questions import Questions
+from optimist.scoring.questions import Arguments, Questions, Result
 from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
 
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 """An experiment and the ordinal of a generator."""
-Arguments = TypeVarTuple("Arguments")
-Result = TypeVar("Result")
 
 SWEEP = 1.0
 """Seconds between looks at every experiment, for batches whose announcement was lost and scorers that died."""
