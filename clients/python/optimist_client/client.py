@@ -34,10 +34,11 @@ class Optimist:
         mean: ArrayLike | None = None,
         covariance: ArrayLike | None = None,
         samples: int | None = None,
+        embedding: str | None = None,
     ) -> models.ReferenceInfo:
         """Upload a reference: real `features` (n, d), or their `mean` (d,) and `covariance` (d, d).
 
-        The same moments under the same name again are accepted; others raise `Conflict`.
+        `embedding` names what made them. The same under the same name again is accepted; others raise `Conflict`.
         """
         if features is not None:
             rows = tensors.as_array("features", features).astype(np.float64)
@@ -48,7 +49,8 @@ class Optimist:
             raise ValueError("expected features, or both mean and covariance")
         moments = {"mean": mean, "covariance": covariance}
         arrays = {name: tensors.as_array(name, values).astype(np.float64) for name, values in moments.items()}
-        params = {"name": name} if samples is None else {"name": name, "samples": samples}
+        known = {"name": name, "samples": samples, "embedding": embedding}
+        params = {key: value for key, value in known.items() if value is not None}
         answer = self._transport.call(
             "POST", "/v1/references", body=tensors.encode(arrays), media_type=tensors.MEDIA_TYPE, params=params
         )
@@ -74,10 +76,14 @@ class Optimist:
         """
         if reference is not None and not isinstance(reference, str):
             uploaded = f"{name[:54]}-reference"
-            if isinstance(reference, tuple):
-                self.create_reference(uploaded, mean=reference[0], covariance=reference[1])
-            else:
-                self.create_reference(uploaded, features=reference)
+            mean, covariance = reference if isinstance(reference, tuple) else (None, None)
+            self.create_reference(
+                uploaded,
+                features=None if isinstance(reference, tuple) else reference,
+                mean=mean,
+                covariance=covariance,
+                embedding=config.get("embedding"),
+            )
             reference = uploaded
         wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
         # Not as plain values: JSON has no infinity, which an order may be.
