@@ -36,24 +36,27 @@ class ServiceOperations(Generic[ExperimentT]):
         covariance: ArrayLike | None = None,
         samples: int | None = None,
         file: str | Path | None = None,
+        embedding: str | None = None,
     ) -> models.ReferenceInfo:
         """Upload a reference: real `features` (n, d), their `mean` (d,) and `covariance` (d, d), or a file of either.
 
         Files (`.npz`, `.npy`, `.safetensors`) hold one array of features, `mean` and `covariance`, or pytorch-fid's
-        `mu` and `sigma`. The same moments under the same name again are accepted; others raise `Conflict`. Raises
-        ValueError for what is none of these.
+        `mu` and `sigma`. `embedding` names what made the features. The same under the same name again is accepted;
+        others raise `Conflict`. Raises ValueError for what is no reference.
         """
         given = (mean, covariance) if features is None else features
         if file is not None:
             given = Path(file)
         elif features is None and (mean is None or covariance is None):
             raise ValueError("expected features, or both mean and covariance, or a file")
-        return await self._upload(name, given, samples)
+        return await self._upload(name, given, embedding, samples)
 
-    async def _upload(self, name: str, reference: Any, samples: int | None = None) -> models.ReferenceInfo:
+    async def _upload(
+        self, name: str, reference: Any, embedding: str | None, samples: int | None = None
+    ) -> models.ReferenceInfo:
         moments = await self._transport.apply(moments_of, reference)
         body = tensors.encode({"mean": moments.mean, "covariance": moments.covariance})
-        known = {"name": name, "samples": moments.samples or samples}
+        known = {"name": name, "samples": moments.samples or samples, "embedding": embedding}
         params = {key: value for key, value in known.items() if value is not None}
         answer = await self._transport.call(
             "POST", "/v1/references", body=body, media_type=tensors.MEDIA_TYPE, params=params
@@ -83,7 +86,8 @@ class ServiceOperations(Generic[ExperimentT]):
         `models.ExperimentConfig`.
         """
         if reference is not None and (not isinstance(reference, str) or names_file(reference)):
-            reference = (await self._upload(f"{name[:54]}-reference", reference)).name
+            uploaded = await self._upload(f"{name[:54]}-reference", reference, config.get("embedding"))
+            reference = uploaded.name
         wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
         # Not as plain values: JSON has no infinity, which an order may be.
         body = wanted.model_dump_json().encode()

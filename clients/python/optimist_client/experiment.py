@@ -47,6 +47,7 @@ class ExperimentOperations(Generic[PickT]):
             may be some of the experiment's; only those are picked here.
         embed: function of what a generator returned. It returns what `tell` takes: rows (n, d) of features or class
             probabilities, or a mapping of named arrays, perhaps with "ids". None: generators return that themselves.
+            Where the experiment names its embedding, it is an embedder of that `name` (`optimist_client.embedders`).
         embed_prompts: function of the list of prompts that returns their embeddings (n, d_t), for scores of pairs.
         workers: loops side by side. More than one call your functions from as many threads at once; with
             `AsyncExperiment` they are tasks, and functions that are not asynchronous run in threads.
@@ -55,14 +56,20 @@ class ExperimentOperations(Generic[PickT]):
         Ctrl-C gives every open pick back, then raises KeyboardInterrupt; running again goes on from there. With several
         threads it waits for what they are in the middle of, unless Ctrl-C is pressed again. A function that raises ends
         the run with `GeneratorError`, which names the generator; its pick is given back with the reason, other workers
-        first tell what they are making. Raises ValueError for names that the experiment does not have.
+        first tell what they are making. Raises ValueError for names that the experiment does not have, and for an
+        embedder of another name than the experiment's.
         """
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
         known = [row.generator for row in (await ExperimentOperations.report(self)).standings]
         if unknown := [name for name in generators if name not in known] or ["none"] * (not generators):
             raise ValueError(f"generators: expected some of {', '.join(known)}; got {', '.join(unknown)}")
-        makers = Makers(self._transport, generators, embed, embed_prompts)
+        embedding = self.info.config.embedding
+        if embedding is not None and getattr(embed, "name", None) != embedding:
+            raise ValueError(
+                f"embed: the experiment takes embedding {embedding!r}; got one of name {getattr(embed, 'name', None)!r}"
+            )
+        makers = Makers(self._transport, generators, embed, embed_prompts, embedding)
         with shown(progress, self.name, max_samples or self.info.config.budget) as display:
 
             async def draw(worker: str, patience: float | None) -> tuple[models.AskReply, PickOperations | None]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from optimist_client.config import TENSORS, ExperimentConfig
-from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
+from optimist_client.wire import EmbeddingName, GeneratorName, Identifier, Wire, WorkerName
 
 State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
 GeneratorState = Literal["active", "paused", "retired"]
@@ -21,6 +21,8 @@ class ReferenceInfo(Wire):
     dimension: int
     samples: int | None = None
     """How many real samples the moments come from, where the uploader said or sent the features."""
+    embedding: EmbeddingName | None = None
+    """What made the features, where the uploader said."""
     digest: str
     created: float
 

@@ -60,12 +60,14 @@ class PickOperations:
         *,
         prompts: ArrayLike | None = None,
         ids: Sequence[object] | None = None,
+        embedding: str | None = None,
     ) -> models.TellReply:
         """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
 
         They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
         (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
-        `modes` can show them: each is taken as text.
+        `modes` can show them: each is taken as text. `embedding` names what made the rows: the experiment's own, where
+        it has one; any other is refused.
         Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
         they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
         they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
@@ -82,7 +84,7 @@ class PickOperations:
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
             body=tensors.encode(arrays),
             media_type=tensors.MEDIA_TYPE,
-            params=self._params(),
+            params=self._params() | ({} if embedding is None else {"embedding": embedding}),
         )
         reply = models.TellReply.model_validate(answer)
         self.settled = True

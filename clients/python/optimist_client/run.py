@@ -26,6 +26,8 @@ class Makers:
     generators: Mapping[str, Callable[..., Any]]
     embed: Callable[[Any], Any] | None
     embed_prompts: Callable[[list[str]], Any] | None
+    embedding: str | None = None
+    """The name that batches are told under."""
 
     async def make(self, pick: PickOperations) -> dict[str, Any]:
         """What the pick is told with. Raises `GeneratorError`."""
@@ -35,8 +37,9 @@ class Makers:
         if self.embed is not None:
             batch = await self._apply(pick, "embedding", self.embed, batch)
         if self.embed_prompts is None or not prompts:
-            return {"batch": batch}
-        return {"batch": batch, "prompts": await self._apply(pick, "embedding prompts", self.embed_prompts, *prompts)}
+            return {"batch": batch, "embedding": self.embedding}
+        embedded = await self._apply(pick, "embedding prompts", self.embed_prompts, *prompts)
+        return {"batch": batch, "prompts": embedded, "embedding": self.embedding}
 
     async def _apply(self, pick: PickOperations, doing: str, function: Callable[..., Any], *args: Any) -> Any:
         try:
