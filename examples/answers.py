@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pydoc_data.topics import topics
 
-from local_service import connected, options, print_outcome
+from local_service import options, scored_report, serving
+from optimist_client import Optimist
 from optimist_client.embedders import Sentences
 
 SUBJECTS = ("assignment", "class", "comparisons", "exceptions", "for", "function", "global", "import", "lambda", "try")
@@ -72,7 +73,7 @@ def main() -> None:
     embed = Sentences.shipped()
     # Sentences that have nothing to do with each other are about 1.3 apart.
     kernel = {"name": "gaussian", "sigma": 0.5, "features": 128}
-    with connected(chosen.url) as optimist:
+    with serving(chosen.url) as url, Optimist(url) as optimist:
         experiment = optimist.create_experiment(
             chosen.name or "python-answers",
             list(models),
@@ -91,8 +92,9 @@ def main() -> None:
             told = answers(models[pick.generator], pick.prompts, pick.seed)
             prompts = [asked[prompt] for prompt in pick.prompts]
             pick.tell(embed(told), prompts=prompts, ids=told, embedding=embed.name)
-        print_outcome(experiment)
-        best = experiment.report().decision.best
+        report = scored_report(experiment)
+        print(report)
+        best = report.decision.best
         print(f"What {best} says, by kind of answer:")
         for mode in experiment.modes(best, count=4, samples=1).modes:
             print(f"  {mode.share:5.1%}  {mode.samples[0].id}")

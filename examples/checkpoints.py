@@ -17,7 +17,8 @@ from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 from torch import Tensor, nn
 
-from local_service import connected, options, print_outcome
+from local_service import options, serving
+from optimist_client import Optimist
 from optimist_client.embedders import Function
 
 EPOCHS = (3, 10, 30)
@@ -80,13 +81,13 @@ def digit_embedder(images: np.ndarray, labels: np.ndarray) -> Function:
 
 
 def main() -> None:
-    """Train, then ask and tell until the answer is sure."""
+    """Train, then sample and tell until the answer is sure."""
     chosen = options(__doc__, budget=6_000).parse_args()
     digits = load_digits()
     real = (digits.data / 16).astype(np.float32)
     embed = digit_embedder(real, digits.target)
-    with tempfile.TemporaryDirectory() as directory, connected(chosen.url) as optimist:
-        models = {path.stem: Sampler(path) for path in train(real, Path(directory))}
+    with tempfile.TemporaryDirectory() as directory, serving(chosen.url) as url, Optimist(url) as optimist:
+        models = {path.stem: Sampler(path).sample for path in train(real, Path(directory))}
         experiment = optimist.create_experiment(
             chosen.name or "digit-checkpoints",
             list(models),
@@ -94,10 +95,7 @@ def main() -> None:
             embedding=embed.name,
             budget=chosen.budget,
         )
-        for pick in experiment.picks():
-            images = models[pick.generator].sample(pick.size, pick.seed)
-            pick.tell(embed(images), embedding=embed.name)
-        print_outcome(experiment)
+        print(experiment.run(models, embed))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from local_service import connected, options, print_outcome
-from optimist_client import embedders
+from local_service import options, scored_report, serving
+from optimist_client import Optimist, embedders
 
 EMBEDDERS: dict[str, Callable[[], embedders.Embedder]] = {
     "pixels": lambda: embedders.Function("pixels-64", 64, lambda images: np.reshape(images, (len(images), 64))),
@@ -71,7 +71,7 @@ def main() -> None:
         files = {path.name: sorted(path.iterdir()) for path in models}
         total = sum(map(len, files.values()))
         embed = EMBEDDERS[chosen.embedder]()
-        optimist = stack.enter_context(connected(chosen.url))
+        optimist = stack.enter_context(Optimist(stack.enter_context(serving(chosen.url))))
         experiment = optimist.create_experiment(
             chosen.name or "folder",
             list(files),
@@ -89,7 +89,7 @@ def main() -> None:
             files[pick.generator] = left[pick.size :]
             told = left[: pick.size]
             pick.tell(embed([read(path) for path in told]), ids=[path.as_uri() for path in told], embedding=embed.name)
-        print_outcome(experiment)
+        print(scored_report(experiment))
         print(f"{total - sum(map(len, files.values())):,} of {total:,} files were looked at")
 
 

