@@ -17,22 +17,13 @@ from optimist.estimates import Estimate
 from optimist.evaluation import Question, first_rows, score
 from optimist.kernels import is_open
 from optimist.metrics import Reference
-from optimist_client import tensors
 from optimist_client.config import TENSORS
+from optimist_client.files import MOMENTS, Arrays, FileError, read_arrays
 
-SUFFIXES = (".npy", ".npz", ".safetensors")
-MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
-"""How a file of reference moments names them: as Optimist does, or as pytorch-fid does."""
 STEADY = 0.01
 """The variance below which the papers call a score steady (equations.md §4, last paragraph)."""
 LARGEST_SUBSET = 1000
 """Rows of a subset by default: at r = 1000 more of them cost seconds a score and change σ little."""
-
-Arrays = dict[str, NDArray[Any]]
-
-
-class FileError(ValueError):
-    """A file does not hold what was expected; the message names it, what was expected and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +147,7 @@ def read_reference(file: Path) -> Reference:
 
     Raises FileError for anything else.
     """
-    arrays = _read(file)
+    arrays = read_arrays(file)
     try:
         for mean, covariance in MOMENTS:
             if set(arrays) == {mean, covariance}:
@@ -214,7 +205,7 @@ def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]
         for name, rows in _rows_of(file):
             yield name, {names[0]: rows}
         return
-    arrays = _read(file)
+    arrays = read_arrays(file)
     if not set(names) <= set(arrays):
         raise FileError(f"{file}: expected the arrays {', '.join(names)}; found {', '.join(arrays)}")
     for name in names:
@@ -224,7 +215,7 @@ def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]
 
 def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     """The matrices of a file under the names they are shown by."""
-    arrays = _read(file)
+    arrays = read_arrays(file)
     for name, rows in arrays.items():
         shown = name if len(arrays) > 1 else file.stem
         _check_matrix(file, name, rows)
@@ -234,34 +225,3 @@ def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
 def _check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
     if rows.ndim != 2 or rows.shape[1] < 1:
         raise FileError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
-
-
-def _read(file: Path) -> Arrays:
-    """The arrays of a file by name, at least one, all of real numbers. Raises FileError; loads no pickles."""
-    if file.suffix not in SUFFIXES:
-        raise FileError(
-            f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
-        )
-    try:
-        arrays = tensors.decode(file.read_bytes()) if file.suffix == ".safetensors" else _load(file)
-    except FileNotFoundError:
-        raise FileError(f"{file}: no such file") from None
-    # What a damaged file raises depends on where the damage is: zipfile, zlib and numpy each have their own.
-    except Exception as error:
-        raise FileError(f"{file}: expected a readable {file.suffix} file of numbers: {error}") from None
-    if not arrays:
-        raise FileError(f"{file}: expected at least one array, found none")
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiu":
-            raise FileError(f"{file}: array {name!r}: expected real numbers, found dtype {array.dtype}")
-    return arrays
-
-
-def _load(file: Path) -> Arrays:
-    # Opened here: np.load leaves a path it opened itself open when the archive is damaged.
-    with file.open("rb") as stream:
-        loaded = np.load(stream, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            return {file.stem: loaded}
-        with loaded:
-            return {name: np.asarray(loaded[name]) for name in loaded.files}

@@ -6,27 +6,28 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist_client import models, tensors
-from optimist_client.experiment import Experiment
+from optimist_client.drivers import AsyncTransport, BlockingTransport
+from optimist_client.experiment import AsyncExperiment, Experiment
+from optimist_client.operations import Awaiting, Blocking, operation
+from optimist_client.references import moments_of, names_file
 from optimist_client.transport import Transport
 
+ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
 
-class Optimist:
-    """A connection to an Optimist service; one a process is enough, threads may share it.
 
-    `timeout` (seconds) bounds one request; `patience` (seconds) bounds all tries of one call, so a service that is
-    restarted in that time is not noticed.
-    """
+class ServiceOperations(Generic[ExperimentT]):
+    """What `Optimist` and `AsyncOptimist` do."""
 
-    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout: float = 30.0, patience: float = 60.0) -> None:
-        self._transport = Transport(url, timeout, patience)
+    _transport: Transport
+    _experiment: type[ExperimentT]
 
-    def create_reference(
+    @operation
+    async def create_reference(
         self,
         name: str,
         *,
@@ -34,87 +35,131 @@ class Optimist:
         mean: ArrayLike | None = None,
         covariance: ArrayLike | None = None,
         samples: int | None = None,
+        file: str | Path | None = None,
+        embedding: str | None = None,
     ) -> models.ReferenceInfo:
-        """Upload a reference: real `features` (n, d), or their `mean` (d,) and `covariance` (d, d).
+        """Upload a reference: real `features` (n, d), their `mean` (d,) and `covariance` (d, d), or a file of either.
 
-        The same moments under the same name again are accepted; others raise `Conflict`.
+        Files (`.npz`, `.npy`, `.safetensors`) hold one array of features, `mean` and `covariance`, or pytorch-fid's
+        `mu` and `sigma`. `embedding` names what made the features. The same under the same name again is accepted;
+        others raise `Conflict`. Raises ValueError for what is no reference.
         """
-        if features is not None:
-            rows = tensors.as_array("features", features).astype(np.float64)
-            if rows.ndim != 2 or len(rows) < 2:
-                raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
-            mean, covariance, samples = rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows)
-        if mean is None or covariance is None:
-            raise ValueError("expected features, or both mean and covariance")
-        moments = {"mean": mean, "covariance": covariance}
-        arrays = {name: tensors.as_array(name, values).astype(np.float64) for name, values in moments.items()}
-        params = {"name": name} if samples is None else {"name": name, "samples": samples}
-        answer = self._transport.call(
-            "POST", "/v1/references", body=tensors.encode(arrays), media_type=tensors.MEDIA_TYPE, params=params
+        given = (mean, covariance) if features is None else features
+        if file is not None:
+            given = Path(file)
+        elif features is None and (mean is None or covariance is None):
+            raise ValueError("expected features, or both mean and covariance, or a file")
+        return await self._upload(name, given, embedding, samples)
+
+    async def _upload(
+        self, name: str, reference: Any, embedding: str | None, samples: int | None = None
+    ) -> models.ReferenceInfo:
+        moments = await self._transport.apply(moments_of, reference)
+        body = tensors.encode({"mean": moments.mean, "covariance": moments.covariance})
+        known = {"name": name, "samples": moments.samples or samples, "embedding": embedding}
+        params = {key: value for key, value in known.items() if value is not None}
+        answer = await self._transport.call(
+            "POST", "/v1/references", body=body, media_type=tensors.MEDIA_TYPE, params=params
         )
         return models.ReferenceInfo.model_validate(answer)
 
-    def references(self) -> list[models.ReferenceInfo]:
+    @operation
+    async def references(self) -> list[models.ReferenceInfo]:
         """All references the service holds."""
-        return [models.ReferenceInfo.model_validate(item) for item in self._transport.call("GET", "/v1/references")]
+        answer = await self._transport.call("GET", "/v1/references")
+        return [models.ReferenceInfo.model_validate(item) for item in answer]
 
-    def create_experiment(
+    @operation
+    async def create_experiment(
         self,
         name: str,
         generators: Sequence[str],
         *,
-        reference: str | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
+        reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
         **config: Any,
-    ) -> Experiment:
+    ) -> ExperimentT:
         """Create an experiment, or open the one that exists with the same name and config.
 
-        `reference`, which "fid" needs, is the name of an uploaded one, a (mean, covariance) pair, or real features
-        (n, d); the last two are uploaded as "<name>-reference". Further arguments are the fields of
+        `reference`, which "fid" needs, is the name of an uploaded one, or what is uploaded as "<name>-reference": real
+        features (n, d), a (mean, covariance) pair, both numpy's or torch's, or the path of a file that
+        `create_reference` takes, such as pytorch-fid's `.npz`. Further arguments are the fields of
         `models.ExperimentConfig`.
         """
-        if reference is not None and not isinstance(reference, str):
-            uploaded = f"{name[:54]}-reference"
-            if isinstance(reference, tuple):
-                self.create_reference(uploaded, mean=reference[0], covariance=reference[1])
-            else:
-                self.create_reference(uploaded, features=reference)
-            reference = uploaded
+        if reference is not None and (not isinstance(reference, str) or names_file(reference)):
+            uploaded = await self._upload(f"{name[:54]}-reference", reference, config.get("embedding"))
+            reference = uploaded.name
         wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
         # Not as plain values: JSON has no infinity, which an order may be.
         body = wanted.model_dump_json().encode()
-        answer = self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
-        return Experiment(self._transport, models.Experiment.model_validate(answer))
+        answer = await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
+        return self._opened(answer)
 
-    def experiment(self, name: str) -> Experiment:
+    @operation
+    async def experiment(self, name: str) -> ExperimentT:
         """Open an experiment that exists. Raises `NotFound`."""
-        answer = self._transport.call("GET", f"/v1/experiments/{name}")
-        return Experiment(self._transport, models.Experiment.model_validate(answer))
+        return self._opened(await self._transport.call("GET", f"/v1/experiments/{name}"))
 
-    def experiments(self) -> list[str]:
+    @operation
+    async def experiments(self) -> list[str]:
         """Names of all experiments."""
-        return [item["config"]["name"] for item in self._transport.call("GET", "/v1/experiments")]
+        return [item["config"]["name"] for item in await self._transport.call("GET", "/v1/experiments")]
 
-    def delete_experiment(self, name: str) -> None:
+    @operation
+    async def delete_experiment(self, name: str) -> None:
         """Delete an experiment with everything it holds."""
-        self._transport.call("DELETE", f"/v1/experiments/{name}")
+        await self._transport.call("DELETE", f"/v1/experiments/{name}")
 
-    def import_experiment(self, path: str | Path, name: str | None = None) -> Experiment:
+    @operation
+    async def import_experiment(self, path: str | Path, name: str | None = None) -> ExperimentT:
         """Make an experiment, called `name` if given, from what `Experiment.export` wrote; it goes on from there.
 
         Raises `Conflict` where the name is taken, or the name of its reference by another one; `Fix` with the reason
         where the file is damaged, of another version, or no archive.
         """
         headers = {"content-type": "application/zip", "idempotency-key": uuid.uuid4().hex}
-        with Path(path).open("rb") as file:
-            answer = self._transport.upload("/v1/import", file, headers, {} if name is None else {"name": name})
-        return Experiment(self._transport, models.Experiment.model_validate(answer))
+        params = {} if name is None else {"name": name}
+        return self._opened(await self._transport.upload("/v1/import", Path(path), headers, params))
 
-    def close(self) -> None:
+    @operation
+    async def close(self) -> None:
         """Close the connections."""
-        self._transport.close()
+        await self._transport.close()
+
+    def _opened(self, answer: Any) -> ExperimentT:
+        return self._experiment(self._transport, models.Experiment.model_validate(answer))
+
+
+class Optimist(ServiceOperations[Experiment], Blocking):
+    """A connection to an Optimist service; one a process is enough, threads may share it.
+
+    `timeout` (seconds) bounds one request; `patience` (seconds) bounds all tries of one call, so a service that is
+    restarted in that time is not noticed. `AsyncOptimist` is the same for asyncio.
+    """
+
+    _experiment = Experiment
+
+    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout: float = 30.0, patience: float = 60.0) -> None:
+        self._transport = BlockingTransport(url, timeout, patience)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
+    """`Optimist` for asyncio: the same methods, to be awaited; one an event loop is enough, tasks may share it."""
+
+    _experiment = AsyncExperiment
+
+    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout: float = 30.0, patience: float = 60.0) -> None:
+        self._transport = AsyncTransport(url, timeout, patience)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from optimist_client.wire import GeneratorName, Identifier, Prompt, Wire
+from optimist_client.wire import EmbeddingName, GeneratorName, Identifier, Prompt, Wire
 
 MetricName = Literal["fid", "is", "rke", "vendi", "conditional-vendi", "information-vendi"]
 BoundName = Literal["influence", "theorem", "authors", "naive"]
@@ -155,6 +155,8 @@ class ExperimentConfig(Wire):
     """Name of an uploaded reference; `fid` needs one."""
     dimension: Annotated[int, Field(ge=1, le=16_384)] | None = None
     """Width of the features, or number of classes; metrics without a reference need it."""
+    embedding: EmbeddingName | None = None
+    """What makes the tensors of a batch; tells that do not name the same are refused. None: not checked."""
     order: Annotated[float, Field(ge=1e-6)] = 1.0
     """α of the Vendi score, 1e-6 or more; "Infinity" for the largest eigenvalue alone."""
     truncation: Annotated[int, Field(ge=1)] | None = None

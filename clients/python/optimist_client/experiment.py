@@ -1,59 +1,122 @@
-"""One experiment as workers see it: its picks, what they are told with, and its report."""
+"""One experiment as workers see it: its picks, its generators, and its report."""
 
 from __future__ import annotations
 
-import contextlib
-import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from optimist_client import models, tensors
+from optimist_client import models
 from optimist_client.config import TENSORS
-from optimist_client.errors import OptimistError
+from optimist_client.operations import Awaiting, Blocking, iteration, operation
+from optimist_client.pick import AsyncPick, Pick, PickOperations
+from optimist_client.progress import shown
+from optimist_client.run import Makers, Run
 from optimist_client.transport import Transport
 
+PickT = TypeVar("PickT", Pick, AsyncPick)
 
-class Experiment:
-    """One experiment on the service. `info` holds its config."""
+
+class ExperimentOperations(Generic[PickT]):
+    """What `Experiment` and `AsyncExperiment` do."""
+
+    _pick: type[PickT]
 
     def __init__(self, transport: Transport, info: models.Experiment) -> None:
         self._transport = transport
         self.info = info
         self.name = info.config.name
-        self._tensor = TENSORS[info.config.metric][0]
 
-    def ask(self, *, worker: str | None = None) -> Pick | None:
+    @operation
+    async def run(
+        self,
+        generators: Mapping[str, Callable[..., Any]],
+        embed: Callable[[Any], Any] | None = None,
+        *,
+        embed_prompts: Callable[[list[str]], Any] | None = None,
+        max_samples: int | None = None,
+        workers: int = 1,
+        progress: bool | None = None,
+    ) -> models.Report:
+        """Sample and tell until the experiment has ended, or `max_samples` samples were made here; answer the report.
+
+        generators: by name, functions `(size, seed) → samples`, or `(size, seed, prompts) → samples` where the
+            experiment holds prompts, a list of `size` texts. Same seed, same samples, if you want it repeatable. Names
+            may be some of the experiment's; only those are picked here.
+        embed: function of what a generator returned. It returns what `tell` takes: rows (n, d) of features or class
+            probabilities, or a mapping of named arrays, perhaps with "ids". None: generators return that themselves.
+            Where the experiment names its embedding, it is an embedder of that `name` (`optimist_client.embedders`).
+        embed_prompts: function of the list of prompts that returns their embeddings (n, d_t), for scores of pairs.
+        workers: loops side by side. More than one call your functions from as many threads at once; with
+            `AsyncExperiment` they are tasks, and functions that are not asynchronous run in threads.
+        progress: True or False; None shows it in notebooks and terminals only.
+
+        Ctrl-C gives every open pick back, then raises KeyboardInterrupt; running again goes on from there. With several
+        threads it waits for what they are in the middle of, unless Ctrl-C is pressed again. A function that raises ends
+        the run with `GeneratorError`, which names the generator; its pick is given back with the reason, other workers
+        first tell what they are making. Raises ValueError for names that the experiment does not have, and for an
+        embedder of another name than the experiment's.
+        """
+        if workers < 1:
+            raise ValueError(f"workers: expected at least 1, got {workers}")
+        known = [row.generator for row in (await ExperimentOperations.report(self)).standings]
+        if unknown := [name for name in generators if name not in known] or ["none"] * (not generators):
+            raise ValueError(f"generators: expected some of {', '.join(known)}; got {', '.join(unknown)}")
+        embedding = self.info.config.embedding
+        if embedding is not None and getattr(embed, "name", None) != embedding:
+            raise ValueError(
+                f"embed: the experiment takes embedding {embedding!r}; got one of name {getattr(embed, 'name', None)!r}"
+            )
+        makers = Makers(self._transport, generators, embed, embed_prompts, embedding)
+        with shown(progress, self.name, max_samples or self.info.config.budget) as display:
+
+            async def draw(worker: str, patience: float | None) -> tuple[models.AskReply, PickOperations | None]:
+                request = models.AskRequest(worker=worker, request_id=_unique(), generators=list(generators))
+                reply = await self._reply(request, patience)
+                return reply, self._drawn(reply.picks[0]) if reply.picks else None
+
+            await Run(self._transport, makers, draw, display, max_samples).work(workers)
+        return await self._scored_report()
+
+    async def _scored_report(self) -> models.Report:
+        """The report once everything told is scored, or as it is when that takes longer than an ask would wait."""
+        waited, pause = 0.0, 0.05
+        while True:
+            report = await ExperimentOperations.report(self)
+            if report.scored or waited >= self.info.config.max_wait:
+                return report
+            await self._transport.sleep(pause)
+            waited += pause
+
+    @operation
+    async def ask(self, *, worker: str | None = None, generators: Sequence[str] | None = None) -> PickT | None:
         """The next pick, or None when the experiment has ended.
 
-        With a `worker` name (unique per loop), a pick this worker still has open is returned again.
+        With a `worker` name (unique per loop), a pick this worker still has open is returned again. `generators` are
+        those that it can sample, if not all.
         """
-        request = models.AskRequest(worker=worker, request_id=uuid.uuid4().hex)
+        names = None if generators is None else list(generators)
+        request = models.AskRequest(worker=worker, request_id=_unique(), generators=names)
         while True:
-            answer = self._transport.call(
-                "POST", f"/v1/experiments/{self.name}/picks", json=request.model_dump(exclude_none=True)
-            )
-            reply = models.AskReply.model_validate(answer)
+            reply = await self._reply(request)
             if reply.picks:
-                return Pick(self._transport, reply.picks[0], self._tensor)
+                return self._drawn(reply.picks[0])
             if reply.retry_after is None:
                 return None
-            time.sleep(reply.retry_after)
+            await self._transport.sleep(reply.retry_after)
 
-    def picks(self, max_samples: int | None = None, *, worker: str | None = None) -> Iterator[Pick]:
+    @iteration
+    async def picks(self, max_samples: int | None = None, *, worker: str | None = None) -> AsyncGenerator[PickT, None]:
         """Picks until the experiment has ended, or until `max_samples` samples were picked here.
 
         Each pick must be told (or given up) before the next is drawn; one that is neither, as when the loop breaks or
         raises, is given up. Tell and ask travel together: one round trip a round.
         """
-        worker = worker or f"loop-{uuid.uuid4().hex}"
+        worker = worker or f"loop-{_unique()}"
         drawn = 0
-        pick = self.ask(worker=worker)
+        pick: PickT | None = await ExperimentOperations.ask(self, worker=worker)
         try:
             while pick is not None:
                 drawn += pick.size
@@ -61,168 +124,92 @@ class Experiment:
                     return
                 pick._asks_on = max_samples is None or drawn < max_samples
                 yield pick
-                if not pick.settled:
-                    pick.give_up("not told before the next pick was drawn")
+                await pick._leave("not told before the next pick was drawn")
                 asks_on = pick._asks_on and not pick._ended
-                pick = pick._next or (self.ask(worker=worker) if asks_on else None)
+                pick = pick._next or (await ExperimentOperations.ask(self, worker=worker) if asks_on else None)
         finally:
             for left in (pick, pick and pick._next):
-                if left is not None and not left.settled:
-                    # The loop may be ending because the service is gone: the lease runs out by itself.
-                    with contextlib.suppress(OptimistError):
-                        left._give_up("the loop ended before the pick was told", patience=2.0)
+                if left is not None:
+                    await left._leave("the loop ended before the pick was told")
 
-    def stop(self) -> models.Report:
+    @operation
+    async def stop(self) -> models.Report:
         """Open no more picks, until `resume`."""
-        return self._change("", state="stopped")
+        return await self._change("", state="stopped")
 
-    def resume(self, *, budget: int | None = None, stop: bool | None = None) -> models.Report:
+    @operation
+    async def resume(self, *, budget: int | None = None, stop: bool | None = None) -> models.Report:
         """Go on after `stop`, a decision or a spent budget, with a larger `budget` in samples where one is given.
 
         After a decision it runs on without deciding again, unless `stop` is True.
         """
-        return self._change("", state="running", budget=budget, stop=stop)
+        return await self._change("", state="running", budget=budget, stop=stop)
 
-    def add_generator(self, generator: str) -> models.Report:
+    @operation
+    async def add_generator(self, generator: str) -> models.Report:
         """Add a generator; one that is there stays as it is."""
-        answer = self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json={"name": generator})
+        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json={"name": generator})
         return models.Report.model_validate(answer)
 
-    def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
+    @operation
+    async def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
         """Pause a generator, make it active again, or retire it for good. Raises `Conflict` for the last active one."""
-        return self._change(f"/generators/{quote(generator, safe='')}", state=state)
+        return await self._change(f"/generators/{quote(generator, safe='')}", state=state)
 
-    def _change(self, path: str, **fields: Any) -> models.Report:
-        given = {name: value for name, value in fields.items() if value is not None}
-        return models.Report.model_validate(
-            self._transport.call("PATCH", f"/v1/experiments/{self.name}{path}", json=given)
-        )
-
-    def modes(self, generator: str, count: int = 5, samples: int = 8) -> models.Modes:
+    @operation
+    async def modes(self, generator: str, count: int = 5, samples: int = 8) -> models.Modes:
         """The generator's `count` largest modes, each with the `samples` that show it most, and groups of prompts.
 
         Raises `Fix` for metrics without a kernel, `Retry` when nothing was scored in time.
         """
         params = {"count": count, "samples": samples}
         path = f"/v1/experiments/{self.name}/generators/{quote(generator, safe='')}/modes"
-        return models.Modes.model_validate(self._transport.call("GET", path, params=params))
+        return models.Modes.model_validate(await self._transport.call("GET", path, params=params))
 
-    def export(self, path: str | Path) -> None:
-        """Write the experiment to one file, for `Optimist.import_experiment`; a file that is there gives way.
+    @operation
+    async def export(self, path: str | Path) -> None:
+        """Write the experiment to one file, for `import_experiment`; a file that is there gives way.
 
         It goes on meanwhile. Picks that are open are not in the file. Raises `Stop` where part of it is damaged.
         """
         # Next to it, so that nobody finds half a file, and what is there stays until the new one is whole.
-        part = Path(path).with_name(f".{Path(path).name}-{uuid.uuid4().hex}")
+        part = Path(path).with_name(f".{Path(path).name}-{_unique()}")
         try:
-            with part.open("w+b") as file:
-                self._transport.download(f"/v1/experiments/{self.name}/export", file)
+            await self._transport.download(f"/v1/experiments/{self.name}/export", part)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
 
-    def report(self) -> models.Report:
+    @operation
+    async def report(self) -> models.Report:
         """The standings, regret, pick ratio and decision as of now."""
-        return models.Report.model_validate(self._transport.call("GET", f"/v1/experiments/{self.name}/report"))
+        return models.Report.model_validate(await self._transport.call("GET", f"/v1/experiments/{self.name}/report"))
+
+    async def _reply(self, request: models.AskRequest, patience: float | None = None) -> models.AskReply:
+        asked = request.model_dump(exclude_none=True)
+        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/picks", json=asked, patience=patience)
+        return models.AskReply.model_validate(answer)
+
+    def _drawn(self, info: models.Pick) -> PickT:
+        return self._pick(self._transport, info, TENSORS[self.info.config.metric][0])
+
+    async def _change(self, path: str, **fields: Any) -> models.Report:
+        given = {name: value for name, value in fields.items() if value is not None}
+        answer = await self._transport.call("PATCH", f"/v1/experiments/{self.name}{path}", json=given)
+        return models.Report.model_validate(answer)
 
 
-class Pick:
-    """Sample `size` samples of `generator` with `seed`, then `tell` their features."""
+class Experiment(ExperimentOperations[Pick], Blocking):
+    """One experiment on the service. `info` holds its config."""
 
-    def __init__(self, transport: Transport, info: models.Pick, tensor: str) -> None:
-        self._transport = transport
-        self._tensor = tensor
-        self._asks_on = False
-        self._next: Pick | None = None
-        self._ended = False
-        self.info = info
-        self.settled = False
-        """Whether it was told or given up."""
-
-    @property
-    def number(self) -> int:
-        """The round, counted from 1."""
-        return self.info.number
-
-    @property
-    def generator(self) -> str:
-        """Name of the generator to sample."""
-        return self.info.generator
-
-    @property
-    def size(self) -> int:
-        """How many samples to make."""
-        return self.info.size
-
-    @property
-    def seed(self) -> int:
-        """Seed for the generator's randomness, distinct for every pick."""
-        return self.info.seed
-
-    @property
-    def prompts(self) -> list[str]:
-        """The prompt of each sample to make, in order; empty where the experiment holds no prompts."""
-        return self.info.prompts or []
-
-    def tell(
-        self,
-        batch: ArrayLike | Mapping[str, ArrayLike],
-        *,
-        prompts: ArrayLike | None = None,
-        ids: Sequence[object] | None = None,
-    ) -> models.TellReply:
-        """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
-
-        They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
-        (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
-        `modes` can show them: each is taken as text.
-        Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
-        they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
-        they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
-        """
-        named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
-        named |= {} if prompts is None else {"prompts": prompts}
-        named |= {} if ids is None else {tensors.IDS: ids}
-        arrays: dict[str, NDArray[Any]] = {
-            name: tensors.pack_ids([f"{text}" for text in values]) if name == tensors.IDS else _floats(name, values)
-            for name, values in named.items()
-        }
-        answer = self._transport.call(
-            "POST",
-            f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
-            body=tensors.encode(arrays),
-            media_type=tensors.MEDIA_TYPE,
-            params=self._params(),
-        )
-        reply = models.TellReply.model_validate(answer)
-        self.settled = True
-        if reply.next is not None:
-            self._ended = reply.next.ended
-            self._next = Pick(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
-        return reply
-
-    def give_up(self, reason: str = "") -> None:
-        """Return the pick untold: it no longer counts as on its way."""
-        self._give_up(reason)
-
-    def _give_up(self, reason: str, patience: float | None = None) -> None:
-        path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}"
-        self._transport.call(
-            "DELETE", path, params={"reason": reason[:1000], "instance": self.info.instance}, patience=patience
-        )
-        self.settled = True
-
-    def _params(self) -> dict[str, str | int]:
-        known: dict[str, str | int] = {"instance": self.info.instance}
-        if not self._asks_on:
-            return known
-        worker = {} if self.info.worker is None else {"worker": self.info.worker}
-        return {"next": 1, **worker, **known}
-
-    def __repr__(self) -> str:
-        return f"<Pick {self.number}: {self.size} × {self.generator}>"
+    _pick = Pick
 
 
-def _floats(name: str, values: ArrayLike) -> NDArray[np.floating]:
-    array = tensors.as_array(name, values)
-    return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)
+class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
+    """`Experiment` for asyncio: the same methods, to be awaited; `async for` goes through `picks`."""
+
+    _pick = AsyncPick
+
+
+def _unique() -> str:
+    return uuid.uuid4().hex

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from optimist_client import display
 from optimist_client.config import TENSORS, ExperimentConfig
-from optimist_client.wire import GeneratorName, Identifier, Wire, WorkerName
+from optimist_client.wire import EmbeddingName, GeneratorName, Identifier, Wire, WorkerName
 
 State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
 GeneratorState = Literal["active", "paused", "retired"]
@@ -21,6 +23,8 @@ class ReferenceInfo(Wire):
     dimension: int
     samples: int | None = None
     """How many real samples the moments come from, where the uploader said or sent the features."""
+    embedding: EmbeddingName | None = None
+    """What made the features, where the uploader said."""
     digest: str
     created: float
 
@@ -179,6 +183,52 @@ class Report(Wire):
     """About how many samples an even split would have needed for the same certainty; None where that is unknown."""
     scored: bool
     """Whether every estimate that is due has been made."""
+
+    @property
+    def ranking(self) -> list[Standing]:
+        """The standings, best first; those without a score come last."""
+        sign = 1 if self.lower_is_better else -1
+        return sorted(self.standings, key=lambda row: math.inf if row.score is None else sign * row.score)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The answer so far, and what uniform sampling would have cost where that is known."""
+        winner = next((row for row in self.standings if row.generator == self.decision.best), None)
+        if winner is None or winner.score is None:
+            return ["No winner: not every generator has an estimate."]
+        interval = ""
+        if winner.lower is not None and winner.upper is not None:
+            interval = f" (interval {winner.lower:.3f} to {winner.upper:.3f})"
+        undecided = f"leads, undecided{' at the budget' if self.state == 'out of budget' else ''},"
+        verdict = "is best" if self.decision.decided else undecided
+        confidence = "" if self.decision.confidence is None else f" with {self.decision.confidence:.1%} confidence"
+        answer = (
+            f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
+            f"{self.metric.upper()} {winner.score:.3f}{interval}."
+        )
+        if self.uniform_samples is None:
+            return [answer]
+        ratio = self.uniform_samples / self.samples
+        spent = f"about {self.uniform_samples:,} samples ({ratio:.1f} times)"
+        return [answer, f"Uniform sampling would have spent {spent}."]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as JSON has them."""
+        return self.model_dump(mode="json")
+
+    def to_pandas(self) -> Any:
+        """The standings as a `pandas.DataFrame`, best first, one row a generator. Needs pandas."""
+        return display.as_frame(self)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw scores and intervals on matplotlib's `axes`, or on new ones, and answer those. Needs matplotlib."""
+        return display.as_plot(self, axes)
+
+    def _repr_html_(self) -> str:
+        return display.as_html(self)
+
+    def __str__(self) -> str:
+        return display.as_text(self)
 
 
 class GeneratorRequest(Wire):

@@ -22,6 +22,8 @@ GeneratorName = Annotated[
 ]
 Prompt = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 """A prompt's text, or the id by which the workers know it."""
+EmbeddingName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""What makes a batch of samples, and of prompts: a network with its weights and preprocessing, by any name."""
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 

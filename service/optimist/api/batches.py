@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Query, Request
 
 from optimist.api.bodies import read_arrays
 from optimist.api.problems import invalid
@@ -12,6 +13,11 @@ from optimist.batches import BatchError, check_batch, check_directions
 from optimist.settings import Settings
 from optimist_client import tensors
 from optimist_client.models import Experiment
+from optimist_client.wire import EmbeddingName
+
+Embedding = Annotated[
+    EmbeddingName | None, Query(description="What made the batch: the experiment's `embedding`, where it has one")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +29,13 @@ class Incoming:
     body: bytes
 
 
-async def read_batch(request: Request, experiment: Experiment, settings: Settings) -> Incoming:
-    """The batch of a request. Raises `ApiError` 415 or 422 where it is not what the experiment expects."""
+async def read_batch(request: Request, experiment: Experiment, settings: Settings, embedding: str | None) -> Incoming:
+    """The batch of a request, made by `embedding`. Raises `ApiError` 415 or 422 where it is not what is expected."""
+    expected = experiment.config.embedding
+    if embedding != expected:
+        named = "none was named" if embedding is None else f"got one of {embedding!r}"
+        what = "names no embedding" if expected is None else f"takes batches of embedding {expected!r}"
+        raise invalid(f"embedding: experiment {experiment.config.name!r} {what}; {named}")
     arrays = await read_arrays(request, settings.max_rows)
     for name, array in arrays.items():
         if array.ndim > 0 and len(array) > settings.max_rows:

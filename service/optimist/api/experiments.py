@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Request, Response
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.desk import sealed
 from optimist.api.problems import invalid
-from optimist.api.references import stored_reference
+from optimist.api.references import check_embeddings, stored_reference
 from optimist.api.views import View
 from optimist.kernels import is_open
 from optimist.policies import check_policy
@@ -55,6 +55,7 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
         assert config.dimension is not None, "checked by the config"
         return Experiment(dimension=config.dimension, **made)
     reference = await stored_reference(context.store, config.reference)
+    check_embeddings(reference, config.embedding)
     return Experiment(dimension=reference.dimension, reference_digest=reference.digest, **made)
 
 

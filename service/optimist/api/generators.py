@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 
-from optimist.api.batches import read_batch
+from optimist.api.batches import Embedding, read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
@@ -37,11 +37,12 @@ async def append(
     request: Request,
     context: ContextDep,
     idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
+    embedding: Embedding = None,
 ) -> TellReply:
     """Add samples that were made without a pick. The same key with the same batch counts once, within a day."""
     experiment = await context.experiment(name)
     ordinal = await context.ordinal(name, generator)
-    batch = await read_batch(request, experiment, context.settings)
+    batch = await read_batch(request, experiment, context.settings, embedding)
     settled = await context.store.append(
         name, ordinal, idempotency_key, batch.digest, batch.rows, batch.body, instance=experiment.instance
     )

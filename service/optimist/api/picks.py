@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from optimist.api.batches import read_batch
+from optimist.api.batches import Embedding, read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
@@ -33,6 +33,7 @@ async def tell(
     next_: Annotated[bool, Query(alias="next", description="Answer with the next pick as well")] = False,
     worker: Annotated[WorkerName | None, Query(description="Whom the next pick is for")] = None,
     instance: Instance = None,
+    embedding: Embedding = None,
 ) -> TellReply:
     """Settle a pick with the features, or class probabilities, of its samples; with their prompts and ids, if any.
 
@@ -40,7 +41,7 @@ async def tell(
     """
 
     async def settle(experiment: Experiment) -> TellReply:
-        batch = await read_batch(request, experiment, context.settings)
+        batch = await read_batch(request, experiment, context.settings, embedding)
         settled = await context.store.settle(
             name, number, batch.digest, batch.rows, batch.body, instance=instance or experiment.instance
         )

@@ -16,6 +16,7 @@ from optimist.api.problems import ApiError, invalid
 from optimist.batches import LARGEST, BatchError, moments
 from optimist_client import tensors
 from optimist_client.models import Identifier, ReferenceInfo
+from optimist_client.wire import EmbeddingName
 
 router = APIRouter(prefix="/v1/references", tags=["references"])
 
@@ -27,6 +28,7 @@ async def create_reference(
     settings: SettingsDep,
     name: Annotated[Identifier, Query(description="What experiments will call it")],
     samples: Annotated[int | None, Query(ge=1, description="How many real samples the moments come from")] = None,
+    embedding: Annotated[EmbeddingName | None, Query(description="What made the features")] = None,
 ) -> ReferenceInfo:
     """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
 
@@ -40,11 +42,14 @@ async def create_reference(
         name=name,
         dimension=len(mean),
         samples=len(arrays["features"]) if "features" in arrays else samples,
+        embedding=embedding,
         digest=tensors.digest(stored),
         created=time.time(),
     )
     if not await store.references.put(name, info.model_dump_json(), tensors.encode(stored)):
-        return await stored_reference(store, name)
+        standing = await stored_reference(store, name)
+        check_embeddings(standing, embedding)
+        return standing
     return info
 
 
@@ -66,6 +71,17 @@ async def stored_reference(store: StoreDep, name: str) -> ReferenceInfo:
     if meta is None:
         raise ApiError(404, "not-found", "Not found", f"no reference is called {name!r}: upload it first")
     return ReferenceInfo.model_validate_json(meta)
+
+
+def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:
+    """Raise `ApiError` 409 where a reference is known to be of another embedding than the one named."""
+    if embedding is not None and reference.embedding not in (None, embedding):
+        raise ApiError(
+            409,
+            "conflict",
+            "Features of two embeddings cannot be compared",
+            f"reference {reference.name!r} is of embedding {reference.embedding!r}, not of {embedding!r}",
+        )
 
 
 def _moments(arrays: Arrays, max_dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,0 +1,80 @@
+"""A report as people look at it: as text, as HTML, as a data frame, as a plot."""
+
+from __future__ import annotations
+
+import html
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optimist_client.models import Report, Standing
+
+COLUMNS = ("generator", "score", "± error", "samples", "pick ratio")
+
+
+def as_text(report: Report) -> str:
+    """Title, standings and answer, as a terminal shows them."""
+    rows = [COLUMNS, *map(_cells, report.ranking)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    return "\n".join([_title(report), *lines, *report.sentences])
+
+
+def as_html(report: Report) -> str:
+    """The same as a table for notebooks, the best in bold; warnings stand below."""
+    head = "".join(f"<th>{column}</th>" for column in COLUMNS)
+    body = "".join(
+        f"<tr{_style(report, row)}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in _cells(row))}</tr>"
+        for row in report.ranking
+    )
+    warnings = [f"{row.generator}: {warning}" for row in report.ranking for warning in row.warnings]
+    notes = "".join(f"<p>{html.escape(line)}</p>" for line in [*report.sentences, *warnings])
+    caption = f"<caption>{html.escape(_title(report))}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def as_frame(report: Report) -> Any:
+    """The standings as a pandas DataFrame, best first, a row each. Raises ModuleNotFoundError without pandas."""
+    pandas = _need("pandas")
+    rows = [row.model_dump(exclude={"warnings"}) for row in report.ranking]
+    return pandas.DataFrame(rows).set_index("generator")
+
+
+def as_plot(report: Report, axes: Any = None) -> Any:
+    """The scores with their intervals, the best on top, on matplotlib's axes. Raises ModuleNotFoundError without it."""
+    axes = _need("matplotlib.pyplot").subplots()[1] if axes is None else axes
+    rows = report.ranking
+    for place, row in enumerate(rows):
+        color = "C2" if row.generator == report.decision.best else "C0"
+        if row.lower is not None and row.upper is not None:
+            axes.plot([row.lower, row.upper], [place, place], color=color, linewidth=2)
+        if row.score is not None:
+            axes.plot([row.score], [place], "o", color=color)
+    axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel(f"{report.metric.upper()} ({'lower' if report.lower_is_better else 'higher'} is better)")
+    axes.set_title(_title(report))
+    return axes
+
+
+def _cells(row: Standing) -> tuple[str, ...]:
+    score = "…" if row.score is None else f"{row.score:.3f}"
+    error = "…" if row.error is None else f"{row.error:.3f}"
+    return row.generator, score, error, f"{row.samples:,}", f"{row.pick_ratio:.1%}"
+
+
+def _title(report: Report) -> str:
+    return f"{report.experiment}: {report.metric.upper()}, {report.samples:,} samples, {report.state}"
+
+
+def _style(report: Report, row: Standing) -> str:
+    return ' style="font-weight: bold"' if row.generator == report.decision.best else ""
+
+
+def _need(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(
+            f"this needs {missing.name}: pip install 'optimist[notebook]'", name=missing.name
+        ) from missing

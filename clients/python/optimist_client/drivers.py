@@ -1,0 +1,142 @@
+"""How the SDK's operations wait: blocking a thread, or in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, BinaryIO
+
+import httpx
+
+from optimist_client.operations import run
+from optimist_client.transport import Loop, Transport
+
+_PIECE = 1 << 20
+"""Bytes of a file that are read or written at once."""
+
+
+class BlockingTransport(Transport[httpx.Client]):
+    """Blocks the thread that calls; threads may share it."""
+
+    def __init__(self, url: str, timeout: float, patience: float) -> None:
+        super().__init__(timeout, patience)
+        self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+
+    async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        return self._http.request(method, path, **sent)
+
+    async def _stream(self, path: str, file: BinaryIO) -> httpx.Response:
+        with self._http.stream("GET", path, timeout=self._of_files) as reply:
+            if not reply.is_success:
+                reply.read()
+            for piece in reply.iter_bytes() if reply.is_success else ():
+                file.write(piece)
+            return reply
+
+    def _pieces(self, file: BinaryIO) -> BinaryIO:
+        return file
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing else for so long."""
+        time.sleep(seconds)  # noqa: ASYNC251  nothing else runs in this thread
+
+    async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What the function answers. Raises TypeError where that is a coroutine: nobody here can await it."""
+        answer = function(*args)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise TypeError(f"{_name(function)} is asynchronous: use AsyncOptimist, whose run awaits it")
+        return answer
+
+    async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
+        """One loop runs here, so that Ctrl-C ends what it is in; more of them in a thread each."""
+        if len(loops) == 1:
+            await loops[0]()
+            return
+        failures: list[BaseException] = []
+
+        def work(loop: Loop) -> None:
+            try:
+                run(loop())
+            except BaseException as error:  # to be raised by the thread that waits
+                failures.append(error)
+
+        # Daemons: a second Ctrl-C ends the program though a generator is in the middle of something.
+        threads = [threading.Thread(target=work, args=(loop,), daemon=True) for loop in loops]
+        for thread in threads:
+            thread.start()
+        try:
+            _join(threads)
+        except BaseException:
+            await interrupted()
+            _join(threads)
+            raise
+        if failures:
+            raise failures[0]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+class AsyncTransport(Transport[httpx.AsyncClient]):
+    """Never blocks the event loop it is used in."""
+
+    def __init__(self, url: str, timeout: float, patience: float) -> None:
+        super().__init__(timeout, patience)
+        self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+
+    async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        return await self._http.request(method, path, **sent)
+
+    async def _stream(self, path: str, file: BinaryIO) -> httpx.Response:
+        async with self._http.stream("GET", path, timeout=self._of_files) as reply:
+            if not reply.is_success:
+                await reply.aread()
+                return reply
+            async for piece in reply.aiter_bytes(_PIECE):
+                await asyncio.to_thread(file.write, piece)
+            return reply
+
+    async def _pieces(self, file: BinaryIO) -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(file.read, _PIECE):
+            yield piece
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing else for so long."""
+        await asyncio.sleep(seconds)
+
+    async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What the function answers, awaited if it is asynchronous; any other runs in a thread."""
+        if _is_asynchronous(function):
+            return await function(*args)
+        answer = await asyncio.to_thread(function, *args)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
+        """A task each. Where this one is cancelled, so are they, and each cleans up for itself."""
+        ends = await asyncio.gather(*(loop() for loop in loops), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.2)  # not without end: on Windows no Ctrl-C would end it
+
+
+def _is_asynchronous(function: Callable[..., Any]) -> bool:
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))

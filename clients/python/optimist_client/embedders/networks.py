@@ -1,0 +1,78 @@
+"""Torch networks as embedders: on one device, in evaluation mode, a piece of a batch at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist_client.embedders.base import Embedder, Function, need
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Network(Embedder):
+    """A network that runs on `device` (None: a GPU where there is one), over `piece` samples at a time.
+
+    network: a torch module. dimension: columns of the first of its outputs.
+    """
+
+    def __init__(self, name: str, dimension: int, network: Any, *, device: str | None, piece: int) -> None:
+        torch = need("torch", "embed-images")
+        self.name = name
+        self._dimension = dimension
+        self._torch = torch
+        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._network = network.eval().requires_grad_(False).to(self._device)
+        self._piece = piece
+
+    @property
+    def dimension(self) -> int:
+        """Width of the network's features."""
+        return self._dimension
+
+    def embed(self, batch: Any) -> NDArray[np.float32]:
+        """The features (n, dimension) of a batch. Raises ValueError for samples that are none."""
+        return self._rows(batch)[0]
+
+    def _rows(self, batch: Any) -> tuple[NDArray[np.float32], ...]:
+        if len(batch) == 0:
+            raise ValueError("expected at least one sample")
+        pieces = (batch[start : start + self._piece] for start in range(0, len(batch), self._piece))
+        with self._torch.inference_mode():
+            outputs = [tuple(rows.float().cpu().numpy() for rows in self._outputs(piece)) for piece in pieces]
+        return tuple(np.concatenate(rows) for rows in zip(*outputs, strict=True))
+
+    @abstractmethod
+    def _outputs(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
+        """What the network makes of n samples: tensors (n, …), features first. Raises ValueError for what is none."""
+
+
+class Classifier(Network):
+    """A network that gives features and class probabilities in one pass."""
+
+    classes: int
+    """Columns of `probabilities`."""
+
+    def probabilities(self, batch: Any) -> NDArray[np.float32]:
+        """The class probabilities (n, classes) of a batch, for the Inception score."""
+        return self._rows(batch)[1]
+
+    def classifier(self) -> Function:
+        """The embedder, of the same name, that gives `probabilities`: for experiments on the Inception score."""
+        return Function(self.name, self.classes, self.probabilities)
+
+    def features_and_probabilities(self, batch: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Both, from one pass."""
+        features, probabilities = self._rows(batch)
+        return features, probabilities
+
+
+def name_of(weights: str | Path) -> str:
+    """The name of a checkpoint: the last part of its place in a hub, or of its directory."""
+    return Path(weights).name

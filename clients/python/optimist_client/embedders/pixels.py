@@ -1,0 +1,66 @@
+"""Images as tensors: what is taken for one, and how it is brought to the size and scale that a network expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optimist_client.embedders.base import need
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Mean and standard deviation of ImageNet's channels, by which most networks were trained."""
+
+
+def to_pixels(images: Iterable[Any]) -> list[Tensor]:
+    """Each image as a tensor (3, h, w), float32 in [0, 1]; they may differ in size.
+
+    Arrays and PIL images are (h, w, 3), or (h, w) in grey; tensors of torch are (3, h, w) or (1, h, w), on any device.
+    Whole numbers are uint8 in [0, 255], others lie in [0, 1]. Raises ValueError for anything else.
+    """
+    return [_pixels(image) for image in images]
+
+
+def framed(
+    image: Tensor, size: int, statistics: tuple[tuple[float, ...], tuple[float, ...]], resize: int | None = None
+) -> Tensor:
+    """The middle square (3, size, size) of an image whose shorter side was made `resize` (None: `size`), normalised.
+
+    Bicubic with antialiasing: without it features of large images depend on how they were resized (Parmar et al. 2022).
+    """
+    torch = need("torch", "embed-images")
+    height, width = image.shape[-2:]
+    scale = (resize or size) / min(height, width)
+    shape = [max(size, round(side * scale)) for side in (height, width)]
+    resized = torch.nn.functional.interpolate(image[None], size=shape, mode="bicubic", antialias=True)[0].clamp(0, 1)
+    top, left = ((side - size) // 2 for side in shape)
+    mean, deviation = (torch.tensor(values, device=image.device).reshape(3, 1, 1) for values in statistics)
+    return (resized[:, top : top + size, left : left + size] - mean) / deviation
+
+
+def _pixels(image: Any) -> Tensor:
+    torch = need("torch", "embed-images")
+    if isinstance(image, torch.Tensor):
+        tensor, order = image.detach(), "(3, h, w)"
+    else:
+        array = np.asarray(image)
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"expected an image of numbers, got dtype {array.dtype}")
+        # A copy: arrays of pictures are often read-only, which tensors cannot be.
+        tensor, order = torch.from_numpy(np.array(array[..., None] if array.ndim == 2 else array)), "(h, w, 3)"
+        tensor = tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor
+    if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
+        raise ValueError(f"expected images of shape {order}, got {tuple(image.shape)}")
+    if tensor.is_floating_point():
+        tensor = tensor.float()
+        if not bool(((tensor >= 0) & (tensor <= 1)).all()):
+            raise ValueError("expected floats from 0 to 1, found others: bring images from [-1, 1] to [0, 1] first")
+    elif tensor.dtype == torch.uint8:
+        tensor = tensor.float() / 255
+    else:
+        raise ValueError(f"expected images of uint8, or of floats from 0 to 1, got {tensor.dtype}")
+    return tensor.expand(3, -1, -1)

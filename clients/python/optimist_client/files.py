@@ -1,0 +1,52 @@
+"""Arrays of numbers from files, and the names that reference moments have in them. Loads no pickles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist_client import tensors
+
+SUFFIXES = (".npy", ".npz", ".safetensors")
+MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
+"""How a file of reference moments names them: as Optimist does, or as pytorch-fid does."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class FileError(ValueError):
+    """A file does not hold what was expected; the message names it, what was expected and what was found."""
+
+
+def read_arrays(file: Path) -> Arrays:
+    """The arrays of a file by name, at least one, all of real numbers. Raises FileError."""
+    if file.suffix not in SUFFIXES:
+        raise FileError(
+            f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
+        )
+    try:
+        arrays = tensors.decode(file.read_bytes()) if file.suffix == ".safetensors" else _load(file)
+    except FileNotFoundError:
+        raise FileError(f"{file}: no such file") from None
+    # What a damaged file raises depends on where the damage is: zipfile, zlib and numpy each have their own.
+    except Exception as error:
+        raise FileError(f"{file}: expected a readable {file.suffix} file of numbers: {error}") from None
+    if not arrays:
+        raise FileError(f"{file}: expected at least one array, found none")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise FileError(f"{file}: array {name!r}: expected real numbers, found dtype {array.dtype}")
+    return arrays
+
+
+def _load(file: Path) -> Arrays:
+    # Opened here: np.load leaves a path it opened itself open when the archive is damaged.
+    with file.open("rb") as stream:
+        loaded = np.load(stream, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            return {file.stem: loaded}
+        with loaded:
+            return {name: np.asarray(loaded[name]) for name in loaded.files}

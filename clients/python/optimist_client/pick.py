@@ -1,0 +1,135 @@
+"""A pick as workers see it: what to sample, and what is told or given up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimist_client import models, tensors
+from optimist_client.errors import OptimistError
+from optimist_client.operations import Awaiting, Blocking, operation
+from optimist_client.transport import Transport
+
+
+class PickOperations:
+    """What `Pick` and `AsyncPick` do."""
+
+    def __init__(self, transport: Transport, info: models.Pick, tensor: str) -> None:
+        self._transport = transport
+        self._tensor = tensor
+        self._asks_on = False
+        self._next: Self | None = None
+        self._ended = False
+        self.info = info
+        self.settled = False
+        """Whether it was told or given up."""
+
+    @property
+    def number(self) -> int:
+        """The round, counted from 1."""
+        return self.info.number
+
+    @property
+    def generator(self) -> str:
+        """Name of the generator to sample."""
+        return self.info.generator
+
+    @property
+    def size(self) -> int:
+        """How many samples to make."""
+        return self.info.size
+
+    @property
+    def seed(self) -> int:
+        """Seed for the generator's randomness, distinct for every pick."""
+        return self.info.seed
+
+    @property
+    def prompts(self) -> list[str]:
+        """The prompt of each sample to make, in order; empty where the experiment holds no prompts."""
+        return self.info.prompts or []
+
+    @operation
+    async def tell(
+        self,
+        batch: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        prompts: ArrayLike | None = None,
+        ids: Sequence[object] | None = None,
+        embedding: str | None = None,
+    ) -> models.TellReply:
+        """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
+
+        They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
+        (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
+        `modes` can show them: each is taken as text. `embedding` names what made the rows: the experiment's own, where
+        it has one; any other is refused.
+        Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
+        they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
+        they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
+        """
+        named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
+        named |= {} if prompts is None else {"prompts": prompts}
+        named |= {} if ids is None else {tensors.IDS: ids}
+        arrays: dict[str, NDArray[Any]] = {
+            name: tensors.pack_ids([f"{text}" for text in values]) if name == tensors.IDS else _floats(name, values)
+            for name, values in named.items()
+        }
+        answer = await self._transport.call(
+            "POST",
+            f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
+            body=tensors.encode(arrays),
+            media_type=tensors.MEDIA_TYPE,
+            params=self._params() | ({} if embedding is None else {"embedding": embedding}),
+        )
+        reply = models.TellReply.model_validate(answer)
+        self.settled = True
+        if reply.next is not None:
+            self._ended = reply.next.ended
+            self._next = type(self)(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
+        return reply
+
+    @operation
+    async def give_up(self, reason: str = "") -> None:
+        """Return the pick untold: it no longer counts as on its way."""
+        await self._give_up(reason)
+
+    async def _give_up(self, reason: str, patience: float | None = None) -> None:
+        path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}"
+        await self._transport.call(
+            "DELETE", path, params={"reason": reason[:1000], "instance": self.info.instance}, patience=patience
+        )
+        self.settled = True
+
+    async def _leave(self, reason: str) -> None:
+        """Give it up if it is open. Where the service is gone, the lease runs out by itself."""
+        if not self.settled:
+            with contextlib.suppress(OptimistError):
+                await self._give_up(reason, patience=2.0)
+
+    def _params(self) -> dict[str, str | int]:
+        known: dict[str, str | int] = {"instance": self.info.instance}
+        if not self._asks_on:
+            return known
+        worker = {} if self.info.worker is None else {"worker": self.info.worker}
+        return {"next": 1, **worker, **known}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"
+
+
+class Pick(PickOperations, Blocking):
+    """Sample `size` samples of `generator` with `seed`, then `tell` their features."""
+
+
+class AsyncPick(PickOperations, Awaiting):
+    """`Pick` for asyncio: sample `size` samples of `generator` with `seed`, then await `tell` of their features."""
+
+
+def _floats(name: str, values: ArrayLike) -> NDArray[np.floating]:
+    array = tensors.as_array(name, values)
+    return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)

@@ -1,0 +1,62 @@
+"""What a reference may be given as: real features, their moments, or a file of either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimist_client import tensors
+from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
+
+
+class Moments(NamedTuple):
+    """The mean (d,) and covariance (d, d) of real data, float64, and how many samples they come from, if known."""
+
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    samples: int | None = None
+
+
+def names_file(reference: object) -> bool:
+    """Whether it is the path of a file, and not the name of an uploaded reference."""
+    return isinstance(reference, Path) or (isinstance(reference, str) and reference.endswith(SUFFIXES))
+
+
+def moments_of(reference: Any) -> Moments:
+    """The moments that features (n, d), a pair (mean, covariance), or a file stand for.
+
+    Arrays may be torch's, wherever they lie. A file holds `mu` and `sigma`, as pytorch-fid writes them, or `mean` and
+    `covariance`, or one array of features. The covariance of features is the unbiased one. Raises ValueError for
+    anything else.
+    """
+    if names_file(reference):
+        return _from_file(Path(reference))
+    if isinstance(reference, tuple):
+        if len(reference) != 2:
+            raise ValueError(f"reference: expected a pair (mean, covariance), got {len(reference)} arrays")
+        return Moments(_float64("mean", reference[0]), _float64("covariance", reference[1]))
+    rows = _float64("features", reference)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
+    return Moments(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows))
+
+
+def _from_file(file: Path) -> Moments:
+    arrays = read_arrays(file)
+    for mean, covariance in MOMENTS:
+        if set(arrays) == {mean, covariance}:
+            return moments_of((arrays[mean], arrays[covariance]))
+    if len(arrays) != 1:
+        expected = "one array of features, or mean and covariance, or mu and sigma"
+        raise FileError(f"{file}: expected {expected}; found {', '.join(arrays)}")
+    try:
+        return moments_of(next(iter(arrays.values())))
+    except ValueError as error:
+        raise FileError(f"{file}: {error}") from None
+
+
+def _float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    return tensors.as_array(name, values).astype(np.float64)

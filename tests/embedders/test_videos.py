@@ -1,0 +1,46 @@
+"""The video embedder with a random checkpoint of the true shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from optimist_client.embedders import VideoMAE
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def embedder(directory: Path) -> VideoMAE:
+    torch.manual_seed(0)
+    config = transformers.VideoMAEConfig(hidden_size=384, num_attention_heads=6, intermediate_size=1536)
+    transformers.VideoMAEModel(config).save_pretrained(directory / "videomae-small")
+    return VideoMAE(directory / "videomae-small", device="cpu")
+
+
+def test_it_gives_the_mean_token_of_sixteen_frames(embedder: VideoMAE, pictures: np.ndarray):
+    assert (embedder.name, embedder.dimension) == ("videomae-small", 384)
+    assert embedder._network.config.num_frames == 16
+    clip = np.concatenate([pictures, pictures[::-1], pictures])
+    still = np.repeat(pictures[:1], 3, axis=0)
+    rows = embedder.embed([clip, still])
+    assert rows.shape == (2, 384)
+    assert rows.dtype == np.float32
+    assert np.isfinite(rows).all()
+    np.testing.assert_allclose(embedder(torch.from_numpy(clip)[None, :, None])[0], rows[0], atol=1e-4)
+    assert np.abs(embedder([clip[::-1]])[0] - rows[0]).max() > 1e-3  # the order of the frames matters
+
+
+def test_of_longer_and_shorter_clips_it_sees_frames_evenly_spaced(embedder: VideoMAE, pictures: np.ndarray):
+    shades = np.broadcast_to(np.arange(61, dtype=np.uint8)[:, None, None], (61, 8, 8))
+    long = embedder._frames(shades)
+    assert torch.allclose(long, embedder._frames(shades[::4]))
+    short = embedder._frames(shades[:2])
+    assert torch.equal(short[0], short[7])
+    assert torch.equal(short[8], short[15])
+    assert not torch.equal(short[7], short[8])
+    with pytest.raises(ValueError, match="at least one frame"):
+        embedder.embed([[]])

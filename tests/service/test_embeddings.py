@@ -1,0 +1,60 @@
+"""Batches of two embeddings are never mixed in one experiment, nor compared with a reference of another one."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+
+from optimist_client import Conflict, Fix, Optimist
+from optimist_client.tensors import MEDIA_TYPE, encode
+
+BATCH = np.ones((5, 4))
+
+
+def test_a_batch_of_another_embedding_is_refused_and_nothing_is_stored(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, embedding="dinov2-base")
+    assert client.experiment(name).info.config.embedding == "dinov2-base"
+    pick = experiment.ask()
+    with pytest.raises(Fix, match="takes batches of embedding 'dinov2-base'; got one of 'swav-resnet50'"):
+        pick.tell(BATCH, embedding="swav-resnet50")
+    with pytest.raises(Fix, match="'dinov2-base'; none was named"):
+        pick.tell(BATCH)
+    assert experiment.report().samples == 0
+    assert pick.tell(BATCH, embedding="dinov2-base").samples == 5
+    with pytest.raises(Fix, match="swav-resnet50"):
+        pick.tell(BATCH, embedding="swav-resnet50")
+    assert pick.tell(BATCH, embedding="dinov2-base").duplicate
+
+
+def test_an_experiment_that_names_no_embedding_takes_only_batches_that_name_none(client, name: str, reference):
+    pick = client.create_experiment(name, ["a", "b"], reference=reference).ask()
+    with pytest.raises(Fix, match="names no embedding; got one of 'dinov2-base'"):
+        pick.tell(BATCH, embedding="dinov2-base")
+    assert pick.tell(BATCH).samples == 5
+
+
+def test_batches_without_a_pick_are_checked_as_well(service, client: Optimist, name: str, reference):
+    client.create_experiment(name, ["a", "b"], reference=reference, embedding="dinov2-base")
+    url = f"{service.url}/v1/experiments/{name}/generators/a/batches"
+    headers = {"content-type": MEDIA_TYPE, "idempotency-key": "once"}
+    for params, status in (({}, 422), ({"embedding": "clip"}, 422), ({"embedding": "dinov2-base"}, 200)):
+        reply = httpx.post(url, content=encode({"features": BATCH}), headers=headers, params=params)
+        assert reply.status_code == status, reply.text
+
+
+def test_a_reference_of_another_embedding_is_refused(client: Optimist, name: str, reference):
+    mean, covariance = reference[0] + 0.5, reference[1]
+    uploaded = client.create_reference(f"{name}-real", mean=mean, covariance=covariance, embedding="dinov2-base")
+    assert uploaded.embedding == "dinov2-base"
+    with pytest.raises(Conflict, match="of embedding 'dinov2-base', not of 'clip'"):
+        client.create_experiment(name, ["a", "b"], reference=uploaded.name, embedding="clip")
+    with pytest.raises(Conflict, match="of embedding 'dinov2-base', not of 'clip'"):
+        client.create_reference(uploaded.name, mean=mean, covariance=covariance, embedding="clip")
+    assert name not in client.experiments()
+    for embedding in ("dinov2-base", None):
+        assert client.create_reference(uploaded.name, mean=mean, covariance=covariance, embedding=embedding) == uploaded
+    made = client.create_experiment(name, ["a", "b"], reference=(mean, covariance), embedding="dinov2-base")
+    assert next(known for known in client.references() if known.name == made.info.config.reference).embedding == (
+        "dinov2-base"
+    )
