@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optimist import parquet
 from optimist.batches import BatchError, check_batch, check_rows, moments
 from optimist.estimates import Estimate
 from optimist.evaluation import Question, first_rows, score
@@ -20,7 +21,7 @@ from optimist.metrics import Reference
 from optimist_client import tensors
 from optimist_client.config import TENSORS
 
-SUFFIXES = (".npy", ".npz", ".safetensors")
+SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
 """How a file of reference moments names them: as Optimist does, or as pytorch-fid does."""
 STEADY = 0.01
@@ -156,7 +157,7 @@ def read_reference(file: Path) -> Reference:
 
     Raises FileError for anything else.
     """
-    arrays = _read(file)
+    arrays = read_arrays(file)
     try:
         for mean, covariance in MOMENTS:
             if set(arrays) == {mean, covariance}:
@@ -214,7 +215,7 @@ def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]
         for name, rows in _rows_of(file):
             yield name, {names[0]: rows}
         return
-    arrays = _read(file)
+    arrays = read_arrays(file)
     if not set(names) <= set(arrays):
         raise FileError(f"{file}: expected the arrays {', '.join(names)}; found {', '.join(arrays)}")
     for name in names:
@@ -224,7 +225,7 @@ def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]
 
 def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     """The matrices of a file under the names they are shown by."""
-    arrays = _read(file)
+    arrays = read_arrays(file)
     for name, rows in arrays.items():
         shown = name if len(arrays) > 1 else file.stem
         _check_matrix(file, name, rows)
@@ -236,14 +237,14 @@ def _check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
         raise FileError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
 
 
-def _read(file: Path) -> Arrays:
+def read_arrays(file: Path) -> Arrays:
     """The arrays of a file by name, at least one, all of real numbers. Raises FileError; loads no pickles."""
     if file.suffix not in SUFFIXES:
         raise FileError(
             f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
         )
     try:
-        arrays = tensors.decode(file.read_bytes()) if file.suffix == ".safetensors" else _load(file)
+        arrays = _readers[file.suffix](file)
     except FileNotFoundError:
         raise FileError(f"{file}: no such file") from None
     # What a damaged file raises depends on where the damage is: zipfile, zlib and numpy each have their own.
@@ -265,3 +266,10 @@ def _load(file: Path) -> Arrays:
             return {file.stem: loaded}
         with loaded:
             return {name: np.asarray(loaded[name]) for name in loaded.files}
+
+
+def _decode(file: Path) -> Arrays:
+    return tensors.decode(file.read_bytes())
+
+
+_readers = dict(zip(SUFFIXES, (_load, _load, _decode, parquet.read), strict=True))
