@@ -84,10 +84,9 @@ def estimates(result: Result) -> Figure:
     for (policy, run), axes, colour in zip(result.runs.items(), panels, cycle(COLOURS), strict=False):
         value, lower, upper = run.estimates[0, order].T
         axes.hlines(rows, np.clip(lower, low, high), np.clip(upper, low, high), color=colour, lw=2, label="interval")
-        # An estimate beyond the window shows where it would be.
-        for inside, marker, label in ((value <= high, "o", "estimate"), (value > high, ">", "")):
-            places = np.minimum(value[inside], high)
-            axes.plot(places, rows[inside], marker, color=colour, ms=5, label=label, clip_on=False)
+        axes.plot(value, rows, "o", color=colour, ms=5, label="estimate")
+        beyond = value > high
+        axes.plot(np.full(beyond.sum(), high), rows[beyond], ">", color=colour, ms=12)  # it lies further out
         axes.plot(truth, rows, "|", color="black", ms=11, mew=2, label="truth")
         axes.set_title(policy)
         axes.set_xlabel(shown(result.metric))
