@@ -17,7 +17,7 @@ const connection = {
     say(live, "Live");
   },
   lost() {
-    const since = lastSeen === null ? "" : ` What is shown is of ${lastSeen.toLocaleTimeString("en")}.`;
+    const since = lastSeen === null ? "" : ` What is shown is from ${lastSeen.toLocaleTimeString("en-GB")}.`;
     say(banner, `The service does not answer. Trying again by itself.${since}`);
     banner.hidden = false;
     live.classList.remove("on");

@@ -197,7 +197,7 @@ function react(Plotly, { plot }, traces, layout) {
   const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
   return Plotly.react(plot, shown, {
     showlegend: false,
-    legend: { orientation: "h", y: -0.28, x: 0, font: { size: 11, color: styleValue("--ink") } },
+    legend: { orientation: "h", traceorder: "normal", y: -0.28, x: 0, font: { size: 11, color: styleValue("--ink") } },
     hovermode: narrow ? "closest" : "x unified",
     hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: styleValue("--line") },
     font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },

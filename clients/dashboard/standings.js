@@ -80,7 +80,10 @@ export class Standings {
       if (await confirm("Retire this generator?", text, "Retire")) this.set(generator, "retired");
     });
     const element = h("tr", {}, [
-      h("th", { scope: "row" }, h("div", { class: "generator" }, swatch, h("span", { class: "name" }, generator), marks), warnings),
+      h("th", { scope: "row" }, [
+        h("div", { class: "generator" }, h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)), marks),
+        warnings,
+      ]),
       h("td", { class: "number" }, value, " ", spread),
       interval,
       h("td", { class: "number" }, told, pending),

@@ -19,7 +19,7 @@ from optimist.store import EmbeddedRedis, start_embedded
 from optimist_client import Optimist
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-WAIT = 15_000
+WAIT = 30_000
 """Milliseconds after which a state that is waited for is given up."""
 
 OpenPage = Callable[..., Page]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,7 +27,7 @@ def test_checkpoints_hold_what_the_history_does_however_it_came(cuts: list[int],
     batches = history(3000, 3)
     edges = [0, *sorted(cuts), 3000]
     course = Course()
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in itertools.pairwise(edges):
         course = course.then(batches[start:end].tobytes(), [[], [], []])
     rounds, samples, counts = course.checkpoints(after)
     stride = stride_of(3000)

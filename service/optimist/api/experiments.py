@@ -98,6 +98,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     await store.control(name, fields)
     if change.state == "running" and look.decision is not None:
         await store.reopen(name, look.decision)
+    context.polls.changed(name)
     return View(experiment.config, await store.look(name)).report()
 
 

@@ -42,6 +42,10 @@ class Shared:
         # Whoever goes away leaves the others what they wait for.
         return await asyncio.shield(known[1])
 
+    def forget(self, key: Hashable) -> None:
+        """Make it anew for the next who asks."""
+        self._made.pop(key, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -101,6 +105,10 @@ class Polls:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound."""
         poll = await self._shared.get(("report", name), lambda: self._poll(name))
         return poll.body(after)
+
+    def changed(self, name: str) -> None:
+        """Somebody has just changed this experiment here, and will want to see it."""
+        self._shared.forget(("report", name))
 
     async def overview(self, limit: int, offset: int) -> Body:
         """The experiments from place `offset` on, newest first, as of at most a second ago."""
