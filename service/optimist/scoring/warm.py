@@ -22,8 +22,8 @@ from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 SHOWN_MODES = 20
 SHOWN_SAMPLES = 32
 """Modes, and samples of each, that are made when somebody asks for modes; a reader takes as many as it wants."""
-FORMAT = 1
-"""Version of snapshots: another one is refused."""
+FORMAT = 2
+"""Version of snapshots: another one is refused, but for the first, whose moments are whole matrices."""
 DIGEST_BYTES = 32
 """Of the SHA-256 that a snapshot begins with."""
 SMALLEST_TAIL = 2**16
@@ -125,7 +125,7 @@ class WarmGenerator:
         try:
             state = load(frozen)
             version = int(state.pop("format"))
-            if version != FORMAT:
+            if version not in (1, FORMAT):
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
             if not torch.equal(state.pop("meaning"), _meaning(bound)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
