@@ -128,16 +128,19 @@ class ClassStatistic:
         self._absorb(other.samples, other._mean, other._squares)
         self._tail.append(other.last_rows)
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """The whole state as independent contiguous tensors: `layout` (int64), the rest float64."""
-        tensors = {
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`: `layout` (int64), the rest float64."""
+        return {
             "layout": torch.tensor([self._samples, self.classes], dtype=torch.int64),
             "mean": self._mean,
             "squares": self._squares,
             "folds": self._folds,
             "tail": self.last_rows,
         }
-        return {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> ClassStatistic:

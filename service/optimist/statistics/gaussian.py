@@ -125,8 +125,8 @@ class GaussianStatistic:
             self._absorb(other.samples, other.mean, rows - other.mean, None)
         self._remember(other.samples, start, other.last_rows)
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """The whole state as independent contiguous tensors: `layout` (int64), the rest float64."""
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`: `layout` (int64), the rest float64."""
         tensors = {
             "layout": torch.tensor(self._layout(), dtype=torch.int64),
             "mean": self._mean,
@@ -137,7 +137,11 @@ class GaussianStatistic:
             tensors["scatter"] = self._scatter
         if self._samples > self.keep:
             tensors["tail"] = self.last_rows
-        return {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+        return tensors
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> GaussianStatistic:

@@ -96,9 +96,13 @@ class JointStatistic:
         if self.features is not None and other.features is not None:
             self.features.merge(other.features)
 
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`, without the feature maps: that of each `KernelStatistic` as `joint.layout` etc."""
+        return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.state().items()}
+
     def to_tensors(self) -> dict[str, Tensor]:
-        """The state, without the feature maps: the tensors of `KernelStatistic` as `joint.layout` and so on."""
-        return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.to_tensors().items()}
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(

@@ -115,18 +115,19 @@ class KernelStatistic:
         self._samples += other.samples
         self._tail.append(other.last_rows)
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """The state, without the feature map, as independent tensors: `layout` (int64), the rest float64.
-
-        Moments are packed as `SymmetricSum` packs them.
-        """
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`, without the feature map: `layout` (int64), the rest float64, moments packed."""
         tensors = {
             "layout": torch.tensor(self._layout(), dtype=torch.int64),
             "rows": self._rows.view() if self._moments is None else self.last_rows,
         }
         for index, moment in enumerate(self._moments or ()):
             tensors[f"moment_{index}"] = moment.packed
-        return {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+        return tensors
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], feature_map: FeatureMap) -> KernelStatistic:
