@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from optimist.simulation.result import Result, Summary
 
 _NATURAL = {"fid": "FID", "is": "IS", "rke": "RKE", "vendi": "Vendi"}
+WIDE = 200
+"""Columns of text that goes to no terminal."""
 CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
 
 
@@ -31,11 +34,9 @@ def shown(metric: str) -> str:
 
 def rendered(result: Result) -> Group:
     """The result for a terminal."""
-    table = Table(title=title(result), title_justify="left")
-    headers = _headers(result)
-    table.add_column(headers[0], overflow="fold")
-    for header in headers[1:]:
-        table.add_column(header, justify="right")
+    table = Table(title=title(result), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, header in enumerate(_headers(result)):
+        table.add_column(header, justify="right" if place else "left", overflow="fold")
     for summary in result.summaries:
         table.add_row(*map(Text, _cells(result, summary)))
     return Group(table, *(Text(line) for line in notes(result)))
@@ -44,7 +45,7 @@ def rendered(result: Result) -> Group:
 def text(result: Result) -> str:
     """The result as plain text, as wide as it needs."""
     out = StringIO()
-    Console(file=out, width=200, color_system=None).print(rendered(result), soft_wrap=True)
+    Console(file=out, width=WIDE, color_system=None).print(rendered(result))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -81,6 +82,20 @@ def write_csv(result: Result, path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["policy", "round", "samples", "trials", *columns])
         writer.writerows(_rows(result))
+
+
+def write_picks(result: Result, path: Path) -> None:
+    """One row a policy, trial and round: the generator picked, and the one named best after it, if any."""
+    names = [*result.generators, ""]  # the last one is that of −1
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["policy", "trial", "round", "generator", "named"])
+        for policy, run in result.runs.items():
+            for trial, length in enumerate(run.lengths.tolist()):
+                pairs = zip(run.picks[trial, :length].tolist(), run.named[trial, :length].tolist(), strict=True)
+                writer.writerows(
+                    [policy, trial, place, names[pick], names[named]] for place, (pick, named) in enumerate(pairs, 1)
+                )
 
 
 def title(result: Result) -> str:
