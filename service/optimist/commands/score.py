@@ -24,7 +24,7 @@ def score(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's; for scores of "
+            help="Samples to score: .npy, .npz, .safetensors or .parquet, each array (n, d) one generator's; for scores of "
             "pairs, files of one generator each with the arrays features and prompts."
         ),
     ] = None,

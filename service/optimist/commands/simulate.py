@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,9 +110,8 @@ def simulate(
             jobs=jobs,
             progress=True,
         )
-        out = Console()
         # Where there is no terminal to fit, nothing is folded.
-        out.print(reporting.rendered(result), width=None if out.is_terminal else reporting.WIDE, crop=out.is_terminal)
+        Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(reporting.rendered(result))
         if json_file is not None:
             result.to_json(json_file)
         if csv_file is not None:

@@ -34,12 +34,9 @@ def shown(metric: str) -> str:
 
 def rendered(result: Result) -> Group:
     """The result for a terminal."""
-    table = Table(title=title(result), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, header in enumerate(_headers(result)):
-        table.add_column(header, justify="right" if place else "left", overflow="fold")
-    for summary in result.summaries:
-        table.add_row(*map(Text, _cells(result, summary)))
-    return Group(table, *(Text(line) for line in notes(result)))
+    tables = [_drawn(table) for table in _tables(result)]
+    tables[0].title = title(result)
+    return Group(*tables, *(Text(line) for line in notes(result)))
 
 
 def text(result: Result) -> str:
@@ -51,14 +48,9 @@ def text(result: Result) -> str:
 
 def html(result: Result) -> str:
     """The result for a notebook."""
-    head = "".join(f"<th>{escape(header)}</th>" for header in _headers(result))
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(result, summary)) + "</tr>"
-        for summary in result.summaries
-    )
-    below = "".join(f"<p>{escape(note)}</p>" for note in notes(result))
-    caption = f"<caption>{escape(title(result))}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{below}"
+    caption, below = escape(title(result)), "".join(f"<p>{escape(note)}</p>" for note in notes(result))
+    tables = "".join(f"<table>{''.join(map(_html_row, table))}</table>" for table in _tables(result))
+    return f"<p><b>{caption}</b></p>{tables}{below}"
 
 
 def to_json(result: Result) -> str:
@@ -119,13 +111,16 @@ def notes(result: Result) -> Iterator[str]:
             )
 
 
-def _headers(result: Result) -> list[str]:
+def _tables(result: Result) -> Iterator[list[list[str]]]:
+    """Rows of cells, headers first: what every policy paid and knew and, with stopping, when it stopped."""
     headers = ["policy", "total regret", "average regret", "optimal pick ratio", "accuracy", "samples to 95 %"]
-    return [*headers, "stopped", "samples to stop", "wrong stops"] if result.stop else headers
+    yield [headers, *map(_paid, result.summaries)]
+    if result.stop:
+        yield [["policy", "stopped", "samples to stop", "wrong stops"], *map(_stopped, result.summaries)]
 
 
-def _cells(result: Result, summary: Summary) -> list[str]:
-    cells = [
+def _paid(summary: Summary) -> list[str]:
+    return [
         summary.policy,
         measured(summary.regret, summary.regret_se),
         measured(summary.average_regret, summary.average_regret_se),
@@ -133,13 +128,28 @@ def _cells(result: Result, summary: Summary) -> list[str]:
         measured(summary.accuracy, summary.accuracy_se),
         measured(summary.samples_to_95, summary.samples_to_95_se),
     ]
-    if result.stop:
-        cells += [
-            f"{summary.decided} of {summary.trials}",
-            measured(summary.stop_samples, summary.stop_samples_se),
-            f"{summary.wrong_stops}",
-        ]
-    return cells
+
+
+def _stopped(summary: Summary) -> list[str]:
+    return [
+        summary.policy,
+        f"{summary.decided} of {summary.trials}",
+        measured(summary.stop_samples, summary.stop_samples_se),
+        f"{summary.wrong_stops}",
+    ]
+
+
+def _drawn(rows: list[list[str]]) -> Table:
+    table = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, header in enumerate(rows[0]):
+        table.add_column(header, justify="right" if place else "left", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _html_row(cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def measured(value: float | None, error: float | None) -> str:
