@@ -258,10 +258,10 @@ def test_what_is_written(played: Result, tmp_path: Path):
 
 
 def test_names_are_escaped_in_notebooks():
-    result = simulated({"<b>": rows(0), "c": rows(1)}, rounds=2, trials=1)
+    result = simulated({"<i>": rows(0), "c": rows(1)}, rounds=2, trials=1)
     shown = result._repr_html_()
-    assert "&lt;b&gt;" in shown
-    assert "<b>" not in shown
+    assert "&lt;i&gt;" in shown
+    assert "<i>" not in shown
 
 
 def test_every_figure_is_drawn_in_both_formats(tmp_path: Path):

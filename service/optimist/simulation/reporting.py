@@ -140,7 +140,7 @@ def _stopped(summary: Summary) -> list[str]:
 
 
 def _drawn(rows: list[list[str]]) -> Table:
-    table = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for place, header in enumerate(rows[0]):
         table.add_column(header, justify="right" if place else "left", overflow="fold")
     for row in rows[1:]:
