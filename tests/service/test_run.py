@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import Service
 
 from optimist_client import Conflict, Experiment, Fix, GeneratorError, Optimist, Pick
 from optimist_client.embedders import Function
@@ -204,3 +207,11 @@ def test_the_embedding_that_the_experiment_names_is_told(client: Optimist, name:
             experiment.run(GENERATORS, other)
     report = experiment.run(GENERATORS, Function("rows", 4, lambda rows: rows), max_samples=30)
     assert report.samples == 30
+
+
+def test_the_readme_example_comes_to_a_decision(service: Service, name: str, capsys: pytest.CaptureFixture[str]):
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    example = next(code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "optimist_client" in code)
+    here = example.replace("http://127.0.0.1:8000", service.url).replace('"my-checkpoints"', repr(name))
+    exec(compile(here, "README.md", "exec"), {})
+    assert "new is best with" in capsys.readouterr().out
