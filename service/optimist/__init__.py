@@ -1,6 +1,7 @@
 """Optimist names the best of several generative models with the fewest samples.
 
-Names are loaded on first use: the SDK needs only the base install, `score` and `Evaluation` the `scoring` extra.
+Names are loaded on first use: the SDK needs only the base install, `score` and `Evaluation` the `scoring` extra,
+`simulate` the extra of its name.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optimist.estimates import Estimate
     from optimist.evaluation import Evaluation, score
+    from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
 
 __version__ = "0.1.0"
-__all__ = ["Estimate", "Evaluation", "Optimist", "__version__", "score"]
+__all__ = ["Estimate", "Evaluation", "Optimist", "__version__", "score", "simulate"]
 
 _HOMES = {
     "Estimate": "optimist.estimates",
     "Evaluation": "optimist.evaluation",
     "Optimist": "optimist_client",
     "score": "optimist.evaluation",
+    "simulate": "optimist.simulation.laboratory",
 }
 
 
@@ -32,8 +35,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in ("optimist", "optimist_client"):
             raise
+        extra = "simulate" if name == "simulate" else "scoring"
         raise ModuleNotFoundError(
-            f"optimist.{name} needs {error.name}: pip install 'optimist[scoring]'", name=error.name
+            f"optimist.{name} needs {error.name}: pip install 'optimist[{extra}]'", name=error.name
         ) from None
 
 

@@ -44,6 +44,16 @@ class Estimate:
         """`value` on the natural scale: a distance below zero is shown as 0, a log score is exponentiated."""
         return natural(self.value, self.scale)
 
+    @property
+    def point(self) -> tuple[int, float | None, float | None, float | None]:
+        """What charts keep of it: samples, score, lower and upper end on the natural scale, to six digits.
+
+        None for what is infinite.
+        """
+        ends = (self.score, natural(self.lower, self.scale), natural(self.upper, self.scale))
+        score, lower, upper = (float(f"{end:.6g}") if math.isfinite(end) else None for end in ends)
+        return self.samples, score, lower, upper
+
     def is_sound(self) -> bool:
         """Whether every number may be stored: the values finite, the errors finite and not negative, no bound NaN."""
         errors = [error for error in (self.standard_error, self.stopping_error) if error is not None]

@@ -40,7 +40,9 @@ def test_efficientnet_lite_sees_a_palace_and_a_flower(pictures: np.ndarray):
     features, probabilities = embedder.features_and_probabilities(photographs)
     assert probabilities.argmax(1).tolist() == [698, 985]  # ImageNet's palace and daisy
     np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
-    np.testing.assert_array_equal(embedder.probabilities(photographs), probabilities)
+    classifier = embedder.classifier()
+    assert (classifier.name, classifier.dimension) == ("efficientnet-lite0", 1000)
+    np.testing.assert_array_equal(classifier(photographs), probabilities)
     np.testing.assert_array_equal(embedder.embed(photographs), features)
 
 

@@ -71,7 +71,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         with pytest.raises(Unavailable):
             await store.put_snapshot("one", 1, 1, b"statistic", second)
     await store.set_aside("one", 0, 1, "torn", first)
-    await store.put_estimate("one", 0, 1, "{}", await token(store, 0))
+    await store.put_estimate("one", 0, 1, "{}", await token(store, 0), point="[]")
     await store.put_fitted("one", 0, b"sigma", first)
     await store.put_modes("one", 0, 1, "{}", first)
     await store.put_damage("one", 1, "scratched", second)
@@ -82,7 +82,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     parts = {str(key, "utf-8").rsplit("}:")[1] for key in await redis.keys("optimist:{one}:*")}
     chunks = {part for part in parts if part.startswith("snapshot:")}
     assert sorted(chunk.split(":")[1] for chunk in chunks) == ["0", "1"], "of a snapshot and of an upload"
-    assert parts - chunks == {*EXPERIMENT_PARTS, "log:0", "log:1"} - {"log", "snapshot"}, "every kind of key"
+    kinds = {*EXPERIMENT_PARTS, "log:0", "log:1", "curve:0"} - {"log", "curve", "snapshot"}
+    assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == []
     assert not await store.delete_experiment("one")

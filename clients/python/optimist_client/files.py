@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client import tensors
+from optimist_client import parquet, tensors
 
-SUFFIXES = (".npy", ".npz", ".safetensors")
+SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
 """How a file of reference moments names them: as Optimist does, or as pytorch-fid does."""
 
@@ -28,7 +28,7 @@ def read_arrays(file: Path) -> Arrays:
             f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
         )
     try:
-        arrays = tensors.decode(file.read_bytes()) if file.suffix == ".safetensors" else _load(file)
+        arrays = _readers[file.suffix](file)
     except FileNotFoundError:
         raise FileError(f"{file}: no such file") from None
     # What a damaged file raises depends on where the damage is: zipfile, zlib and numpy each have their own.
@@ -50,3 +50,10 @@ def _load(file: Path) -> Arrays:
             return {file.stem: loaded}
         with loaded:
             return {name: np.asarray(loaded[name]) for name in loaded.files}
+
+
+def _decode(file: Path) -> Arrays:
+    return tensors.decode(file.read_bytes())
+
+
+_readers = dict(zip(SUFFIXES, (_load, _load, _decode, parquet.read), strict=True))

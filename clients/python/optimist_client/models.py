@@ -151,6 +151,8 @@ class Standing(Wire):
     scored_samples: int
     """Samples the score is made of."""
     warnings: tuple[str, ...] = ()
+    damaged: bool = False
+    """Whether it cannot be scored, or batches that cannot be read are left out; `warnings` say which."""
 
 
 class Regret(Wire):
@@ -158,6 +160,61 @@ class Regret(Wire):
 
     total: float
     average: float
+
+
+class Curve(Wire):
+    """Estimates of a generator as they were made, on the natural scale; None where unknown or infinite."""
+
+    told: list[int]
+    """Batches told to the whole experiment when each was made."""
+    samples: list[int]
+    """Samples each is made of."""
+    scores: list[float | None]
+    lower: list[float | None]
+    upper: list[float | None]
+
+
+class GeneratorProgress(Wire):
+    """One generator, retired or not, at the checkpoints of `Progress`."""
+
+    generator: GeneratorName
+    batches: list[int]
+    """Batches told so far, by checkpoint: pick shares, regret and pick ratio follow from these."""
+    curve: Curve
+
+
+class OpenPickInfo(Wire):
+    """A pick under lease."""
+
+    number: int
+    generator: GeneratorName
+    size: int
+    worker: str | None
+    opened: float
+    deadline: float
+    """Unix times of the service."""
+    stale: bool
+
+
+class Progress(Wire):
+    """How an experiment went, as charts draw it: counts at checkpoints, the estimates as they were made, open picks.
+
+    The checkpoints are the multiples of `stride`, a power of two that grows so that there are never more than 256, and
+    the newest batch. Those after the number that was asked for are here; of earlier ones, what is no multiple of
+    `stride` is to be dropped.
+    """
+
+    instance: str
+    """`Experiment.instance`: under another one, nothing known earlier holds."""
+    told: int
+    """Batches told; the `after` to ask for next. Estimates made just then may come again."""
+    stride: int
+    rounds: list[int]
+    samples: list[int]
+    """Samples told in all, by checkpoint."""
+    generators: list[GeneratorProgress]
+    picks: list[OpenPickInfo]
+    """Open picks, the newest 100 at most."""
 
 
 class Report(Wire):
@@ -183,6 +240,8 @@ class Report(Wire):
     """About how many samples an even split would have needed for the same certainty; None where that is unknown."""
     scored: bool
     """Whether every estimate that is due has been made."""
+    progress: Progress | None = None
+    """For charts; where the report was asked for with `after`."""
 
     @property
     def ranking(self) -> list[Standing]:
@@ -229,6 +288,32 @@ class Report(Wire):
 
     def __str__(self) -> str:
         return display.as_text(self)
+
+
+class Summary(Wire):
+    """An experiment in a line."""
+
+    name: Identifier
+    metric: str
+    created: float
+    generators: int
+    """Those not retired."""
+    state: State
+    damaged: bool
+    """Whether a generator cannot be scored, or batches of one cannot be read."""
+    decision: DecisionInfo
+    score: float | None
+    """Of the generator that is best so far."""
+    error: float | None
+    samples: int
+    budget: int | None
+
+
+class Overview(Wire):
+    """The experiments of a service, newest first; `total` of them, of which these are a part."""
+
+    total: int
+    experiments: list[Summary]
 
 
 class GeneratorRequest(Wire):

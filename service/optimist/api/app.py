@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
 
-from optimist.api import archives, experiments, generators, health, modes, picks, problems, references
+from optimist.api import archives, dashboard, experiments, generators, health, modes, picks, problems, references
 from optimist.api.bodies import BodyLimit
 from optimist.api.context import Context
 from optimist.settings import Settings
@@ -36,4 +36,6 @@ def create_app(settings: Settings, redis_url: str, background: Background | None
     problems.install(app)
     for routes in (references, experiments, archives, picks, modes, generators, health):
         app.include_router(routes.router)
+    app.include_router(experiments.overview)
+    dashboard.install(app)
     return app

@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Request
 
 from optimist.api.desk import Desk
+from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
@@ -28,6 +29,10 @@ class Context:
     settings: Settings
     _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
+    polls: Polls = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.polls = Polls(self.store, self.experiment)
 
     async def experiment(self, name: str) -> Experiment:
         """The experiment called `name`, as it is now. Raises `NotFound`."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 import uuid
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.desk import sealed
+from optimist.api.polls import Body
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, stored_reference
 from optimist.api.views import View
@@ -19,9 +19,10 @@ from optimist.kernels import is_open
 from optimist.policies import check_policy
 from optimist.store import Conflict
 from optimist_client import tensors
-from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Report
+from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Overview, Report
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
+overview = APIRouter()
 
 
 @router.post("")
@@ -98,6 +99,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     await store.control(name, fields)
     if change.state == "running" and look.decision is not None:
         await store.reopen(name, look.decision)
+    context.polls.changed(name)
     return View(experiment.config, await store.look(name)).report()
 
 
@@ -110,17 +112,42 @@ async def delete_experiment(name: Identifier, context: ContextDep, store: StoreD
 
 @router.get("/{name}/report", response_model=Report)
 async def get_report(
-    name: Identifier, request: Request, context: ContextDep, if_none_match: Annotated[str | None, Header()] = None
+    name: Identifier,
+    context: ContextDep,
+    if_none_match: Annotated[str | None, Header()] = None,
+    after: Annotated[
+        int | None, Query(ge=0, description="Batches known: adds `progress`, what came after them")
+    ] = None,
 ) -> Response:
-    """Standings, regret, pick ratio and decision; answers 304 to the `ETag` it gave when nothing has changed."""
+    """Standings, regret, pick ratio and decision; answers 304 to the `ETag` it gave when nothing has changed.
+
+    With `after` it has what charts need besides, thinned out so that it stays small, and may be a second old: it is
+    made once for all who ask meanwhile.
+    """
+    if after is not None:
+        return respond(await context.polls.report(name, after), if_none_match)
     experiment = await context.experiment(name)
     view = View(experiment.config, await context.store.look(name))
     if view.is_scored:
         view = await sealed(context.store, view)
-    body = view.report().model_dump_json()
-    etag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
-    headers = {"etag": etag, "cache-control": "no-cache"}
+    return respond(Body.of(view.report().model_dump_json()), if_none_match)
+
+
+@overview.get("/v1/overview", response_model=Overview, tags=["experiments"])
+async def get_overview(
+    context: ContextDep,
+    if_none_match: Annotated[str | None, Header()] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    offset: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    """State, leader and samples of every experiment, the newest first; may be a second old. ETag as of reports."""
+    return respond(await context.polls.overview(limit, offset), if_none_match)
+
+
+def respond(body: Body, if_none_match: str | None) -> Response:
+    """The body, or 304 for one who knows it."""
+    headers = {"etag": body.etag, "cache-control": "no-cache"}
     known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
-    if etag in known or "*" in known:
+    if body.etag in known or "*" in known:
         return Response(status_code=304, headers=headers)
-    return Response(body, media_type="application/json", headers=headers)
+    return Response(body.text, media_type="application/json", headers=headers)

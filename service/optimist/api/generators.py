@@ -27,6 +27,7 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     if len(generators) >= MOST and wanted.name not in {generator.name for generator in generators}:
         raise invalid(f"expected at most {MOST} generators")
     await context.store.add_generator(name, wanted.name)
+    context.polls.changed(name)
     return View(experiment.config, await context.store.look(name)).report()
 
 
@@ -55,4 +56,5 @@ async def change_generator(name: Identifier, generator: str, change: GeneratorCh
     """Pause a generator, let it go on, or retire it for good; one must stay active. Open picks count in any case."""
     experiment = await context.experiment(name)
     await context.store.set_state(name, await context.ordinal(name, generator), change.state)
+    context.polls.changed(name)
     return View(experiment.config, await context.store.look(name)).report()

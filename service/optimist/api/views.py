@@ -230,6 +230,7 @@ def _standing(arm: Arm, told: int, generator: GeneratorState) -> Standing:
         pending=arm.pending_samples,
         scored_samples=estimate.samples if estimate else 0,
         warnings=tuple(warnings),
+        damaged=bool(generator.aside_count or generator.damage),
     )
 
 

@@ -73,7 +73,7 @@ def score(
             files or [],
             metric,
             reference=None if reference is None else read_reference(reference),
-            **_kernels(metric, kernel, sigma, prompt_sigma, features, kernel_seed, exact),
+            **kernels_of(metric, kernel, sigma, prompt_sigma, features, kernel_seed, exact),
             order=order,
             truncation=truncation,
             bound=bound,
@@ -85,7 +85,7 @@ def score(
         _print_scores(rows, f"{metric.upper()}, bound {bound}, intervals of {1.0 - delta:.4g}")
 
 
-def _kernels(
+def kernels_of(
     metric: str,
     name: str | None,
     sigma: str | None,
@@ -98,7 +98,7 @@ def _kernels(
     options: dict[str, Any] = {"sigma": _sigma(sigma), "features": features, "seed": seed}
     options = {option: value for option, value in options.items() if value is not None}
     if name == "cosine" and options:
-        raise ValueError("the cosine kernel has no --sigma, --features or --kernel-seed")
+        raise ValueError("the cosine kernel has no --sigma, no frequencies and no --kernel-seed")
     wanted = METRIC_FIELDS[metric]
     if exact and "kernel" not in wanted:
         raise ValueError(f"the metric {metric!r} has no kernel to be --exact about")

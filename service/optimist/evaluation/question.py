@@ -13,7 +13,7 @@ from optimist.bounds import Bound, make_bound
 from optimist.kernels import is_open, rows_to_fit
 from optimist.metrics import Reference, fit_kernel, make_metric
 from optimist.metrics.settings import KernelSettings, check_number, check_text, check_whole, pair_settings
-from optimist_client.config import TENSORS, check_metric
+from optimist_client.config import BOUND_OPTIONS, TENSORS, check_metric
 
 KERNELS = {"kernel": "features", "prompt_kernel": "prompts"}
 """Which tensor of a batch each kernel looks at."""
@@ -45,7 +45,11 @@ class Question:
         metric, bound = check_text("metric", self.metric), check_text("bound", self.bound)
         given = {name for name in ("reference", "truncation", *KERNELS) if getattr(self, name) is not None}
         check_metric(metric, bound, given | ({"order"} if self.order != 1.0 else set()))
+        taken = BOUND_OPTIONS[metric][bound]
         for option, value in self.options.items():
+            if option not in taken:
+                takes = ", ".join(sorted(taken)) or "none"
+                raise ValueError(f"metric {metric!r} and bound {bound!r} take the options {takes}; got {option}")
             if value is not None:
                 check_number(option, value)
         # What is left is for the makers to say, of a metric as small as they come.

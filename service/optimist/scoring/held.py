@@ -104,4 +104,5 @@ class Held:
 
     async def _publish(self, scored: Scored) -> None:
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
-        await self._store.put_estimate(self._name, self._ordinal, scored.seq, payload, self.token)
+        point = json.dumps(scored.estimate.point, separators=(",", ":"))
+        await self._store.put_estimate(self._name, self._ordinal, scored.seq, payload, self.token, point=point)

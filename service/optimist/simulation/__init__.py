@@ -1,1 +1,1 @@
-"""The laboratory: real generators to compare, and what comparing them costs."""
+"""The laboratory: any policies on any samples, and what that costs; and real generators to compare in the demo."""

@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console, Group
 from rich.live import Live
 
-from optimist.simulation.digits import Digits, load
+from optimist.simulation.digits import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.prompted import TEXTS
 from optimist.simulation.tables import headline, standings, summary
 from optimist.store import dies_with_parent
@@ -83,16 +83,14 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
     if metric == "is":
         return {**plain, "dimension": digits.probabilities(digits.images[:1]).shape[1]}
     width = digits.features(digits.images[:1]).shape[1]
-    # Half the median distance between features of real digits, so that the kernel tells kinds of digit apart.
-    of_images = {"dimension": width, "kernel": {"name": "gaussian", "sigma": 5.0, "features": 256}}
+    of_images = {"dimension": width, "kernel": KERNEL}
     if metric in ("rke", "vendi"):
         return {**plain, **of_images}
     return {
         "generators": list(digits.prompted),
         **of_images,
         "prompt_dimension": digits.embeddings(TEXTS[:1]).shape[1],
-        # Embeddings of two digits are 5.4 to 10.3 apart, so that the kernel tells each from the others.
-        "prompt_kernel": {"name": "gaussian", "sigma": 2.5},
+        "prompt_kernel": PROMPT_KERNEL,
         "prompts": list(TEXTS),
     }
 

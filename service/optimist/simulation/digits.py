@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -14,6 +15,11 @@ from optimist.simulation.generators import Generator, generators
 from optimist.simulation.networks import forward, hidden, softmax, unpack
 from optimist.simulation.prompted import PromptedGenerator, classes, prompted
 from optimist.simulation.recipe import Recipe
+
+KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 256}
+"""Half the median distance between features of real digits, so that the kernel tells kinds of digit apart."""
+PROMPT_KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 2.5}
+"""Embeddings of two digits are 5.4 to 10.3 apart, so that the kernel tells each from the others."""
 
 
 @dataclass(frozen=True)

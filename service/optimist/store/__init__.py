@@ -22,6 +22,7 @@ from optimist.store.keys import DUE, MODES, MODES_MADE, SCORED
 from optimist.store.records import (
     AskGroup,
     Claim,
+    CurvePoint,
     GeneratorState,
     LogEntry,
     Look,
@@ -47,6 +48,7 @@ __all__ = [
     "CannotStart",
     "Claim",
     "Conflict",
+    "CurvePoint",
     "Damaged",
     "DirectoryInUse",
     "EmbeddedRedis",

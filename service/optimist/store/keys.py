@@ -44,6 +44,7 @@ EXPERIMENT_PARTS = (
     "aside",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "damaged",  # hash: ordinal → note
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
+    "curve",  # not a key itself: curve:<g> are lists of "<told> <seq> <point>", for charts
     "snapshot",  # not a key itself: snapshot:<g>:<unique>:<i> are strings, the chunks of a snapshot
 )
 
@@ -71,6 +72,11 @@ def experiment_keys(experiment: str) -> list[str]:
 def log_key(experiment: str, generator: int) -> str:
     """Key of a generator's log."""
     return experiment_key(experiment, f"log:{generator}")
+
+
+def curve_key(experiment: str, generator: int) -> str:
+    """Key of a generator's estimates as charts keep them."""
+    return experiment_key(experiment, f"curve:{generator}")
 
 
 def reference_key(name: str) -> str:

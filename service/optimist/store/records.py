@@ -146,6 +146,17 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """An estimate as charts keep it: `point` is the caller's text."""
+
+    told: int
+    """Batches told to the whole experiment when it was published."""
+    seq: int
+    """The log position it was made at."""
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A generator's statistic after the batch at log position `seq`."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.records import Claim
+from optimist.store.records import Claim, CurvePoint
 
 ASIDE_LIMIT = 256
 """How many batches set aside an experiment names; more are counted."""
@@ -34,15 +36,25 @@ class Scores:
         """Let others claim a generator at once; nothing happens if somebody has."""
         await self._commands.experiment_script("release_claim", experiment, generator, token)
 
-    async def put_estimate(self, experiment: str, generator: int, seq: int, payload: str, token: str) -> bool:
+    async def put_estimate(
+        self, experiment: str, generator: int, seq: int, payload: str, token: str, *, point: str = ""
+    ) -> bool:
         """Publish an estimate made at log position `seq`; False if one as new or newer stands there.
 
-        A damage noted of the generator is mended by it.
+        A damage noted of the generator is mended by it. point: what `curves` is to keep of it, "" for nothing.
         """
         stands = await self._commands.experiment_script(
-            "put_estimate", experiment, generator, seq, payload, token, keys.SCORED, experiment
+            "put_estimate", experiment, generator, seq, payload, token, keys.SCORED, experiment, point
         )
         return bool(stands[0])
+
+    async def curves(self, experiment: str, starts: Sequence[int]) -> list[list[CurvePoint]]:
+        """What was kept of the estimates of generators 0, 1, 2, …, of each from its index in `starts` on.
+
+        One is kept whenever the log position has grown by a 32nd since the last: some 400 at a million batches.
+        """
+        reads = [("LRANGE", keys.curve_key(experiment, g), start, -1) for g, start in enumerate(starts)]
+        return [[_curve_point(entry) for entry in entries] for entries in await self._commands.call_many(reads)]
 
     async def put_fitted(self, experiment: str, generator: int, payload: bytes, token: str) -> bytes:
         """Fix what an experiment fits once, from its first samples; returns what stands, which is what was put first.
@@ -85,3 +97,8 @@ class Scores:
     async def put_damage(self, experiment: str, generator: int, note: str, token: str) -> None:
         """Note why a generator cannot be scored at all, for `look` to show; the latest note stands."""
         await self._commands.experiment_script("put_damage", experiment, generator, note, token)
+
+
+def _curve_point(entry: bytes) -> CurvePoint:
+    told, seq, point = entry.decode().split(" ", 2)
+    return CurvePoint(int(told), int(seq), point)

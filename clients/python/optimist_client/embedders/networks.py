@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client.embedders.base import Embedder, need
+from optimist_client.embedders.base import Embedder, Function, need
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,6 +62,10 @@ class Classifier(Network):
     def probabilities(self, batch: Any) -> NDArray[np.float32]:
         """The class probabilities (n, classes) of a batch, for the Inception score."""
         return self._rows(batch)[1]
+
+    def classifier(self) -> Function:
+        """The embedder, of the same name, that gives `probabilities`: for experiments on the Inception score."""
+        return Function(self.name, self.classes, self.probabilities)
 
     def features_and_probabilities(self, batch: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Both, from one pass."""

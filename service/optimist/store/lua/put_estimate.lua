@@ -1,6 +1,6 @@
--- ARGV: generator, seq, payload, token, channel, experiment.
+-- ARGV: generator, seq, payload, token, channel, experiment, what charts keep of it ('' for nothing).
 -- Answers 1 if this is now the estimate, 0 if a newer one stands.
-local g, seq, payload, token, channel, experiment = unpack(ARGV)
+local g, seq, payload, token, channel, experiment, point = unpack(ARGV)
 if not holds(g, token) then
   return superseded
 end
@@ -13,5 +13,12 @@ elseif standing and tonumber(standing:match('^%d+')) >= tonumber(seq) then
 end
 redis.call('HSET', estimates, g, entry)
 redis.call('HDEL', damaged, g)
+
+-- A point is kept once the position has grown by a 32nd: their number grows with its logarithm, some 400 at a million.
+local last = redis.call('LINDEX', curve .. ':' .. g, -1)
+local kept = last and tonumber(last:match('^%d+ (%d+)')) or 0
+if point ~= '' and tonumber(seq) >= kept * (1 + 1 / 32) then
+  redis.call('RPUSH', curve .. ':' .. g, redis.call('HGET', counts, 'told') .. ' ' .. seq .. ' ' .. point)
+end
 redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
 return {'ok', 1}

@@ -1,0 +1,63 @@
+// Which page is shown, by the hash: "#/" the list, "#/e/<name>" one experiment. And whether the service answers.
+import { fill, h, say } from "./dom.js";
+import { showExperiment } from "./experiment.js";
+import { showOverview } from "./overview.js";
+
+const main = document.getElementById("main");
+const banner = document.getElementById("banner");
+const live = document.getElementById("live");
+let lastSeen = null;
+let page = null;
+
+const connection = {
+  found() {
+    lastSeen = new Date();
+    banner.hidden = true;
+    live.classList.add("on");
+    say(live, "Live");
+  },
+  lost() {
+    const since = lastSeen === null ? "" : ` What is shown is from ${lastSeen.toLocaleTimeString("en-GB")}.`;
+    say(banner, `The service does not answer. Trying again by itself.${since}`);
+    banner.hidden = false;
+    live.classList.remove("on");
+    say(live, "Offline");
+  },
+};
+
+function route() {
+  // The skip link's target is no page.
+  if (location.hash === "#main") return;
+  page?.stop();
+  const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4)) : null;
+  document.title = name === null ? "Optimist" : `${name} · Optimist`;
+  fill(main);
+  page = name === null ? showOverview(main, connection, failed) : showExperiment(main, name, connection, failed);
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function failed(error) {
+  // A mistake of the page's own belongs in the console as well.
+  if (error.status === undefined) console.error(error);
+  fill(
+    main,
+    h("div", { class: "empty" }, [
+      h("h1", {}, error.status === 404 ? "Not found" : "This cannot be shown"),
+      h("p", {}, error.message),
+      h("p", {}, h("a", { href: "#/" }, "All experiments")),
+    ]),
+  );
+}
+
+window.addEventListener("hashchange", () => {
+  route();
+  if (location.hash !== "#main") main.focus();
+});
+route();

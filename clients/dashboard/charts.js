@@ -1,0 +1,213 @@
+// The charts, by plotly.js from the service itself: regret, optimal pick ratio, pick shares, estimates with intervals.
+import { DRAWN, otherColour, styleValue } from "./colours.js";
+import { h, say } from "./dom.js";
+import { count, metricName, score, share } from "./format.js";
+import { ranked } from "./standings.js";
+
+const SCRIPT = "dashboard/plotly.min.js";
+let library = null;
+
+// Loaded once, when a chart is first drawn: it is large, and the list does without.
+function plotly() {
+  library ??= new Promise((resolve, reject) => {
+    document.head.append(h("script", {
+      src: SCRIPT,
+      onload: () => resolve(window.Plotly),
+      onerror: () => {
+        library = null;
+        reject(new Error("The charts' library could not be loaded."));
+      },
+    }));
+  });
+  return library;
+}
+
+export class Charts {
+  constructor(config, palette) {
+    this.palette = palette;
+    this.metric = metricName(config.metric);
+    this.charts = {
+      regret: chart("regret", "Estimated regret", "What picks of worse generators have cost so far, by the scores of now."),
+      ratio: chart("ratio", "Optimal pick ratio", "Which part of all batches went to the generator now held best."),
+      shares: chart("shares", "Pick share", "Which part of the latest batches went to each generator."),
+      estimates: chart("estimates", "Estimates and intervals", `${this.metric} of each generator as its samples came.`),
+    };
+    this.problem = h("p", { class: "problem", role: "alert" });
+    this.section = h("section", { class: "charts", "aria-label": "Charts" }, Object.values(this.charts).map((one) => one.card), this.problem);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.redraw = () => this.latest && this.draw(...this.latest);
+    this.scheme.addEventListener("change", this.redraw);
+  }
+
+  stop() {
+    this.scheme.removeEventListener("change", this.redraw);
+    if (window.Plotly) for (const { plot } of Object.values(this.charts)) window.Plotly.purge(plot);
+    this.latest = null;
+  }
+
+  async draw(report, course) {
+    this.latest = [report, course];
+    for (const one of Object.values(this.charts)) one.waiting(course.rounds.length === 0);
+    if (course.rounds.length === 0) return;
+    let Plotly;
+    try {
+      Plotly = await plotly();
+      say(this.problem, "");
+    } catch (error) {
+      say(this.problem, error.message);
+      return;
+    }
+    if (this.latest?.[0] !== report) return;
+    const best = report.decision.best;
+    const drawn = ranked(report).slice(0, DRAWN);
+    this.regret(Plotly, report, course, best);
+    this.ratio(Plotly, course, best);
+    this.shares(Plotly, report, course, drawn);
+    this.estimates(Plotly, report, course, drawn);
+  }
+
+  regret(Plotly, report, course, best) {
+    const regret = course.regret(report.standings, best);
+    this.charts.regret.waiting(regret === null);
+    if (regret === null) return;
+    const total = regret.at(-1);
+    this.charts.regret.label(`Regret in all ${score(total)} after ${count(course.told)} batches`);
+    react(Plotly, this.charts.regret, [line("regret", course.samples, regret, styleValue("--accent"))], {
+      yaxis: { rangemode: "tozero", title: { text: `Σ gap in ${this.metric}` } },
+    });
+  }
+
+  ratio(Plotly, course, best) {
+    this.charts.ratio.waiting(best === null);
+    if (best === null) return;
+    const ratio = course.ratio(best);
+    this.charts.ratio.label(`${share(ratio.at(-1))} of ${count(course.told)} batches went to ${best}`);
+    react(Plotly, this.charts.ratio, [line(best, course.samples, ratio, styleValue("--accent"))], {
+      yaxis: { range: [0, 1.02], tickformat: ".0%" },
+    });
+  }
+
+  shares(Plotly, report, course, drawn) {
+    const width = Math.max(1, Math.round(course.rounds.length / 8));
+    const area = (name, y, fill) => ({
+      ...line(name, course.samples, y, fill), stackgroup: "all", line: { width: 0.5, color: fill }, fillcolor: fill,
+    });
+    const known = drawn.map((one) => [one, course.shares(one.generator, width)]);
+    const traces = known.map(([one, y]) => area(one.generator, y, this.palette.colour(one.generator)));
+    const others = course.batches.size - drawn.length;
+    if (others > 0) {
+      const rest = course.rounds.map((_, i) => Math.max(0, 1 - known.reduce((sum, [, y]) => sum + y[i], 0)));
+      traces.push(area(`${others} ${others === 1 ? "other" : "others"}`, rest, otherColour()));
+    }
+    const newest = known.map(([one, y]) => `${one.generator} ${share(y.at(-1))}`);
+    this.charts.shares.label(`Latest shares: ${newest.join(", ")}`);
+    react(Plotly, this.charts.shares, traces, { yaxis: { range: [0, 1], tickformat: ".0%" }, showlegend: true });
+  }
+
+  estimates(Plotly, report, course, drawn) {
+    const curves = drawn
+      .map(({ generator, ...now }) => ({ generator, ...withNewest(course.curves.get(generator), now) }))
+      .filter(({ samples }) => samples.length > 0);
+    this.charts.estimates.waiting(curves.length === 0);
+    if (!curves.length) return;
+    this.charts.estimates.label(`Latest: ${drawn.map((one) => `${one.generator} ${score(one.score)}`).join(", ")}`);
+    const range = spread(curves);
+    const traces = curves.flatMap((curve) => {
+      const color = this.palette.colour(curve.generator);
+      return [...band(curve, color, range[1] - range[0]), line(curve.generator, curve.samples, curve.scores, color)];
+    });
+    react(Plotly, this.charts.estimates, traces, {
+      showlegend: true,
+      xaxis: { type: "log", title: { text: "Samples of the generator" }, ...ticks(curves) },
+      yaxis: { range, title: { text: this.metric } },
+    });
+  }
+}
+
+// The intervals as an area, from where they are no wider than the axis: the first ones would cover everything.
+function band({ generator, samples, lower, upper }, color, height) {
+  const wide = (i) => lower[i] === null || upper[i] === null || upper[i] - lower[i] > height;
+  let start = samples.length;
+  while (start > 0 && !wide(start - 1)) start -= 1;
+  if (samples.length - start < 2) return [];
+  const edge = { type: "scatter", mode: "lines", name: generator, showlegend: false, hoverinfo: "skip", line: { width: 0 } };
+  const x = samples.slice(start);
+  return [
+    { ...edge, x, y: lower.slice(start) },
+    { ...edge, x, y: upper.slice(start), fill: "tonexty", fillcolor: `${color}2e` },
+  ];
+}
+
+// The curve up to now: the estimate in the standings may be newer than the last that was kept.
+function withNewest(curve, { score: now, lower, upper, scored_samples: samples }) {
+  const points = curve ?? { samples: [], scores: [], lower: [], upper: [] };
+  if (now === null || points.samples.at(-1) >= samples) return points;
+  return {
+    samples: [...points.samples, samples], scores: [...points.scores, now],
+    lower: [...points.lower, lower], upper: [...points.upper, upper],
+  };
+}
+
+// What the axis shows: the latest intervals and the later half of every curve; the first ones would dwarf the rest.
+function spread(curves) {
+  const ends = curves.flatMap(({ scores, lower, upper }) =>
+    [...scores.slice(Math.floor(scores.length / 2)), lower.at(-1), upper.at(-1)].filter((end) => end !== null));
+  const [least, most] = [Math.min(...ends), Math.max(...ends)];
+  const margin = 0.08 * (most - least) || Math.abs(most) * 0.1 || 1;
+  return [least - margin, most + margin];
+}
+
+// Round numbers on a logarithmic axis: 1, 2, 5, 10, … or, over many decades, 1, 10, 100, …
+function ticks(curves) {
+  const all = curves.flatMap(({ samples }) => [samples[0], samples.at(-1)]);
+  const [least, most] = [Math.min(...all), Math.max(...all)];
+  const steps = most / least > 2000 ? [1] : [1, 2, 5];
+  const values = Array.from({ length: 12 }, (_, power) => steps.map((step) => step * 10 ** power)).flat();
+  const tickvals = values.filter((value) => value >= least && value <= most);
+  return { tickvals, ticktext: tickvals.map(count) };
+}
+
+const line = (name, x, y, color) => ({ type: "scatter", mode: x.length > 1 ? "lines" : "markers", name, x, y, line: { color, width: 2 }, marker: { color } });
+
+function chart(id, title, text) {
+  const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
+  const empty = h("p", { class: "quiet plot-empty" }, "Nothing to draw yet.");
+  const card = h("figure", { class: "card chart" }, [
+    h("figcaption", {}, h("h2", {}, title), h("p", { class: "quiet" }, text)), plot, empty,
+  ]);
+  return {
+    card,
+    plot,
+    label: (words) => plot.setAttribute("aria-label", `${title}. ${words}`),
+    waiting(isEmpty) {
+      plot.hidden = isEmpty;
+      empty.hidden = !isEmpty;
+    },
+  };
+}
+
+function react(Plotly, { plot }, traces, layout) {
+  const ink = styleValue("--quiet");
+  const axis = { gridcolor: styleValue("--line"), zeroline: false, automargin: true, tickfont: { color: ink }, linecolor: styleValue("--line") };
+  const title = (given, text) => ({ text, standoff: 8, font: { size: 12, color: ink }, ...given?.title });
+  const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
+  const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
+  const narrow = plot.clientWidth < 480;
+  // Names are shown as they are: plotly reads some tags and links out of text.
+  const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
+  return Plotly.react(plot, shown, {
+    showlegend: false,
+    legend: { orientation: "h", traceorder: "normal", y: -0.28, x: 0, font: { size: 11, color: styleValue("--ink") } },
+    hovermode: narrow ? "closest" : "x unified",
+    hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: styleValue("--line") },
+    font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },
+    paper_bgcolor: "transparent",
+    plot_bgcolor: "transparent",
+    margin: { l: 8, r: 12, t: 8, b: 8 },
+    ...layout,
+    xaxis,
+    yaxis,
+  }, { displayModeBar: false, responsive: true, scrollZoom: false });
+}
+
+const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

@@ -1,0 +1,33 @@
+// A colour for each generator that is drawn: the same in charts and table, and for as long as it is among them.
+
+export const DRAWN = 8;
+
+// Told apart by colour-blind eyes as well (after Okabe and Ito), on light and on dark.
+const LIGHT = ["#0072b2", "#c8500a", "#00805f", "#a3357a", "#8a6d00", "#4a7fb5", "#7a4f2a", "#5b5bd6"];
+const DARK = ["#56b4e9", "#f28c4b", "#2fc39a", "#e08bc4", "#e0c341", "#9dbde0", "#c89b72", "#a9a9ff"];
+const OTHERS = { light: "#9aa3ad", dark: "#6b7480" };
+
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+
+export const otherColour = () => (isDark() ? OTHERS.dark : OTHERS.light);
+
+export const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+export class Palette {
+  constructor() {
+    this.slots = new Map();
+  }
+
+  // Give these, at most `DRAWN`, a colour each; those that have one keep it.
+  give(names) {
+    for (const known of [...this.slots.keys()]) if (!names.includes(known)) this.slots.delete(known);
+    const taken = new Set(this.slots.values());
+    const free = LIGHT.map((_, slot) => slot).filter((slot) => !taken.has(slot));
+    for (const name of names) if (!this.slots.has(name)) this.slots.set(name, free.shift());
+  }
+
+  colour(name) {
+    const slot = this.slots.get(name);
+    return slot === undefined ? otherColour() : (isDark() ? DARK : LIGHT)[slot];
+  }
+}

@@ -1,0 +1,108 @@
+// One experiment: the answer, the standings, how it came to that, and what can be done.
+import { actions } from "./actions.js";
+import { experimentPath, forget, get } from "./api.js";
+import { Charts } from "./charts.js";
+import { DRAWN, Palette } from "./colours.js";
+import { Course } from "./course.js";
+import { fill, h, say } from "./dom.js";
+import { about, answer, count, metricName, share } from "./format.js";
+import { modes } from "./modes.js";
+import { badges } from "./overview.js";
+import { openPicks } from "./picks.js";
+import { poll } from "./poll.js";
+import { ranked, Standings } from "./standings.js";
+
+export function showExperiment(main, name, connection, failed) {
+  const course = new Course();
+  let parts = null;
+  let shown = null;
+  let asked = 0;
+  const polling = poll(
+    async () => {
+      let report = await ask();
+      if (!course.take(report.progress, asked)) {
+        forget("report");
+        report = await ask();
+        course.take(report.progress, 0);
+      }
+      const changed = parts === null || report.progress.instance !== shown.progress.instance;
+      if (changed) parts = page(main, await get(experimentPath(name), "experiment"), () => polling.now());
+      if (changed || report !== shown) parts.draw(report, course);
+      shown = report;
+    },
+    connection,
+    failed,
+  );
+  function ask() {
+    asked = course.told;
+    return get(`${experimentPath(name)}/report?after=${asked}`, "report");
+  }
+
+  return {
+    now: polling.now,
+    stop() {
+      forget("report");
+      polling.stop();
+      parts?.stop();
+    },
+  };
+}
+
+function page(main, experiment, refresh) {
+  const { config } = experiment;
+  const sentence = h("p", { class: "answer", "aria-live": "polite" });
+  const reason = h("p", { class: "quiet clamp" });
+  const state = h("span", {});
+  const facts = h("dl", { class: "facts" });
+  const palette = new Palette();
+  const standings = new Standings(config, palette, refresh);
+  const charts = new Charts(config, palette);
+  const picks = openPicks();
+  const manage = actions(config, refresh);
+  const shows = modes(config);
+  fill(
+    main,
+    h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
+    h("div", { class: "title" }, h("h1", {}, config.name), state),
+    h("section", { class: "card hero", "aria-label": "Answer" }, sentence, reason, facts),
+    standings.section,
+    charts.section,
+    h("div", { class: "columns" }, picks.section, manage.section),
+    shows?.section,
+  );
+  return {
+    draw(report, course) {
+      say(sentence, answer(report));
+      say(reason, report.samples && report.standings.length > 1 ? `${capitalised(report.decision.reason)}.` : "");
+      fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
+      fill(facts, known(report, config));
+      // In the experiment's own order, so that the first of few always have the same colours.
+      const drawn = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
+      palette.give(drawn.map((standing) => standing.generator));
+      standings.draw(report);
+      charts.draw(report, course);
+      picks.draw(report.progress.picks, report.open_picks);
+      manage.draw(report);
+      shows?.draw(report);
+    },
+    stop: () => charts.stop(),
+  };
+}
+
+function known(report, config) {
+  const { budget } = report;
+  const spent = budget === null ? count(report.samples) : `${count(report.samples)} of ${count(budget)}`;
+  const bar = budget !== null &&
+    h("progress", { max: budget, value: Math.min(budget, report.samples), "aria-label": "Budget spent" });
+  const facts = [
+    ["Samples", spent, bar],
+    ["Rounds", count(report.rounds)],
+    ["Metric", `${metricName(report.metric)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
+    ["Policy", `${config.policy}, batches of ${config.batch_size}`],
+    ["Optimal pick ratio", share(report.optimal_pick_ratio)],
+  ];
+  if (report.uniform_samples !== null) facts.push(["Uniform would take", `about ${about(report.uniform_samples)} samples`]);
+  return facts.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more)));
+}
+
+const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);

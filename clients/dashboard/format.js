@@ -1,0 +1,84 @@
+// Numbers, times and states in words.
+
+const whole = new Intl.NumberFormat("en");
+
+export const METRICS = {
+  fid: "FID",
+  is: "Inception Score",
+  rke: "RKE",
+  vendi: "Vendi",
+  "conditional-vendi": "Conditional Vendi",
+  "information-vendi": "Information Vendi",
+};
+
+export const metricName = (metric) => METRICS[metric] ?? metric;
+
+export const count = (number) => whole.format(number);
+
+// An estimate, said to two digits.
+export const about = (number) => count(Number(number.toPrecision(2)));
+
+export const samples = (number) => `${count(number)} ${number === 1 ? "sample" : "samples"}`;
+
+// Four significant digits, without exponents where that reads well.
+export function score(number) {
+  if (number === null || number === undefined) return "–";
+  const size = Math.abs(number);
+  if (size >= 1e6 || (size > 0 && size < 1e-3)) return number.toExponential(2);
+  return number.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
+}
+
+// As many decimals as its score has.
+export function error(number, of) {
+  if (number === null || number === undefined) return "";
+  const decimals = (score(of).split(".")[1] ?? "").length;
+  return `± ${Math.abs(number) < 1e6 ? number.toFixed(Math.min(decimals, 3)) : number.toExponential(1)}`;
+}
+
+export const share = (ratio) => (ratio === null ? "–" : `${(100 * ratio).toFixed(1)}\u00a0%`);
+
+// Rounded down: a confidence is never said to be more than it is.
+export function confidence(number) {
+  const percent = 100 * number;
+  return percent >= 99 ? `${Math.min(99.9, Math.floor(percent * 10) / 10)}\u00a0%` : `${Math.floor(percent)}\u00a0%`;
+}
+
+export function ago(seconds) {
+  if (seconds < 60) return `${Math.max(0, Math.round(seconds))} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} days`;
+}
+
+// "21 Nov, 10:52", with the year where it is another one.
+export function date(unix) {
+  const then = new Date(1000 * unix);
+  const year = then.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return then.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
+}
+
+// The answer in a sentence: what is known, how surely, at what cost.
+export function answer(report) {
+  const { decision, state, standings, budget } = report;
+  const told = samples(report.samples);
+  if (report.samples === 0) {
+    const names = standings.length === 1 ? "One generator is" : `${standings.length} generators are`;
+    return `Waiting for the first samples: ${names} to be scored by ${metricName(report.metric)}.`;
+  }
+  const leader = standings.find((standing) => standing.generator === decision.best);
+  if (!leader) return `Warming up: ${told} so far, and not every generator has a score yet.`;
+  if (standings.length === 1) {
+    return `${decision.best} scores ${score(leader.score)} after ${told}. There is nothing to compare it with.`;
+  }
+  const sure = decision.confidence === null || decision.confidence < 0.01
+    ? "" : ` with ${confidence(decision.confidence)} confidence`;
+  const even = report.uniform_samples;
+  if (state === "decided") {
+    const uniform = even === null ? "" : `; uniform would have needed about ${about(even)}`;
+    return `${decision.best} is best${sure} after ${told}${uniform}.`;
+  }
+  const leads = `${decision.best} leads${sure} after ${told}`;
+  if (state === "out of budget") return `${leads}; the budget of ${count(budget)} is spent.`;
+  if (state === "stopped") return `${leads}; the experiment was stopped.`;
+  return even === null || even <= report.samples ? `${leads}.` : `${leads}; uniform would need about ${about(even)}.`;
+}

@@ -1,0 +1,89 @@
+// The list of experiments.
+import { get } from "./api.js";
+import { fill, h } from "./dom.js";
+import { confidence, count, date, error, metricName, score } from "./format.js";
+import { poll } from "./poll.js";
+
+const PAGE = 50;
+const EXAMPLE = `from optimist_client import Optimist
+
+optimist = Optimist("${location.origin}")
+experiment = optimist.create_experiment(
+    "my-checkpoints", ["step-10k", "step-20k"], reference=real_features
+)
+for pick in experiment.picks():
+    pick.tell(embed(generate(pick.generator, pick.size, pick.seed)))`;
+
+export function showOverview(main, connection, failed) {
+  let limit = PAGE;
+  let shown = null;
+  const list = h("div", {});
+  fill(main, h("h1", {}, "Experiments"), list);
+  const polling = poll(
+    async () => {
+      const overview = await get(`v1/overview?limit=${limit}`, "overview");
+      if (overview !== shown) draw(overview);
+      shown = overview;
+    },
+    connection,
+    failed,
+  );
+
+  function draw(overview) {
+    if (overview.total === 0) {
+      fill(list, nothing());
+      return;
+    }
+    const focused = document.activeElement?.getAttribute?.("href");
+    const more = overview.total > overview.experiments.length && limit < 200;
+    fill(
+      list,
+      h("ul", { class: "experiments" }, overview.experiments.map(line)),
+      more && h("button", { onclick: () => ((limit = Math.min(200, limit + PAGE)), polling.now()) }, "Show more"),
+      h("p", { class: "quiet" }, `${overview.experiments.length} of ${count(overview.total)} experiments`),
+    );
+    if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  return polling;
+}
+
+function line(experiment) {
+  const { decision } = experiment;
+  const leader = decision.best === null ? "No leader yet" : decision.best;
+  const sure = decision.confidence === null || decision.confidence < 0.01 ? "" : `, ${confidence(decision.confidence)} sure`;
+  const found = experiment.score === null ? "" : `${score(experiment.score)} ${error(experiment.error, experiment.score)}`;
+  const of = experiment.budget === null ? "" : ` of ${count(experiment.budget)}`;
+  return h("li", { class: "card line" }, [
+    h("div", { class: "line-head" }, [
+      h("a", { href: `#/e/${encodeURIComponent(experiment.name)}` }, experiment.name),
+      badges(experiment.state, experiment.damaged),
+    ]),
+    h("dl", {}, [
+      fact("Metric", metricName(experiment.metric)),
+      fact("Leader", `${leader}${sure}`, experiment.decision.best === null && "quiet"),
+      fact("Score", found || "–"),
+      fact("Samples", `${count(experiment.samples)}${of}`),
+      fact("Generators", count(experiment.generators)),
+      fact("Created", date(experiment.created)),
+    ]),
+  ]);
+}
+
+const fact = (name, value, kind) => h("div", {}, h("dt", {}, name), h("dd", { class: kind }, value));
+
+// The state in a word, and a second one where something is damaged.
+export function badges(state, damaged) {
+  return h("span", { class: "badges" }, [
+    h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state),
+    damaged && h("span", { class: "badge damaged" }, "damaged"),
+  ]);
+}
+
+function nothing() {
+  return h("div", { class: "empty card" }, [
+    h("h2", {}, "No experiments yet"),
+    h("p", {}, "An experiment compares generators by one metric. Make the first one from Python:"),
+    h("pre", { tabindex: "0" }, h("code", {}, EXAMPLE)),
+  ]);
+}

@@ -1,0 +1,149 @@
+// The generators, the best first: score with its interval, samples, share of the picks, state, warnings.
+import { change, generatorPath } from "./api.js";
+import { confirm, fill, h, say } from "./dom.js";
+import { count, error, metricName, score, share } from "./format.js";
+
+// The contenders, the leader first (a distance below zero is shown as 0, so scores alone may tie), the best next; those without a score at the end, in their own order.
+export function ranked(report) {
+  const sign = report.lower_is_better ? 1 : -1;
+  const leads = ({ generator }) => generator === report.decision.best;
+  return report.standings
+    .map((standing, place) => ({ ...standing, place }))
+    .sort((a, b) => {
+      if (a.score === null || b.score === null) return (a.score === null) - (b.score === null) || a.place - b.place;
+      return leads(b) - leads(a) || sign * (a.score - b.score) || a.place - b.place;
+    });
+}
+
+export class Standings {
+  constructor(config, palette, refresh) {
+    this.name = config.name;
+    this.palette = palette;
+    this.refresh = refresh;
+    this.rows = new Map(); // kept over draws, so that focus stays where it is
+    this.problem = h("p", { class: "problem", role: "alert" });
+    this.body = h("tbody", {});
+    const columns = [["Generator"], [`${metricName(config.metric)} ± error`, "number"], ["Interval", "wide"],
+      ["Samples", "number"], ["Pick ratio", "number wide"], ["Actions", "hidden-head"]];
+    this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
+      h("h2", { id: "standings" }, "Standings"),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Standings table" }, [
+        h("table", { class: "standings" }, [
+          h("thead", {}, h("tr", {}, columns.map(([text, kind]) =>
+            h("th", { scope: "col", class: kind }, kind === "hidden-head" ? h("span", { class: "unseen" }, text) : text)))),
+          this.body,
+        ]),
+      ]),
+      this.problem,
+    ]);
+  }
+
+  draw(report) {
+    const standings = ranked(report);
+    const scale = axis(standings);
+    const names = new Set(standings.map((standing) => standing.generator));
+    for (const [name, row] of this.rows) {
+      if (!names.has(name)) {
+        row.element.remove();
+        this.rows.delete(name);
+      }
+    }
+    standings.forEach((standing, rank) => {
+      let row = this.rows.get(standing.generator);
+      if (!row) {
+        row = this.row(standing);
+        this.rows.set(standing.generator, row);
+      }
+      row.draw(standing, scale, standing.generator === report.decision.best);
+      // Moving an element takes the focus from it: only those that moved.
+      if (this.body.children[rank] !== row.element) this.body.insertBefore(row.element, this.body.children[rank] ?? null);
+    });
+  }
+
+  row({ generator }) {
+    const { palette } = this;
+    const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
+    const marks = h("span", { class: "badges" });
+    const warnings = h("ul", { class: "warnings" });
+    const value = h("strong", {});
+    const spread = h("span", { class: "quiet spread" });
+    const interval = h("td", { class: "wide" });
+    const told = h("span", {});
+    const pending = h("span", { class: "quiet" });
+    const ratio = h("td", { class: "number wide" });
+    const pause = h("button", { class: "small" });
+    const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
+    let state = "active";
+    pause.addEventListener("click", () => this.set(generator, state === "active" ? "paused" : "active"));
+    retire.addEventListener("click", async () => {
+      const text = `${generator} leaves the contest for good: its samples no longer count and its name cannot be used again.`;
+      if (await confirm("Retire this generator?", text, "Retire")) this.set(generator, "retired");
+    });
+    const element = h("tr", {}, [
+      h("th", { scope: "row" }, [
+        h("div", { class: "generator" }, h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)), marks),
+        warnings,
+      ]),
+      h("td", { class: "number" }, value, " ", spread),
+      interval,
+      h("td", { class: "number" }, told, pending),
+      ratio,
+      h("td", { class: "row-actions" }, pause, retire),
+    ]);
+    return {
+      element,
+      draw(standing, scale, best) {
+        state = standing.state;
+        element.classList.toggle("best", best);
+        swatch.style.background = palette.colour(generator);
+        fill(marks, [
+          best && h("span", { class: "badge best" }, "best"),
+          state !== "active" && h("span", { class: "badge" }, state),
+          standing.damaged && h("span", { class: "badge damaged" }, "damaged"),
+        ]);
+        fill(warnings, standing.warnings.map((warning) => h("li", {}, warning)));
+        say(value, score(standing.score));
+        say(spread, error(standing.error, standing.score));
+        fill(interval, standing.score === null ? null : bar(standing, scale, palette.colour(generator)));
+        say(told, count(standing.samples));
+        say(pending, standing.pending ? ` +${count(standing.pending)}` : "");
+        pending.title = standing.pending ? "Samples on their way" : "";
+        say(ratio, share(standing.pick_ratio));
+        say(pause, state === "active" ? "Pause" : "Resume");
+        pause.setAttribute("aria-label", `${pause.textContent} ${generator}`);
+      },
+    };
+  }
+
+  async set(generator, state) {
+    say(this.problem, "");
+    try {
+      await change("PATCH", generatorPath(this.name, generator), { state });
+    } catch (error) {
+      say(this.problem, error.message);
+    }
+    this.refresh();
+  }
+}
+
+// From a score to its place on the intervals' common axis, in percent: as wide as what the better half needs.
+function axis(standings) {
+  const known = standings.filter((standing) => standing.score !== null);
+  if (!known.length) return () => 0;
+  const near = known.slice(0, Math.max(4, Math.ceil(known.length / 2)));
+  const ends = near.flatMap(({ score, lower, upper }) => [score, lower ?? score, upper ?? score]);
+  const least = Math.min(...ends, ...known.map((standing) => standing.score));
+  const most = Math.max(...ends, ...known.map((standing) => standing.score));
+  return (number) => (most > least ? Math.min(100, Math.max(0, (100 * (number - least)) / (most - least))) : 50);
+}
+
+function bar({ score: middle, lower, upper }, scale, color) {
+  const from = lower === null ? 0 : scale(lower);
+  const to = upper === null ? 100 : scale(upper);
+  const range = h("span", { class: "range" });
+  range.style.cssText = `left:${from}%;width:${Math.max(0.5, to - from)}%;background:${color}`;
+  const point = h("span", { class: "point" });
+  point.style.cssText = `left:${scale(middle)}%;background:${color}`;
+  const label = `From ${lower === null ? "unbounded" : score(lower)} to ${upper === null ? "unbounded" : score(upper)}`;
+  return h("span", { class: "interval", role: "img", "aria-label": label, title: label }, range, point);
+}

@@ -1,0 +1,54 @@
+"""Arrays of a Parquet file. Needs the `parquet` extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GENERATOR = "generator"
+"""A column of names: the rows of each are arrays of their own."""
+
+
+def read(file: Path) -> dict[str, NDArray[Any]]:
+    """Every column of lists as an array (n, d); where there is none, the columns of numbers as one array (n, columns).
+
+    That one is named by the file's stem. With a column "generator" of names the arrays are `<generator>/<column>`.
+    Raises ValueError for columns that are neither, lists of unequal lengths, missing values, and without pyarrow.
+    """
+    try:
+        from pyarrow.parquet import read_table
+    except ModuleNotFoundError:
+        raise ValueError("reading it needs pyarrow: pip install 'optimist[parquet]'") from None
+    with file.open("rb") as stream:
+        table = read_table(stream)
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    for name, column in columns.items():
+        if column.null_count:
+            raise ValueError(f"column {name!r}: expected a value in every row, found {column.null_count} missing")
+    names = columns.pop(GENERATOR, None)
+    arrays = {name: _matrix(name, column) for name, column in columns.items() if _is_list(column.type)}
+    if not arrays:
+        numbers = [np.asarray(column) for column in columns.values()]
+        arrays = {file.stem: np.stack(numbers, axis=1)} if numbers else {}
+    if names is None:
+        return arrays
+    of_row = np.asarray(names.to_pylist(), dtype=str)
+    found = dict.fromkeys(of_row.tolist())
+    return {f"{generator}/{name}": rows[of_row == generator] for generator in found for name, rows in arrays.items()}
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow.types import is_fixed_size_list, is_large_list, is_list
+
+    return is_list(kind) or is_large_list(kind) or is_fixed_size_list(kind)
+
+
+def _matrix(name: str, column: Any) -> NDArray[Any]:
+    lengths = np.unique(np.asarray(column.value_lengths()))
+    if len(lengths) > 1:
+        raise ValueError(f"column {name!r}: expected lists of one length, found {lengths[0]} to {lengths[-1]}")
+    values = column.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), -1) if len(column) else values.reshape(0, 1)

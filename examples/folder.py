@@ -1,0 +1,97 @@
+"""Replay of a folder: which of the models that made these files is best, and how few of them show it?
+
+    folder.py FOLDER --reference REAL --embedder inception
+
+FOLDER holds one folder of images a model, REAL images of the real thing: `.npy` arrays, (h, w) or (h, w, 3), or
+anything that Pillow opens. Without FOLDER one is made of scikit-learn's digits. Needs `pip install 'optimist[demo]'`,
+and the extra of the embedder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from local_service import options, scored_report, serving
+from optimist_client import Optimist, embedders
+
+EMBEDDERS: dict[str, Callable[[], embedders.Embedder]] = {
+    "pixels": lambda: embedders.Function("pixels-64", 64, lambda images: np.reshape(images, (len(images), 64))),
+    "efficientnet-lite": embedders.EfficientNetLite,
+    "inception": embedders.InceptionV3,
+    "dinov2": embedders.Dinov2,
+    "clip": embedders.Clip,
+    "swav": embedders.Swav,
+}
+
+
+def read(path: Path) -> np.ndarray:
+    """An image (h, w) or (h, w, 3), floats in [0, 1] or uint8."""
+    if path.suffix == ".npy":
+        return np.load(path)
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def write_digits(folder: Path) -> None:
+    """Folders of images (8, 8): `real` digits, and three models that redraw half of them with noise."""
+    from sklearn.datasets import load_digits
+
+    rng = np.random.default_rng(0)
+    images = rng.permutation(load_digits().images / 16)
+    drawn, real = np.split(images, [len(images) // 2])
+    models = {
+        f"noise-{noise}": (drawn + noise * rng.standard_normal(drawn.shape)).clip(0, 1) for noise in (0.1, 0.2, 0.3)
+    }
+    for name, batch in {**models, "real": real}.items():
+        (folder / name).mkdir()
+        for number, image in enumerate(batch):
+            np.save(folder / name / f"{number:04}.npy", image)
+
+
+def main() -> None:
+    """Tell files, in the order of their names, until the answer is sure or there are no more."""
+    parser = options(__doc__, budget=1_000_000)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--reference", type=Path, help="folder of real images (default: FOLDER/real)")
+    parser.add_argument("--embedder", choices=EMBEDDERS, default="pixels", help="pixels: for images of 8 × 8, in grey")
+    chosen = parser.parse_args()
+    with ExitStack() as stack:
+        folder = chosen.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if chosen.folder is None:
+            write_digits(folder)
+        reference = chosen.reference or folder / "real"
+        models = sorted(path for path in folder.iterdir() if path.is_dir() and path != reference)
+        files = {path.name: sorted(path.iterdir()) for path in models}
+        total = sum(map(len, files.values()))
+        embed = EMBEDDERS[chosen.embedder]()
+        optimist = stack.enter_context(Optimist(stack.enter_context(serving(chosen.url))))
+        experiment = optimist.create_experiment(
+            chosen.name or "folder",
+            list(files),
+            reference=embed([read(path) for path in sorted(reference.iterdir())]),
+            embedding=embed.name,
+            budget=min(chosen.budget, total),
+        )
+        for pick in experiment.picks():
+            left = files[pick.generator]
+            if not left:
+                pick.give_up("no more files")
+                # Never the last one: the budget is spent with its last file.
+                experiment.set_state(pick.generator, "paused")
+                continue
+            files[pick.generator] = left[pick.size :]
+            told = left[: pick.size]
+            pick.tell(embed([read(path) for path in told]), ids=[path.as_uri() for path in told], embedding=embed.name)
+        print(scored_report(experiment))
+        print(f"{total - sum(map(len, files.values())):,} of {total:,} files were looked at")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""How an experiment went, small enough to be drawn: counts at checkpoints, estimates as they were made. No I/O.
+
+It takes the history as it grows, so that a report on a million rounds costs what came since the last one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.archive import HISTORY
+from optimist.store import CurvePoint
+from optimist_client.models import Curve, GeneratorProgress
+
+MOST_CHECKPOINTS = 256
+MOST_POINTS = 4000
+"""Estimates drawn in all: of more, every second, third, … of each generator."""
+
+Counts = NDArray[np.int64]
+
+
+def stride_of(told: int) -> int:
+    """Batches from one checkpoint to the next: the least power of two that keeps them at most `MOST_CHECKPOINTS`."""
+    return 1 << max(0, (max(told - 1, 0) // MOST_CHECKPOINTS).bit_length())
+
+
+@dataclass(frozen=True)
+class Course:
+    """Cumulative counts at checkpoints, and the curves of all generators, after `told` batches of the history."""
+
+    told: int = 0
+    batches: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    """(k, G): batches of each generator at the multiples of `stride`."""
+    samples: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(k,): samples told in all at them."""
+    newest: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(G,): batches of each generator after all `told`."""
+    newest_samples: int = 0
+    points: Sequence[Sequence[CurvePoint]] = ()
+    """What was kept of the estimates, by generator."""
+
+    @property
+    def stride(self) -> int:
+        """Batches from one checkpoint to the next."""
+        return stride_of(self.told)
+
+    def then(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> Course:
+        """The course with the history after the first `told` batches, and what came to each generator's curve."""
+        batches, generators = np.frombuffer(history, HISTORY), len(points)
+        told = self.told + len(batches)
+        stride = stride_of(told)
+        kept = np.arange(1, len(self.batches) + 1) * self.stride % stride == 0
+        checkpoints = np.arange(self.told // stride + 1, told // stride + 1) * stride
+        # Batches in each piece between checkpoints; the last piece lies beyond the last of them.
+        piece = np.searchsorted(checkpoints, np.arange(self.told + 1, told + 1))
+        pieces = len(checkpoints) + 1
+        counts = np.bincount(piece * generators + batches["generator"], minlength=pieces * generators)
+        by_generator = _widened(self.newest[None, :], generators) + counts.reshape(pieces, generators).cumsum(axis=0)
+        rows = np.bincount(piece, weights=batches["rows"], minlength=pieces).astype(np.int64)
+        samples = self.newest_samples + rows.cumsum()
+        before = [*self.points, *[()] * (generators - len(self.points))]
+        return Course(
+            told,
+            np.concatenate([_widened(self.batches[kept], generators), by_generator[:-1]]),
+            np.concatenate([self.samples[kept], samples[:-1]]),
+            by_generator[-1],
+            int(samples[-1]),
+            [[*known, *new] for known, new in zip(before, points, strict=True)],
+        )
+
+    def checkpoints(self, after: int) -> tuple[list[int], list[int], Counts]:
+        """Rounds (k,), samples (k,) and batches by generator (k, G) at the checkpoints after so many batches."""
+        rounds = np.arange(1, len(self.batches) + 1) * self.stride
+        batches, samples = self.batches, self.samples
+        if self.told % self.stride:
+            rounds = np.append(rounds, self.told)
+            samples = np.append(samples, self.newest_samples)
+            batches = np.concatenate([batches, self.newest[None, :]])
+        new = rounds > after
+        return rounds[new].tolist(), samples[new].tolist(), batches[new]
+
+    def generators(self, names: Sequence[str], batches: Counts, after: int) -> list[GeneratorProgress]:
+        """Every generator with its counts (k, G), and the estimates made when `after` batches were told, or later."""
+        curves = [[point for point in points if point.told >= after] for points in self.points]
+        every = -(-sum(map(len, curves)) // MOST_POINTS) or 1
+        return [
+            # The newest of them always.
+            GeneratorProgress(generator=name, batches=batches[:, g].tolist(), curve=_curve(curves[g][::-every][::-1]))
+            for g, name in enumerate(names)
+        ]
+
+
+def _widened(counts: Counts, generators: int) -> Counts:
+    """Counts (k, g) with zeros for generators that joined."""
+    return np.pad(counts, ((0, 0), (0, generators - counts.shape[1])))
+
+
+def _curve(points: Sequence[CurvePoint]) -> Curve:
+    numbers: list[list[Any]] = [json.loads(point.point) for point in points]
+    samples, scores, lower, upper = (list(column) for column in zip(*numbers, strict=True)) if numbers else [[]] * 4
+    return Curve(told=[point.told for point in points], samples=samples, scores=scores, lower=lower, upper=upper)

@@ -1,0 +1,175 @@
+"""What dashboards poll: reports with their charts, and the list of experiments, made once for all who ask at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from optimist.api.course import Course
+from optimist.api.desk import sealed
+from optimist.api.views import View
+from optimist.archive import HISTORY
+from optimist.store import Look, NotFound, Store
+from optimist_client.models import Experiment, OpenPickInfo, Overview, Progress, Report, Summary
+
+FRESH = 1.0
+"""Seconds that an answer to a poll may be old."""
+MOST_PICKS = 100
+"""Open picks in a report, the newest."""
+REMEMBERED = 256
+"""Experiments whose course is kept, to be taken up where it was; any other is made from its whole history."""
+
+Result = TypeVar("Result")
+
+
+class Shared:
+    """Answers that many ask for at once: each is made once, and given to all who ask within `FRESH` seconds."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
+        """What `make` returns, or what it returned to somebody else under this key; raises what it raises."""
+        now = time.monotonic()
+        self._made = {key: (at, task) for key, (at, task) in self._made.items() if not task.done() or now - at < FRESH}
+        known = self._made.get(key)
+        if known is None or (known[1].done() and (known[1].cancelled() or known[1].exception() is not None)):
+            known = self._made[key] = (now, asyncio.ensure_future(make()))
+        # Whoever goes away leaves the others what they wait for.
+        return await asyncio.shield(known[1])
+
+    def forget(self, key: Hashable) -> None:
+        """Make it anew for the next who asks."""
+        self._made.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An answer as it goes out, and its entity tag."""
+
+    text: str
+    etag: str
+
+    @classmethod
+    def of(cls, text: str) -> Body:
+        """The answer with the tag of its contents."""
+        return cls(text, f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"')
+
+
+@dataclass
+class Poll:
+    """One report and the course that led to it."""
+
+    report: Report
+    instance: str
+    names: list[str]
+    course: Course
+    picks: list[OpenPickInfo]
+    _bodies: dict[int, Body] = field(default_factory=dict)
+
+    def body(self, after: int) -> Body:
+        """The report with what came after so many batches."""
+        after = after if after <= self.course.told else 0
+        known = self._bodies.get(after)
+        if known is None:
+            rounds, samples, batches = self.course.checkpoints(after)
+            progress = Progress(
+                instance=self.instance,
+                told=self.course.told,
+                stride=self.course.stride,
+                rounds=rounds,
+                samples=samples,
+                generators=self.course.generators(self.names, batches, after),
+                picks=self.picks,
+            )
+            report = self.report.model_copy(update={"progress": progress})
+            known = self._bodies[after] = Body.of(report.model_dump_json())
+        return known
+
+
+class Polls:
+    """The reports and overviews that this process has lately given; nothing in it is needed to make them anew."""
+
+    def __init__(self, store: Store, experiment: Callable[[str], Awaitable[Experiment]]) -> None:
+        """experiment: the one of a name; raises NotFound."""
+        self._store = store
+        self._experiment = experiment
+        self._shared = Shared()
+        self._courses: dict[str, tuple[str, Course]] = {}
+
+    async def report(self, name: str, after: int) -> Body:
+        """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound."""
+        poll = await self._shared.get(("report", name), lambda: self._poll(name))
+        return poll.body(after)
+
+    def changed(self, name: str) -> None:
+        """Somebody has just changed this experiment here, and will want to see it."""
+        self._shared.forget(("report", name))
+
+    async def overview(self, limit: int, offset: int) -> Body:
+        """The experiments from place `offset` on, newest first, as of at most a second ago."""
+        return await self._shared.get(("overview", limit, offset), lambda: self._overview(limit, offset))
+
+    async def _poll(self, name: str) -> Poll:
+        config = (await self._experiment(name)).config
+        view = View(config, await self._store.look(name))
+        if view.is_scored:
+            view = await sealed(self._store, view)
+        course = await self._course(name, view.look)
+        picks = [
+            OpenPickInfo(deadline=leased.deadline, **pick.model_dump(include=_SHOWN))
+            for pick, leased in zip(view.open_picks, view.look.open_picks, strict=True)
+        ]
+        names = [generator.name for generator in view.look.generators]
+        return Poll(view.report(), view.look.instance, names, course, picks[-MOST_PICKS:])
+
+    async def _course(self, name: str, look: Look) -> Course:
+        instance, course = self._courses.pop(name, (look.instance, Course()))
+        # A Redis that lost the end of its file has fewer batches than it had.
+        if instance != look.instance or course.told > look.told:
+            course = Course()
+        history = await self._store.history(name, HISTORY.itemsize * course.told)
+        known = [len(points) for points in course.points]
+        points = await self._store.curves(name, known + [0] * (len(look.generators) - len(known)))
+        # Not more than was told at the look: the report and its charts are of one moment.
+        new = history[: HISTORY.itemsize * (look.told - course.told)]
+        course = await asyncio.to_thread(course.then, new, points)
+        self._courses[name] = (look.instance, course)  # at the end, as the one that was used last
+        if len(self._courses) > REMEMBERED:
+            del self._courses[next(iter(self._courses))]
+        return course
+
+    async def _overview(self, limit: int, offset: int) -> Body:
+        names = (await self._store.experiments())[::-1]
+        found: list[Summary] = []
+        for name in names[offset : offset + limit]:
+            try:
+                known = await self._experiment(name)
+                found.append(_summary(known, View(known.config, await self._store.look(name)).report()))
+            except NotFound:  # deleted meanwhile
+                continue
+        return Body.of(Overview(total=len(names), experiments=found).model_dump_json())
+
+
+_SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
+
+
+def _summary(experiment: Experiment, report: Report) -> Summary:
+    best = next((standing for standing in report.standings if standing.generator == report.decision.best), None)
+    return Summary(
+        name=report.experiment,
+        metric=report.metric,
+        created=experiment.created,
+        generators=len(report.standings),
+        state=report.state,
+        damaged=any(standing.damaged for standing in report.standings),
+        decision=report.decision,
+        score=best and best.score,
+        error=best and best.error,
+        samples=report.samples,
+        budget=report.budget,
+    )

@@ -1,0 +1,79 @@
+"""The policies that compete, as they are written: a name or a preset, perhaps with options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from optimist.policies import NAMES
+from optimist_client.config import BOUND_OPTIONS, PRESETS
+
+POLICIES = (*NAMES, *(name for name in PRESETS if name not in NAMES))
+"""The names of policies and presets."""
+_KINDS: dict[str, type] = {
+    "bound": str,
+    "delta": float,
+    "tolerance": float,
+    "warmup": int,
+    "rescore_growth": float,
+    **{option: float for bounds in BOUND_OPTIONS.values() for options in bounds.values() for option in sorted(options)},
+}
+OPTIONS = tuple(_KINDS)
+"""What may follow a name, as `Evaluation` takes it."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy with a label, and its settings as `Evaluation` takes them."""
+
+    label: str
+    settings: dict[str, Any]
+
+
+def contenders(policies: str | Sequence[str] | Mapping[str, str]) -> list[Contender]:
+    """Those of specifications such as "ucb:bound=theorem,delta=0.1"; several may stand in one text with commas between.
+
+    A mapping gives each a label of its own, otherwise the specification is its label. Raises ValueError, naming what is
+    known, for names and options that are not, and for one label twice.
+    """
+    if isinstance(policies, Mapping):
+        found = [Contender(label, settings(text)) for label, text in policies.items()]
+    else:
+        texts = [policies] if isinstance(policies, str) else policies
+        found = [Contender(part, settings(part)) for text in texts for part in _parts(text)]
+    labels = [contender.label for contender in found]
+    if not labels or len(set(labels)) < len(labels):
+        raise ValueError(f"policies: expected at least one and each once, got {', '.join(labels) or 'none'}")
+    return found
+
+
+def settings(text: str) -> dict[str, Any]:
+    """What one specification says, as `Evaluation` takes it. Raises ValueError as `contenders` does."""
+    name, _, rest = text.partition(":")
+    if name not in POLICIES:
+        raise ValueError(f"policy {text!r}: expected one of {', '.join(POLICIES)}, got {name!r}")
+    found: dict[str, Any] = {"policy": name}
+    for pair in filter(None, rest.split(",")):
+        option, equals, value = pair.partition("=")
+        if option not in _KINDS or not equals:
+            raise ValueError(f"policy {text!r}: expected option=value with one of {', '.join(OPTIONS)}; got {pair!r}")
+        try:
+            found[option] = _KINDS[option](value)
+        except ValueError:
+            kind = "a whole number" if _KINDS[option] is int else "a number"
+            raise ValueError(f"policy {text!r}: expected {kind} for {option}, got {value!r}") from None
+    return found
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The specifications of a list with commas, which stand between options, too."""
+    part = ""
+    for piece in text.split(","):
+        if part and "=" in piece and ":" not in piece:
+            part = f"{part},{piece}"
+        else:
+            if part:
+                yield part
+            part = piece.strip()
+    yield part

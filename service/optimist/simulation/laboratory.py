@@ -1,0 +1,262 @@
+"""Any policies on any samples, many times over: what each of them pays, and how soon it knows the best."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from optimist.batches import BatchError
+from optimist.evaluation import Question, first_rows
+from optimist.evaluation.arrays import arrays_of, check_arrays, reference_of
+from optimist.metrics import Reference
+from optimist.metrics.settings import check_whole
+from optimist.offline import read_reference
+from optimist.simulation.contenders import contenders
+from optimist.simulation.result import Result, Run
+from optimist.simulation.sources import ArraySource, Bed, Draw, Source, experiment, files
+from optimist.simulation.trial import Trial, one_thread
+from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
+
+Done = TypeVar("Done")
+DEFAULTS: dict[str, Any] = {"metric": "fid", "order": 1.0, "delta": 0.05, "tolerance": 0.0}
+
+
+class SimulationWarning(UserWarning):
+    """Something about a simulation that its reader must know before it has run."""
+
+
+def simulate(
+    sources: Bed | Mapping[str, Any] | str | Path,
+    *,
+    metric: str | None = None,
+    policies: str | Sequence[str] | Mapping[str, str] = "ucb",
+    rounds: int = 1000,
+    batch_size: int = 5,
+    trials: int = 20,
+    seed: int = 0,
+    stop: bool = False,
+    delta: float | None = None,
+    tolerance: float | None = None,
+    jobs: int | None = None,
+    reference: Any = None,
+    order: float | None = None,
+    truncation: int | None = None,
+    kernel: Mapping[str, Any] | None = None,
+    prompt_kernel: Mapping[str, Any] | None = None,
+    truth: Mapping[str, float] | None = None,
+    shuffle: bool = True,
+    progress: bool = False,
+) -> Result:
+    """Play each policy `trials` times for `rounds` batches of `batch_size` samples, and compare what it cost.
+
+    `sources` are the generators by name, each an array (n, d) of what the metric scores, a mapping of such arrays by
+    tensor, or a `Source`; or a `Bed`; or a path: a folder or file of features (see `sources.files`), or an exported
+    experiment (.zip), which brings its metric, reference and kernels. `metric`, `reference`, `order`, `truncation`,
+    `kernel`, `prompt_kernel`, `delta` and `tolerance` are those of `Evaluation`, by default what the sources bring, or
+    "fid"; `reference` may be a file. Open kernels (σ "median", landmarks) are fixed once, before all trials.
+    `policies` are names or presets, perhaps with options of their own: "ucb:bound=theorem,delta=0.1"; a mapping gives
+    them labels.
+
+    In a trial samples are drawn without replacement, in a random order of (`seed`, trial, generator) alone, so that
+    every policy sees the same streams whatever `jobs` is; without `shuffle`, as they stand. A trial ends early where
+    the generator asked for has no whole batch left; with `stop`, at the decision. `truth` are the true scores, on the
+    natural scale; without them they are made of all samples, or in closed form. joblib runs the trials in `jobs`
+    processes (None: as `joblib.parallel_config` says, which may be on other machines, otherwise one).
+
+    Raises ValueError, saying what was expected and found, before anything is run; warns (`SimulationWarning`) where a
+    generator may run out.
+    """
+    given = {
+        "metric": metric,
+        "reference": reference,
+        "order": order,
+        "truncation": truncation,
+        "kernel": kernel,
+        "prompt_kernel": prompt_kernel,
+        "delta": delta,
+        "tolerance": tolerance,
+    }
+    for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):
+        check_whole(name, count, 1)
+    check_whole("seed", seed, 0)
+    competing = contenders(policies)
+    bed = _bed(sources, metric, reference)
+    brought = bed.settings if metric in (None, bed.settings.get("metric", metric)) else {}
+    settings = {**DEFAULTS, **brought} | {name: value for name, value in given.items() if value is not None}
+    question = _question(settings)
+    _check_sources(bed.sources, question)
+    question = _fixed(question, bed.sources, seed)
+    shared = {name: settings[name] for name in ("metric", "order", "delta", "tolerance")}
+    shared |= {"truncation": question.truncation, **question.kernels, "batch_size": batch_size}
+    for contender in competing:
+        Trial(
+            bed.sources, contender, shared | {"reference": question.reference}, 0, 1, seed, stop, shuffle
+        ).evaluation()
+    _check_amounts(bed.sources, batch_size, rounds)
+
+    known = None if truth is None else given_scores(truth, bed.sources, question.metric)
+    with _Bench(jobs, progress) as bench:
+        if known is None:
+            scored = bench.run("true scores", [partial(_score, *each, question, seed) for each in bed.sources.items()])
+            known = dict(zip(bed.sources, scored, strict=True))
+        shared["reference"] = _moments(question.reference)
+        plays = bench.run(
+            "trials",
+            [
+                Trial(bed.sources, contender, shared, number, rounds, seed, stop, shuffle).play
+                for number in range(trials)
+                for contender in competing
+            ],
+        )
+    behind, is_best = gaps(known, question.metric, settings["tolerance"])
+    return Result(
+        metric=question.metric,
+        truth=known,
+        gaps=behind,
+        is_best=is_best,
+        batch_size=batch_size,
+        rounds=rounds,
+        seed=seed,
+        stop=stop,
+        runs={
+            contender.label: Run.of(plays[place :: len(competing)], rounds, batch_size, behind, is_best)
+            for place, contender in enumerate(competing)
+        },
+    )
+
+
+class _Bench:
+    """Work done in parallel, shown on stderr as it gets done."""
+
+    def __init__(self, jobs: int | None, progress: bool) -> None:
+        self._jobs = jobs
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+        times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
+        self._progress = Progress(*columns, *times, console=Console(stderr=True), disable=not progress)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def run(self, what: str, work: Sequence[Callable[[], Done]]) -> list[Done]:
+        """What each piece of work returns, in order; done in any order."""
+        shown = self._progress.add_task(what, total=len(work))
+        done: dict[int, Done] = {}
+        parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
+        for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
+            done[place] = found
+            self._progress.advance(shown)
+        return [done[place] for place in range(len(work))]
+
+
+def _numbered(place: int, piece: Callable[[], Done]) -> tuple[int, Done]:
+    return place, piece()
+
+
+def _score(name: str, source: Source, question: Question, seed: int) -> TrueScore:
+    with one_thread():
+        return true_score(name, source, question, seed)
+
+
+def _bed(sources: Any, metric: str | None, reference: Any) -> Bed:
+    """What callers hand over as sources, as a `Bed`."""
+    if isinstance(sources, Bed):
+        return sources
+    if isinstance(sources, str | Path):
+        if Path(sources).suffix == ".zip":
+            return experiment(sources)
+        beside = Path(reference) if isinstance(reference, str | Path) else None
+        return Bed(files(sources, metric or "fid", beside=beside))
+    if not isinstance(sources, Mapping) or not sources:
+        raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
+    return Bed({name: _source(name, made, metric or "fid") for name, made in sources.items()})
+
+
+def _source(name: str, made: Any, metric: str) -> Source:
+    if hasattr(made, "stream"):
+        return made
+    try:
+        return ArraySource(arrays_of(made, metric), f"generator {name!r}")
+    except ValueError as error:
+        raise ValueError(f"generator {name!r}: {error}") from None
+
+
+def _question(settings: Mapping[str, Any]) -> Question:
+    metric, reference = settings["metric"], settings.get("reference")
+    if metric == "fid" and reference is None:
+        raise ValueError(
+            "reference: the metric 'fid' needs real features, or their moments, to compare with; found none"
+        )
+    made = read_reference(Path(reference)) if isinstance(reference, str | Path) else reference_of(reference)
+    names = ("delta", "order", "truncation", "kernel", "prompt_kernel")
+    known: dict[str, Any] = {name: settings.get(name) for name in names}
+    return Question(metric, reference=made, **known)
+
+
+def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
+    """Raise ValueError, naming the source, unless all have the question's tensors, of one width, and sound numbers."""
+    known = {
+        tensor: (width, "the reference" if question.reference else "the kernel")
+        for tensor, width in question.widths.items()
+    }
+    for source in sources.values():
+        if set(source.widths) != set(question.tensors):
+            found = f"expected {', '.join(question.tensors)}, found {', '.join(source.widths)}"
+            raise ValueError(f"{source.origin}: {found}")
+        if isinstance(source, ArraySource):
+            try:
+                check_arrays(source.rows, question, source.widths)
+            except BatchError as error:
+                raise ValueError(f"{source.origin}: {error}") from None
+        for tensor, width in source.widths.items():
+            wanted, whose = known.setdefault(tensor, (width, source.origin))
+            if width != wanted:
+                raise ValueError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
+
+
+def _fixed(question: Question, sources: Mapping[str, Source], seed: int) -> Question:
+    """The question with its open kernels fixed by a random draw of each source, apart from all trials."""
+    if not question.open_kernels:
+        return question
+    needed = question.rows_to_fit(len(sources))
+    logs: list[list[dict[str, torch.Tensor]]] = []
+    for name, source in sources.items():
+        count = needed if source.samples is None else min(needed, source.samples)
+        rows = source.stream(Draw(seed, None, name)).take(count)
+        assert rows is not None
+        logs.append([{tensor: torch.from_numpy(part.astype(np.float64)) for tensor, part in rows.items()}])
+    return question.fitted(first_rows(logs, needed))
+
+
+def _check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) -> None:
+    """Raise ValueError where a source has not even one batch; warn where one has fewer than a policy may draw."""
+    amounts = [(source.origin, source.samples) for source in sources.values() if source.samples is not None]
+    for origin, samples in amounts:
+        if samples < batch_size:
+            raise ValueError(f"{origin}: expected at least one batch of {batch_size} samples, found {samples}")
+    needed = rounds * batch_size
+    short = [f"{samples:,} in {origin}" for origin, samples in amounts if samples < needed]
+    if short:
+        warnings.warn(
+            f"expected {needed:,} samples of each generator, as many as {rounds:,} rounds may draw of one; found "
+            f"{', '.join(short)}. Trials that use them up end there",
+            SimulationWarning,
+            stacklevel=3,
+        )
+
+
+def _moments(reference: Reference | None) -> tuple[Any, Any] | None:
+    # Arrays, which joblib shares between processes; tensors would be copied to every trial.
+    return None if reference is None else (reference.mean.numpy(), reference.covariance.numpy())

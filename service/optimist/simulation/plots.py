@@ -1,0 +1,166 @@
+"""The papers' figures of a simulation. Needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from optimist.simulation.reporting import shown
+from optimist.simulation.result import Result
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's, which colour-blind readers tell apart; without their yellow, which is faint on white."""
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+SUFFIXES = (".png", ".svg")
+
+
+def draw(result: Result, directory: Path) -> list[Path]:
+    """Every figure as PNG and SVG in `directory`, which is made; returns the files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    for name, make in FIGURES.items():
+        figure = make(result)
+        for suffix in SUFFIXES:
+            files.append(directory / f"{name}{suffix}")
+            # Without a date the same result makes the same file.
+            figure.savefig(files[-1], dpi=150, metadata={"Date": None} if suffix == ".svg" else None)
+    return files
+
+
+def total_regret(result: Result) -> Figure:
+    """Regret so far against batches."""
+    return _curves(result, "regret", f"total regret ({_unit(result)})")
+
+
+def average_regret(result: Result) -> Figure:
+    """Regret a batch so far against batches."""
+    return _curves(result, "average_regret", f"average regret per batch ({_unit(result)})")
+
+
+def optimal_pick_ratio(result: Result) -> Figure:
+    """The share of batches that were drawn of the best generator, against batches."""
+    return _curves(result, "optimal_pick_ratio", "optimal pick ratio", is_share=True)
+
+
+def accuracy(result: Result) -> Figure:
+    """The share of trials that name the best generator, against batches."""
+    return _curves(result, "accuracy", "trials that name the best", is_share=True, has_band=False)
+
+
+def pick_share(result: Result) -> Figure:
+    """How the samples were split over the generators, best first."""
+    order = np.argsort(result.gaps, kind="stable")
+    figure, panels = _panels(result)
+    most = 1.1 * max(float(run.pick_shares.mean(axis=0).max()) for run in result.runs.values())
+    for (policy, run), axes, colour in zip(result.runs.items(), panels, cycle(COLOURS), strict=False):
+        shares = run.pick_shares[:, order]
+        axes.barh(range(len(order)), shares.mean(axis=0), color=colour, height=0.75)
+        if len(shares) > 1:
+            error = shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
+            axes.errorbar(shares.mean(axis=0), range(len(order)), xerr=error, fmt="none", ecolor="black", lw=1)
+        axes.set_title(policy)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.set_xlabel("share of samples")
+        axes.set_xlim(0, most)
+        _name_generators(axes, result, order)
+    figure.suptitle(f"{_subject(result)}: samples by generator, best at the top")
+    return figure
+
+
+def estimates(result: Result) -> Figure:
+    """The last estimate of each generator with its interval, in the first trial, against the truth."""
+    order = np.argsort(result.gaps, kind="stable")
+    figure, panels = _panels(result)
+    truth = np.array([known.score for known in result.truth.values()])[order]
+    low, high = _window(truth)
+    rows = np.arange(len(order))
+    for (policy, run), axes, colour in zip(result.runs.items(), panels, cycle(COLOURS), strict=False):
+        value, lower, upper = run.estimates[0, order].T
+        axes.hlines(rows, np.clip(lower, low, high), np.clip(upper, low, high), color=colour, lw=2, label="interval")
+        axes.plot(value, rows, "o", color=colour, ms=5, label="estimate")
+        beyond = value > high
+        axes.plot(np.full(beyond.sum(), high), rows[beyond], ">", color=colour, ms=12)  # it lies further out
+        axes.plot(truth, rows, "|", color="black", ms=11, mew=2, label="truth")
+        axes.set_title(policy)
+        axes.set_xlabel(shown(result.metric))
+        axes.set_xlim(low, high)
+        _name_generators(axes, result, order)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+    figure.suptitle(f"{_subject(result)}: last estimates in the first trial, best at the top")
+    return figure
+
+
+FIGURES: dict[str, Callable[[Result], Figure]] = {
+    make.__name__: make for make in (total_regret, average_regret, optimal_pick_ratio, accuracy, pick_share, estimates)
+}
+"""By the stems of their files."""
+
+
+def _curves(result: Result, measure: str, label: str, is_share: bool = False, has_band: bool = True) -> Figure:
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.subplots()
+    for (policy, run), style in zip(result.runs.items(), _styles(), strict=False):
+        curve = run.curve(measure)
+        rounds = np.flatnonzero(curve.trials) + 1
+        mean, error = curve.mean[rounds - 1], np.nan_to_num(curve.error[rounds - 1])
+        axes.plot(rounds, mean, label=policy, lw=1.8, **style)
+        if has_band:
+            axes.fill_between(rounds, mean - error, mean + error, color=style["color"], alpha=0.2, lw=0)
+    axes.set_xlabel(f"batches of {result.batch_size} samples")
+    axes.set_ylabel(label)
+    axes.set_xlim(0, result.rounds)
+    if is_share:
+        axes.set_ylim(-0.02, 1.02)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    else:
+        axes.set_ylim(0, None)
+    axes.grid(alpha=0.3)
+    trials = f"mean of {result.trials} trials{' ± standard error' * has_band}" if result.trials > 1 else "one trial"
+    axes.set_title(f"{_subject(result)}, {trials}", fontsize="medium")
+    axes.legend(fontsize="small")
+    return figure
+
+
+def _panels(result: Result) -> tuple[Figure, list[Axes]]:
+    """A panel for each policy, side by side, as high as the generators need."""
+    columns = min(len(result.runs), 4)
+    rows = -(-len(result.runs) // columns)
+    height = 1.3 + 0.22 * len(result.generators)
+    figure = Figure(figsize=(1.6 + 2.6 * columns, max(2.6, height) * rows), layout="constrained")
+    panels: list[Axes] = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel().tolist()
+    for unused in panels[len(result.runs) :]:
+        unused.set_axis_off()
+    return figure, panels[: len(result.runs)]
+
+
+def _name_generators(axes: Axes, result: Result, order: np.ndarray) -> None:
+    axes.set_yticks(range(len(order)), [result.generators[place] for place in order])
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    axes.grid(axis="x", alpha=0.3)
+
+
+def _window(truth: np.ndarray) -> tuple[float, float]:
+    """The true scores with room for estimates: the papers' bounds and first estimates reach far beyond."""
+    span = float(np.ptp(truth)) or abs(float(truth[0])) or 1.0
+    return float(truth.min()) - 0.3 * span, float(truth.max()) + 0.8 * span
+
+
+def _subject(result: Result) -> str:
+    return f"{shown(result.metric)} of {len(result.generators)} generators"
+
+
+def _unit(result: Result) -> str:
+    return f"in {shown(result.metric)}"
+
+
+def _styles() -> Iterator[dict[str, Any]]:
+    """Colour and dashes together, so that lines differ without colour, too."""
+    for place in count():
+        yield {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}

@@ -1,0 +1,54 @@
+"""Samples that are there already, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.evaluation import Question
+from optimist.simulation.sources.base import Draw, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySource:
+    """A generator's samples, drawn without replacement: `rows` of each tensor (n, …), as many of each."""
+
+    rows: Rows
+    origin: str = "an array"
+
+    @property
+    def samples(self) -> int:
+        """See `Source.samples`."""
+        return len(next(iter(self.rows.values())))
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Source.widths`."""
+        return {name: rows.shape[1] for name, rows in self.rows.items()}
+
+    def stream(self, draw: Draw) -> ArrayStream:
+        """See `Source.stream`."""
+        order = draw.rng().permutation(self.samples) if draw.shuffle else np.arange(self.samples)
+        return ArrayStream(self.rows, order)
+
+    def exact(self, question: Question) -> None:
+        """None: of samples there is only what they show."""
+
+
+class ArrayStream:
+    """Rows in a given order."""
+
+    def __init__(self, rows: Rows, order: NDArray[np.int64]) -> None:
+        self._rows = rows
+        self._order = order
+        self._taken = 0
+
+    def take(self, count: int) -> Rows | None:
+        """See `Stream.take`."""
+        chosen = self._order[self._taken : self._taken + count]
+        if len(chosen) < count:
+            return None
+        self._taken += count
+        return {name: rows[chosen] for name, rows in self._rows.items()}

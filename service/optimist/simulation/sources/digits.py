@@ -1,0 +1,112 @@
+"""The demo's live generators of handwritten digits as sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from optimist.evaluation import Question
+from optimist.prompts import prompt_order
+from optimist.simulation.digits import KERNEL, PROMPT_KERNEL, Digits, load
+from optimist.simulation.prompted import TEXTS
+from optimist.simulation.sources.base import Bed, Draw, Rows
+from optimist_client.config import METRIC_FIELDS, TENSORS
+
+BLOCK = 500
+"""Images drawn at a time: one at a time costs 50 times as much."""
+
+
+def digits(metric: str = "fid") -> Bed:
+    """The demo's generators as they are compared by `metric`, with the reference or the kernels that it needs."""
+    made, fields = _loaded(), METRIC_FIELDS[metric]
+    names = made.prompted if "prompts" in fields else made.generators
+    settings: dict[str, Any] = {"metric": metric}
+    if "reference" in fields:
+        settings["reference"] = made.reference()
+    if "kernel" in fields:
+        settings["kernel"] = KERNEL
+    if "prompt_kernel" in fields:
+        settings["prompt_kernel"] = PROMPT_KERNEL
+    return Bed({name: DigitsSource(name, TENSORS[metric]) for name in names}, settings)
+
+
+@dataclass(frozen=True)
+class DigitsSource:
+    """One of the demo's generators, sampled as it is drawn from: what the feature network says of its images."""
+
+    name: str
+    tensors: tuple[str, ...]
+
+    samples = None
+
+    @property
+    def origin(self) -> str:
+        """See `Source.origin`."""
+        return f"the live generator {self.name!r}"
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Source.widths`."""
+        block = _block(self, seed=0, common=0, start=0, size=1)
+        return {name: rows.shape[1] for name, rows in block.items()}
+
+    def stream(self, draw: Draw) -> DigitsStream:
+        """See `Source.stream`; the next rows are always new ones."""
+        return DigitsStream(self, draw)
+
+    def exact(self, question: Question) -> None:
+        """None: what a network makes has no closed form."""
+
+
+class DigitsStream:
+    """A live generator's samples, a block at a time."""
+
+    def __init__(self, source: DigitsSource, draw: Draw) -> None:
+        self._source = source
+        self._rng = draw.rng()
+        self._common = draw.common
+        self._block: Rows = {}
+        self._made = 0
+        self._left = 0
+
+    def take(self, count: int) -> Rows:
+        """See `Stream.take`."""
+        parts: list[Rows] = []
+        while count:
+            if not self._left:
+                seed = int(self._rng.integers(2**63))
+                self._block = _block(self._source, seed, self._common, self._made, BLOCK)
+                self._made, self._left = self._made + BLOCK, BLOCK
+            first, size = BLOCK - self._left, min(count, self._left)
+            parts.append({name: rows[first : first + size] for name, rows in self._block.items()})
+            self._left, count = self._left - size, count - size
+        return _joined(parts)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    """The rows of all parts, one after the other."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _block(source: DigitsSource, seed: int, common: int, start: int, size: int) -> Rows:
+    made = _loaded()
+    if "prompts" in source.tensors:
+        # Every generator is given the same prompts in the same order, as the service gives them.
+        prompts = [TEXTS[index] for index in prompt_order(len(TEXTS), common, start, size)]
+        images = made.prompted[source.name].sample(prompts, seed)
+        return {"features": made.features(images), "prompts": made.embeddings(prompts)}
+    images = made.generators[source.name].sample(size, seed)
+    return (
+        {"probabilities": made.probabilities(images)}
+        if "probabilities" in source.tensors
+        else {"features": made.features(images)}
+    )
+
+
+@cache
+def _loaded() -> Digits:
+    """The digits, once in each process."""
+    return load(progress=False)

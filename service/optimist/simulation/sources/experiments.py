@@ -1,0 +1,68 @@
+"""An exported experiment as a source: the rows that its workers told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optimist.archive import Archive, ArchiveError
+from optimist.evaluation import Question
+from optimist.scoring.questions import question_of, unpack
+from optimist.scoring.warm import batch
+from optimist.simulation.sources.arrays import ArraySource
+from optimist.simulation.sources.base import Bed, Rows, Source
+from optimist_client.files import FileError
+
+
+def experiment(path: str | Path) -> Bed:
+    """Every generator's told rows in log order, with the experiment's metric, reference, kernels and confidence.
+
+    Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read, and generators that
+    told nothing, are left out. Raises FileError for a file that is no whole archive, that was made without keep_log, or
+    that has no batches.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            archive = Archive(stream)
+            config = archive.contents.experiment.config
+            if not config.keep_log:
+                raise ArchiveError("expected an experiment made with keep_log, found one without: its batches are gone")
+            question = _question(archive)
+            sources: dict[str, Source] = {}
+            for ordinal, generator in enumerate(archive.contents.generators):
+                batches = list(_batches(archive, ordinal))
+                if batches:
+                    rows = {name: np.concatenate([part[name] for part in batches]) for name in question.tensors}
+                    sources[generator.name] = ArraySource(rows, f"{file}: generator {generator.name!r}")
+    except FileNotFoundError:
+        raise FileError(f"{file}: no such file") from None
+    except ArchiveError as error:
+        raise FileError(f"{file}: {error}") from None
+    if not sources:
+        raise FileError(f"{file}: expected batches of at least one generator, found none")
+    return Bed(sources, _settings(question) | {"delta": config.delta, "tolerance": config.tolerance})
+
+
+def _question(archive: Archive) -> Question:
+    known = archive.contents.experiment
+    question = question_of(known, None if known.config.reference is None else archive.reference()[1])
+    return question if archive.fitted is None else unpack(question, archive.fitted)
+
+
+def _settings(question: Question) -> dict[str, Any]:
+    names = ("metric", "reference", "order", "truncation", "kernel", "prompt_kernel")
+    return {name: getattr(question, name) for name in names if getattr(question, name) is not None}
+
+
+def _batches(archive: Archive, ordinal: int) -> Iterator[Rows]:
+    for page in archive.log(ordinal):
+        for entry in page:
+            try:
+                tensors = batch(entry)[0]
+            except ValueError:
+                continue  # the scorer passed over it, too
+            yield {name: tensor.numpy() for name, tensor in tensors.items()}

@@ -1,0 +1,109 @@
+"""Files of samples as sources: a folder with a file or folder for each generator, or one file with them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.simulation.sources.arrays import ArraySource
+from optimist.simulation.sources.base import Rows, Source
+from optimist.simulation.sources.gaussian import GaussianSource
+from optimist_client.config import TENSORS
+from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
+
+_KNOWN = {*(tensor for tensors in TENSORS.values() for tensor in tensors), *(name for pair in MOMENTS for name in pair)}
+"""Stems of files that say which array they hold."""
+Found = Iterator[tuple[str, str, Rows]]
+"""The name of each generator, where its arrays are, and its arrays by name."""
+
+
+def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) -> dict[str, Source]:
+    """The generators of a folder or a file, by name in alphabetical order.
+
+    In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem, and so is every
+    folder, whose files are tensors by their stems or the names in them, or parts that follow one another. In a file
+    every array is a generator; what belongs to one may be called `<generator>/<tensor>`. A generator that has `mean`
+    and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is passed over: a reference that lies in the same
+    folder. Raises FileError, naming the file, for anything else.
+    """
+    place, sources = Path(path), dict[str, Source]()
+    found = _in_folder(place, TENSORS[metric], beside) if place.is_dir() else _in_file(place)
+    for name, origin, arrays in sorted(found, key=lambda each: each[0]):
+        if name in sources:
+            raise FileError(f"{origin}: expected one generator of each name, found {name!r} in {sources[name].origin}")
+        sources[name] = _source(origin, arrays, TENSORS[metric])
+    return sources
+
+
+def _in_folder(folder: Path, tensors: tuple[str, ...], beside: Path | None) -> Found:
+    members = sorted(member for member in folder.iterdir() if not member.name.startswith("."))
+    chosen = [member for member in members if member.suffix in SUFFIXES or member.is_dir()]
+    chosen = [member for member in chosen if beside is None or not (beside.exists() and member.samefile(beside))]
+    if not chosen:
+        wanted = f"a file ending in {', '.join(SUFFIXES)}, or a folder, for each generator"
+        raise FileError(f"{folder}: expected {wanted}; found {len(members)} other entries")
+    for member in chosen:
+        if member.is_dir():
+            yield member.name, f"{member}", _of_folder(member, tensors)
+        else:
+            yield member.stem, f"{member}", dict(read_arrays(member))
+
+
+def _of_folder(folder: Path, tensors: tuple[str, ...]) -> Rows:
+    """The arrays of one generator's folder; those of one name are parts that follow one another."""
+    parts: dict[str, list[NDArray[Any]]] = {}
+    for file in sorted(member for member in folder.iterdir() if member.suffix in SUFFIXES):
+        arrays = read_arrays(file)
+        if len(arrays) == 1:
+            arrays = {file.stem if file.stem in _KNOWN else tensors[0]: next(iter(arrays.values()))}
+        for name, array in arrays.items():
+            parts.setdefault(name, []).append(array)
+    if not parts:
+        raise FileError(f"{folder}: expected files ending in {', '.join(SUFFIXES)}, found none")
+    for name, arrays in parts.items():
+        shapes = {array.shape[1:] for array in arrays}
+        if len(shapes) > 1:
+            found = " and ".join(map(str, sorted(shapes)))
+            raise FileError(f"{folder}: {name}: expected parts with rows of one shape, found {found}")
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+
+def _in_file(file: Path) -> Found:
+    arrays = read_arrays(file)
+    if any(set(arrays) == set(pair) for pair in MOMENTS):
+        yield file.stem, f"{file}", dict(arrays)
+        return
+    grouped: dict[str, Rows] = {}
+    for name, array in arrays.items():
+        generator, _, tensor = name.rpartition("/")
+        grouped.setdefault(generator or name, {})[tensor if generator else name] = array
+    for generator, rows in grouped.items():
+        yield generator, f"{file}: {generator!r}", rows
+
+
+def _source(origin: str, arrays: Rows, tensors: tuple[str, ...]) -> Source:
+    for mean, covariance in MOMENTS:
+        if set(arrays) == {mean, covariance}:
+            try:
+                return GaussianSource(arrays[mean], arrays[covariance], origin)
+            except ValueError as error:
+                raise FileError(f"{origin}: {error}".replace("the reference ", "the ")) from None
+    rows = _of_metric(origin, arrays, tensors)
+    for name, array in rows.items():
+        if array.ndim != 2 or array.shape[1] < 1:
+            raise FileError(f"{origin}: {name}: expected shape (n, d), found {array.shape}")
+    return ArraySource(rows, origin)
+
+
+def _of_metric(origin: str, arrays: Rows, tensors: tuple[str, ...]) -> Rows:
+    """The metric's tensors among the arrays, which may be called anything where there is one of each."""
+    if set(tensors) <= set(arrays):
+        return {name: arrays[name] for name in tensors}
+    if len(tensors) == len(arrays) == 1:
+        return {tensors[0]: next(iter(arrays.values()))}
+    wanted = f"one array, or one called {tensors[0]!r}" if len(tensors) == 1 else f"the arrays {', '.join(tensors)}"
+    raise FileError(f"{origin}: expected {wanted}; found {', '.join(arrays)}")

@@ -1,0 +1,108 @@
+"""One policy on one draw of the samples: the papers' Protocol 1, played by the service's own `Evaluation`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from optimist.estimates import natural
+from optimist.evaluation import Evaluation
+from optimist.simulation.contenders import Contender
+from optimist.simulation.sources.base import Draw, Source
+
+NOBODY = -1
+"""Stands for no generator: no best is named yet, or no batch is drawn any more."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What happened in one trial; generators by their place, scores on the natural scale."""
+
+    picks: NDArray[np.int32]
+    """The generator picked in each round played (rounds played,)."""
+    named: NDArray[np.int32]
+    """The generator named best after each; `NOBODY` while not every generator has an estimate."""
+    estimates: NDArray[np.float64]
+    """Value, lower and upper end of the last estimate of each generator (G, 3); NaN where it has none."""
+    samples: NDArray[np.int64]
+    """Samples drawn of each generator (G,)."""
+    decided: bool
+    """Whether the stopping rule ended it."""
+    exhausted: str | None
+    """The generator that ran out of samples, if that ended it."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One policy's part of a simulation. `settings` are those of `Evaluation` that all policies share."""
+
+    sources: Mapping[str, Source]
+    contender: Contender
+    settings: Mapping[str, Any]
+    number: int
+    rounds: int
+    seed: int
+    stop: bool
+    shuffle: bool
+
+    def evaluation(self) -> Evaluation:
+        """A fresh one. Raises ValueError where the settings make no sense."""
+        return Evaluation(
+            list(self.sources), **{**self.settings, **self.contender.settings}, seed=self.seed + self.number
+        )
+
+    def play(self) -> Played:
+        """Ask, draw and tell, up to the last round, the decision, or the last batch of the generator asked for."""
+        with one_thread():
+            return self._play()
+
+    def _play(self) -> Played:
+        evaluation, names = self.evaluation(), list(self.sources)
+        places = {name: place for place, name in enumerate(names)}
+        draws = {name: Draw(self.seed, self.number, name, self.shuffle) for name in names}
+        streams = {name: source.stream(draws[name]) for name, source in self.sources.items()}
+        picks, named = (np.full(self.rounds, NOBODY, np.int32) for _ in range(2))
+        samples = np.zeros(len(names), np.int64)
+        decided, exhausted, played = False, None, 0
+        while played < self.rounds and not decided:
+            name = evaluation.ask()
+            batch = streams[name].take(evaluation.batch_size)
+            if batch is None:
+                exhausted = name
+                break
+            evaluation.tell(name, batch)
+            decision = evaluation.decision()
+            picks[played] = places[name]
+            named[played] = NOBODY if decision.best is None else places[decision.best]
+            samples[places[name]] += evaluation.batch_size
+            decided = self.stop and decision.decided
+            played += 1
+        return Played(picks[:played], named[:played], _ends(evaluation), samples, decided, exhausted)
+
+
+def _ends(evaluation: Evaluation) -> NDArray[np.float64]:
+    rows = np.full((len(evaluation.generators), 3), np.nan)
+    for place, estimate in enumerate(evaluation.estimates().values()):
+        if estimate is not None:
+            ends = (estimate.value, estimate.lower, estimate.upper)
+            rows[place] = [natural(end, estimate.scale) for end in ends]
+    return rows
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Numerics on one thread: faster at these sizes, and the last bits depend on how many there are."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(threads)

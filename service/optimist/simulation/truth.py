@@ -1,0 +1,70 @@
+"""What the generators really score: what regret is counted by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optimist.estimates import natural
+from optimist.evaluation import Question, score
+from optimist.simulation.sources.base import Draw, Source
+
+SAMPLES = 20_000
+"""Drawn of an endless source whose score has no closed form."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrueScore:
+    """A generator's true score on the natural scale, and where it comes from."""
+
+    score: float
+    origin: str
+
+
+def true_score(name: str, source: Source, question: Question, seed: int) -> TrueScore:
+    """In closed form where there is one, else the de-biased estimate from all samples, by the question's kernels.
+
+    An endless source is drawn `SAMPLES` times, apart from all trials. Raises ValueError, naming the source, where its
+    samples cannot be scored.
+    """
+    scale = "linear" if question.metric == "fid" else "log"
+    exact = source.exact(question)
+    if exact is not None:
+        return TrueScore(natural(exact, scale), "closed form")
+    count = SAMPLES if source.samples is None else source.samples
+    rows = source.stream(Draw(seed, None, name, shuffle=source.samples is None)).take(count)
+    assert rows is not None
+    names = ("reference", "order", "truncation", "kernel", "prompt_kernel")
+    settings: dict[str, Any] = {name: getattr(question, name) for name in names}
+    try:
+        estimate = score(rows, question.metric, **settings)
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"{source.origin}: {error}") from None
+    return TrueScore(estimate.score, f"de-biased, {'' if source.samples is None else 'all '}{count:,} samples")
+
+
+def given_scores(given: Mapping[str, float], names: Mapping[str, Any], metric: str) -> dict[str, TrueScore]:
+    """The scores a caller knows. Raises ValueError unless there is a sound one for each of the names and no other."""
+    if set(given) != set(names):
+        raise ValueError(f"truth: expected scores of {', '.join(names)}; got {', '.join(given) or 'none'}")
+    least = -math.inf if metric == "fid" else 0.0
+    wrong = {name: value for name, value in given.items() if not (math.isfinite(value) and value > least)}
+    if wrong:
+        name, value = next(iter(wrong.items()))
+        raise ValueError(f"truth: expected a score of {metric!r} for {name!r}, got {value}")
+    return {name: TrueScore(float(given[name]), "given") for name in names}
+
+
+def gaps(truth: Mapping[str, TrueScore], metric: str, tolerance: float) -> tuple[Any, Any]:
+    """How far each generator's score lies behind the best one (G,), ≥ 0, and whether it counts as best (G,).
+
+    Gaps are on the natural scale, as the papers' regret is (equations.md §5); `tolerance` is on that of estimates.
+    """
+    scores = np.array([each.score for each in truth.values()])
+    if metric == "fid":
+        return scores - scores.min(), scores - scores.min() <= tolerance
+    return scores.max() - scores, np.log(scores.max()) - np.log(scores) <= tolerance

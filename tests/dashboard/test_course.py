@@ -1,0 +1,66 @@
+"""Checkpoints of the history: few, exact, and the same however the history came."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimist.api.course import MOST_CHECKPOINTS, MOST_POINTS, Course, stride_of
+from optimist.archive import HISTORY
+from optimist.store import CurvePoint
+
+
+def history(rounds: int, generators: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    batches = np.zeros(rounds, HISTORY)
+    batches["generator"] = rng.integers(generators, size=rounds)
+    batches["rows"] = rng.integers(1, 9, size=rounds)
+    return batches
+
+
+@given(cuts=st.lists(st.integers(0, 3000), max_size=6), after=st.integers(0, 3100))
+def test_checkpoints_hold_what_the_history_does_however_it_came(cuts: list[int], after: int):
+    batches = history(3000, 3)
+    edges = [0, *sorted(cuts), 3000]
+    course = Course()
+    for start, end in itertools.pairwise(edges):
+        course = course.then(batches[start:end].tobytes(), [[], [], []])
+    rounds, samples, counts = course.checkpoints(after)
+    stride = stride_of(3000)
+    assert rounds == [at for at in [*range(stride, 3000, stride), 3000] if at > after]
+    for at, told, row in zip(rounds, samples, counts, strict=True):
+        assert told == batches["rows"][:at].sum()
+        assert row.tolist() == np.bincount(batches["generator"][:at], minlength=3).tolist()
+
+
+@pytest.mark.parametrize("told", [0, 1, 255, 256, 257, 511, 512, 513, 100_000, 1_000_003])
+def test_checkpoints_are_few_and_earlier_ones_stay(told: int):
+    stride = stride_of(told)
+    assert -(-told // stride) <= MOST_CHECKPOINTS
+    assert stride == 1 or told // stride >= MOST_CHECKPOINTS // 2
+    assert stride_of(2 * told) % stride == 0
+
+
+def test_a_generator_that_joins_had_no_batches_before():
+    course = Course().then(history(300, 2).tobytes(), [[], []]).then(history(300, 3).tobytes(), [[], [], []])
+    rounds, _, counts = course.checkpoints(0)
+    assert rounds[-1] == 600
+    assert counts[:75, 2].tolist() == [0] * 75
+    assert counts[-1].sum() == 600
+    assert counts[-1, 2] == np.count_nonzero(history(300, 3)["generator"] == 2)
+
+
+def test_curves_are_thinned_to_what_can_be_drawn_and_end_with_the_newest():
+    points = [[CurvePoint(told, told, f"[{told},1.5,null,2]") for told in range(1, 501)] for _ in range(20)]
+    course = Course().then(history(500, 20).tobytes(), points)
+    names = [f"g{g}" for g in range(20)]
+    whole = course.generators(names, course.checkpoints(0)[2], 0)
+    assert sum(len(known.curve.samples) for known in whole) <= MOST_POINTS
+    assert all(known.curve.samples[-1] == 500 for known in whole)
+    newest = course.generators(names, course.checkpoints(490)[2], 490)
+    assert newest[0].curve.told == list(range(490, 501))
+    assert (newest[0].curve.scores[0], newest[0].curve.lower[0], newest[0].curve.upper[0]) == (1.5, None, 2)

@@ -1,0 +1,311 @@
+"""The dashboard as people see it: real service, real Redis, real Chromium. Every state, and what can be done."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import WAIT, OpenPage
+from playwright.sync_api import Page, expect
+from processes import Service, serving
+from redis import Redis
+
+from optimist.store import EmbeddedRedis
+from optimist.store.keys import experiment_key
+from optimist_client import Experiment, Optimist
+
+expect.set_options(timeout=WAIT)
+
+REFERENCE = (np.zeros(4), np.eye(4))
+SHIFTS = {"good": 0.0, "bad": 0.5, "worse": 1.0}
+EVIL = ["<img src=x onerror=window.pwned=1>", "</td><script>window.pwned=1</script>", '"><a href="javascript:1">x</a>']
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
+    "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+REFUSED = "Failed to load resource"
+PLOTS = ("plot-regret", "plot-ratio", "plot-shares", "plot-estimates")
+
+
+@pytest.fixture
+def experiment(client: Optimist, request: pytest.FixtureRequest) -> Experiment:
+    name = re.sub(r"\W", "-", request.node.name.removeprefix("test_"))
+    return create(client, name[:50].strip("-"), list(SHIFTS), stop=False)
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of its own, without experiments, that may be killed."""
+    with serving(tmp_path_factory.mktemp("mortal"), "--no-scoring") as running:
+        yield running
+
+
+def create(client: Optimist, name: str, generators: list[str], **config: Any) -> Experiment:
+    return client.create_experiment(name, generators, reference=REFERENCE, seed=1, **config)
+
+
+def work(experiment: Experiment, samples: int | None, shifts: dict[str, float] = SHIFTS) -> None:
+    for pick in experiment.picks(samples):
+        rng = np.random.default_rng(pick.seed)
+        pick.tell(rng.standard_normal((pick.size, 4)) + shifts[pick.generator])
+
+
+def points(page: Page, plot: str) -> list[int]:
+    """How many points each line of a chart has, once it is drawn."""
+    page.wait_for_selector(f"#{plot}.js-plotly-plot")
+    return page.evaluate("id => document.getElementById(id).data.map(line => line.y.length)", plot)
+
+
+def until(page: Page, condition: str, argument: object = None) -> None:
+    page.wait_for_function(condition, arg=argument, timeout=WAIT)
+
+
+def test_without_experiments_it_says_how_to_make_one(open_page: OpenPage, mortal: Service):
+    page = open_page(f"{mortal.url}/")
+    expect(page.get_by_role("heading", name="No experiments yet")).to_be_visible()
+    expect(page.locator("pre")).to_contain_text(f'Optimist("{mortal.url}")')
+
+
+def test_without_tells_it_waits(open_page: OpenPage, experiment: Experiment):
+    page = open_page(f"/#/e/{experiment.name}")
+    expect(page.locator(".answer")).to_have_text("Waiting for the first samples: 3 generators are to be scored by FID.")
+    expect(page.locator(".badge.warming-up")).to_be_visible()
+    expect(page.get_by_text("Nothing to draw yet.")).to_have_count(4)
+    expect(page.locator("tbody tr")).to_have_count(3)
+    expect(page.get_by_text("No pick is open")).to_be_visible()
+
+
+def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, client: Optimist):
+    experiment = create(client, "lone", ["good"], budget=50)
+    work(experiment, None)
+    page = open_page("/#/e/lone")
+    expect(page.locator(".answer")).to_contain_text("There is nothing to compare it with.")
+    expect(page.locator(".badge.out-of-budget")).to_be_visible()
+    expect(page.locator("progress")).to_have_attribute("value", "50")
+    assert points(page, "plot-estimates")[-1] >= 5
+
+
+def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
+    names = [f"checkpoint-{n:02d}" for n in range(50)]
+    work(create(client, "fifty", names, stop=False), 500, {name: 0.05 * n for n, name in enumerate(names)})
+    page = open_page("/#/e/fifty", viewport={"width": 390, "height": 844})
+    expect(page.locator(".standings tbody tr")).to_have_count(50)
+    until(page, "() => document.querySelector('#plot-shares')?.data?.length === 9")
+    assert page.evaluate("() => document.getElementById('plot-shares').data[8].name") == "42 others"
+    colours = "() => new Set(document.getElementById('plot-shares').data.map(area => area.fillcolor)).size"
+    assert page.evaluate(colours) == 9
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+def test_a_million_rounds_are_drawn(open_page: OpenPage, million: str):
+    page = open_page(f"/#/e/{million}")
+    expect(page.locator(".answer")).to_contain_text("5,000,000 samples")
+    assert points(page, "plot-regret") == [245]
+    assert len(points(page, "plot-shares")) == 8
+    assert min(points(page, "plot-estimates")) > 30
+    assert page.evaluate("() => document.getElementById('plot-regret').data[0].x.at(-1)") == 5_000_000
+
+
+def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, client: Optimist):
+    experiment = create(client, "live", list(SHIFTS))
+    page = open_page("/#/e/live")
+    expect(page.locator(".answer")).to_contain_text("Waiting for the first samples")
+    work(experiment, 60)
+    until(page, "() => document.querySelector('#plot-regret')?.data?.[0].y.length >= 8")
+    worker = threading.Thread(target=work, args=(client.experiment("live"), None))
+    worker.start()
+    worker.join(60)
+    report = experiment.report()
+    assert report.state == "decided"
+    answer = page.locator(".answer")
+    expect(answer).to_contain_text(f"{report.decision.best} is best with")
+    expect(answer).to_contain_text(f"confidence after {report.samples:,} samples; uniform would have needed about")
+    expect(page.locator(".title .badge.decided")).to_be_visible()
+    drawn = "samples => document.getElementById('plot-regret').data[0].x.at(-1) === samples"
+    until(page, drawn, report.samples)
+    assert report.regret is not None
+    last = page.evaluate("() => document.getElementById('plot-regret').data[0].y.at(-1)")
+    assert last == pytest.approx(report.regret.total)
+    assert points(page, "plot-regret") == [report.rounds]
+    ratio = page.evaluate("() => document.getElementById('plot-ratio').data[0].y.at(-1)")
+    assert ratio == pytest.approx(report.optimal_pick_ratio)
+    shares = page.evaluate("() => document.getElementById('plot-shares').data.map(area => area.y)")
+    assert [sum(at) for at in zip(*shares, strict=True)] == pytest.approx([1.0] * report.rounds)
+    for plot in PLOTS:
+        assert page.locator(f"#{plot} svg.main-svg").count() > 0
+        assert page.get_attribute(f"#{plot}", "aria-label") != ""
+    row = page.locator(".standings tbody tr").first
+    expect(row).to_contain_text("best")
+    expect(row).to_contain_text(report.decision.best or "")
+
+
+def test_names_are_text_and_nothing_else(open_page: OpenPage, client: Optimist):
+    experiment = create(client, "evil", EVIL, stop=False)
+    work(experiment, 60, {name: 0.2 * n for n, name in enumerate(EVIL)})
+    experiment.ask(worker="<img src=x onerror=window.pwned=1>")
+    page = open_page("/#/e/evil")
+    expect(page.locator(".standings .name")).to_have_count(3)
+    assert set(page.locator(".standings .name").all_text_contents()) == set(EVIL)
+    expect(page.get_by_role("cell", name="<img src=x onerror=window.pwned=1>").first).to_be_visible()
+    points(page, "plot-estimates")
+    legend = page.locator("#plot-estimates .legendtext").all_text_contents()
+    assert set(legend) == set(EVIL)
+    assert page.evaluate("() => window.pwned") is None
+    assert page.locator("main img, main script, main td a, #plot-estimates a").count() == 0
+    page.goto("/")
+    expect(page.locator(".line", has_text="evil")).to_contain_text("<")
+    assert page.evaluate("() => window.pwned") is None
+
+
+def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, client: Optimist, service: Service):
+    kernel = {"sigma": 1.0, "features": 16}
+    experiment = client.create_experiment("modes", ["a"], metric="rke", dimension=2, kernel=kernel, stop=False)
+    pick = experiment.ask()
+    assert pick is not None
+    ids = [
+        PIXEL,
+        f"{service.url}/dashboard/icon.svg",
+        f"{service.url}/nothing.png",
+        "javascript:window.pwned=1",
+        EVIL[0],
+    ]
+    pick.tell(np.random.default_rng(0).standard_normal((5, 2)), ids=ids)
+    page = open_page("/#/e/modes", expected=REFUSED)
+    page.get_by_role("button", name="Show modes").click()
+    mode = page.locator(".modes > li").first
+    expect(mode.locator("li")).to_have_count(5)
+    expect(mode.locator(".text", has_text="nothing.png")).to_be_visible()  # what is no image is shown as text
+    assert set(mode.locator(".text").all_text_contents()) == set(ids[2:])
+    loaded = (
+        "() => [...document.querySelectorAll('.modes > li:first-child img')].every(image => image.naturalWidth > 0)"
+    )
+    until(page, loaded)
+    assert mode.locator("img").count() == 2
+    assert page.evaluate("() => window.pwned") is None
+
+
+def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: Experiment):
+    work(experiment, 60)
+    page = open_page(f"/#/e/{experiment.name}", expected=REFUSED)
+    row = {name: page.locator(".standings tbody tr", has_text=name) for name in (*SHIFTS, "newcomer")}
+    page.get_by_role("button", name="Pause bad").click()
+    expect(row["bad"]).to_contain_text("paused")
+    page.get_by_role("button", name="Resume bad").click()
+    expect(row["bad"]).not_to_contain_text("paused")
+    page.get_by_label("Another generator").fill("newcomer")
+    page.get_by_role("button", name="Add").click()
+    expect(row["newcomer"]).to_be_visible()
+    page.get_by_role("button", name="Retire worse").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Retire worse").click()
+    page.get_by_role("dialog").get_by_role("button", name="Retire").click()
+    expect(row["worse"]).to_have_count(0)
+    page.get_by_label("Budget, in samples").fill("500")
+    page.get_by_role("button", name="Set budget").click()
+    expect(page.get_by_text("60 of 500 are spent.")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    expect(page.locator(".badge.stopped")).to_be_visible()
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.locator(".badge.stopped")).to_have_count(0)
+    report = experiment.report()
+    states = {standing.generator: standing.state for standing in report.standings}
+    assert (states, report.budget) == ({"good": "active", "bad": "active", "newcomer": "active"}, 500)
+    # What is refused is said.
+    for name in ("bad", "newcomer"):
+        page.get_by_role("button", name=f"Pause {name}").click()
+        expect(row[name]).to_contain_text("paused")
+    page.get_by_role("button", name="Pause good").click()
+    expect(page.locator(".card > .problem")).to_contain_text(["no active generator would remain"])
+
+
+def test_a_decided_experiment_can_be_reopened(open_page: OpenPage, client: Optimist):
+    experiment = create(client, "reopened", ["good", "worse"])
+    work(experiment, None)
+    page = open_page("/#/e/reopened")
+    page.get_by_role("button", name="Reopen").click()
+    expect(page.locator(".title .badge")).to_have_text("running")
+    assert experiment.report().state == "running"
+
+
+def test_damage_is_seen_in_the_list_and_on_the_page(
+    open_page: OpenPage, experiment: Experiment, redis_server: EmbeddedRedis
+):
+    work(experiment, 30)
+    with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
+        redis.hset(experiment_key(experiment.name, "damaged"), "1", "Damaged: the snapshot is torn")
+    page = open_page("/")
+    line = page.locator(".line", has_text=experiment.name)
+    expect(line.locator(".badge.damaged")).to_be_visible()
+    line.get_by_role("link").click()
+    expect(page.locator(".warnings", has_text="torn")).to_contain_text("not scored: Damaged: the snapshot is torn")
+    expect(page.locator(".title .badge.damaged")).to_be_visible()
+
+
+def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Service):
+    with Optimist(mortal.url) as client:
+        experiment = create(client, "mortal", ["good", "bad"], stop=False, max_wait=0.0)
+        work(experiment, 25)
+        page = open_page(f"{mortal.url}/#/e/mortal", expected=REFUSED)
+        expect(page.locator("#live")).to_have_text("Live")
+        mortal.kill()
+        expect(page.locator("#banner")).to_contain_text("The service does not answer")
+        expect(page.locator(".standings tbody tr")).to_have_count(2)  # what is known stays
+        mortal.start()
+        work(experiment, 25)
+        expect(page.locator("#live")).to_have_text("Live")
+        expect(page.locator("#banner")).to_be_hidden()
+        expect(page.locator(".facts")).to_contain_text("50")
+        client.delete_experiment("mortal")
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+
+
+def test_an_unknown_experiment_is_said_to_be_unknown(open_page: OpenPage):
+    page = open_page("/#/e/nobody", expected=REFUSED)
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(page.get_by_text("no experiment is called 'nobody'")).to_be_visible()
+    page.get_by_role("link", name="All experiments").click()
+    expect(page.get_by_role("heading", name="Experiments")).to_be_visible()
+
+
+def test_it_works_by_keyboard(open_page: OpenPage, experiment: Experiment):
+    page = open_page("/")
+    page.wait_for_selector(".line")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.get_by_role("link", name=experiment.name, exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    expect(page.get_by_role("heading", level=1)).to_have_text(experiment.name)
+    page.get_by_role("button", name="Pause bad").focus()
+    page.keyboard.press("Space")
+    resume = page.get_by_role("button", name="Resume bad")
+    expect(resume).to_be_focused()  # drawing anew takes the focus from nobody
+    page.get_by_role("button", name="Retire bad").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert [one.state for one in experiment.report().standings] == ["active", "paused", "active"]
+
+
+@pytest.fixture
+def pages(experiment: Experiment) -> list[str]:
+    work(experiment, 60)
+    experiment.ask(worker="somebody")
+    return ["/", f"/#/e/{experiment.name}"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(open_page: OpenPage, pages: list[str], axe: str, scheme: str):
+    for path in pages:
+        page = open_page(path, color_scheme=scheme, bypass_csp=True)
+        page.wait_for_selector(".line" if path == "/" else "#plot-estimates.js-plotly-plot")
+        page.evaluate(axe)
+        violations = page.evaluate("() => axe.run()")["violations"]
+        serious = [one for one in violations if one["impact"] in ("serious", "critical")]
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []

