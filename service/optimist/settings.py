@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -12,6 +13,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 def default_data_directory() -> Path:
     """Where the embedded Redis keeps its data: $XDG_DATA_HOME/optimist, by default ~/.local/share/optimist."""
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "optimist"
+
+
+def quarter_of_memory() -> int:
+    """A quarter of the machine's memory in bytes, or of what this process's container may use where that is less."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):  # no Linux, no control groups, or "max"
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return memory // 4
 
 
 class Settings(BaseSettings):
@@ -26,6 +35,13 @@ class Settings(BaseSettings):
     data_directory: Path = Field(default_factory=default_data_directory)
     scoring: bool = True
     """Whether this process scores generators too; without it, `optimist score` must run elsewhere."""
+    device: str = "cpu"
+    """Where a scorer's numbers live: cpu, cuda, or cuda:<i>."""
+    warm_bytes: int = Field(default_factory=quarter_of_memory, ge=0)
+    """Bytes of statistics that a scorer keeps between batches; those used longest ago are read from Redis again.
+
+    Beyond it come those it works on, at most two at once, and what their numerics take. A quarter of the memory.
+    """
     max_body: int = Field(256 * 2**20, ge=1024)
     """Largest request body, in bytes."""
     max_archive: int = Field(64 * 2**30, ge=1024)

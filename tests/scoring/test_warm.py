@@ -36,7 +36,7 @@ def apply(warm: WarmGenerator, entries: list[LogEntry], pages: Iterable[int]) ->
 
 
 def state(warm: WarmGenerator) -> dict[str, Tensor]:
-    return warm._track.to_tensors()
+    return {name: tensor.clone() for name, tensor in warm._track.state().items()}
 
 
 def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:

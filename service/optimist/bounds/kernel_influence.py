@@ -114,7 +114,7 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluenc
     if square >= 1.0 - COLLAPSED:
         return _collapsed(plug_in, statistic)
     buffer = statistic.last_rows
-    seen = buffer @ statistic.moment if rows is None else buffer @ rows.T
+    seen = statistic.times(buffer) if rows is None else buffer @ rows.T
     quadratic = (seen * (buffer if rows is None else seen)).sum(-1)
     influence = -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
     if n == 2:

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, said_plainly
+from optimist.commands.shared import AsJson, extras, said_plainly, settings_of
+from optimist.devices import DeviceError
 from optimist.estimates import natural
 from optimist.kernels import MEDIAN
 from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
@@ -48,6 +49,9 @@ def score(
     features: Annotated[int | None, typer.Option(help="Random frequencies, r; 1000 by default.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where numbers live: cpu, cuda or cuda:<i>; OPTIMIST_DEVICE, else cpu.")
+    ] = None,
     redis_url: Annotated[str | None, typer.Option(help="Without FILES: the Redis the API replicas use.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,11 +62,12 @@ def score(
     """
     if bool(files) == bool(redis_url):
         raise typer.BadParameter("expected either FILES to score, or --redis-url to run a scorer")
+    settings = settings_of(device=device)
     if redis_url:
         with extras("server,scoring"):
             from optimist.server import score_for_ever
-        with said_plainly():
-            score_for_ever(redis_url)
+        with said_plainly(DeviceError):
+            score_for_ever(redis_url, settings)
         return
     with extras("server,scoring"):
         from optimist.offline import read_reference, score_files
@@ -78,6 +83,7 @@ def score(
             truncation=truncation,
             bound=bound,
             delta=delta,
+            device=settings.device,
         )
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from optimist import __version__
-from optimist.commands.shared import console, extras, said_plainly
-from optimist.settings import Settings
+from optimist.commands.shared import console, extras, said_plainly, settings_of
+from optimist.devices import DeviceError
 
 
 def version() -> None:
@@ -25,9 +25,12 @@ def serve(
     scoring: Annotated[
         bool | None, typer.Option(help="Score in this process, or leave it to `optimist score`.")
     ] = None,
+    device: Annotated[str | None, typer.Option(help="Where the scorer's numbers live: cpu, cuda or cuda:<i>.")] = None,
 ) -> None:
     """Run the service. Options not given come from OPTIMIST_* variables."""
-    settings = _settings(host=host, port=port, data_directory=data_dir, redis_url=redis_url, scoring=scoring)
+    settings = settings_of(
+        host=host, port=port, data_directory=data_dir, redis_url=redis_url, scoring=scoring, device=device
+    )
     with extras("server,scoring"):
         from optimist.server import serve as run
     if settings.scoring:
@@ -35,9 +38,5 @@ def serve(
             import torch  # noqa: F401  # scoring needs it; without it: --no-scoring
     where = settings.redis_url or f"embedded, data in {settings.data_directory}"
     console.print(f"Optimist {__version__} on http://{settings.host}:{settings.port} (Redis: {where})", soft_wrap=True)
-    with said_plainly():
+    with said_plainly(DeviceError):
         run(settings)
-
-
-def _settings(**given: Any) -> Settings:
-    return Settings(**{name: value for name, value in given.items() if value is not None})

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from optimist.settings import Settings
+
 console = Console(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+
+
+def settings_of(**given: Any) -> Settings:
+    """The settings with what the command line gave of them; the rest comes from OPTIMIST_* variables."""
+    return Settings(**{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager

@@ -50,16 +50,19 @@ def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items() if name != IDS}
 
 
-def reference_of(reference: Any) -> Reference | None:
-    """A `Reference` of what callers may give: one, a (mean, covariance) tuple, real features (n, d), or None."""
-    if reference is None or isinstance(reference, Reference):
+def reference_of(reference: Any, device: torch.device) -> Reference | None:
+    """A `Reference` on the device of what callers may give: one, (mean, covariance), real features (n, d), or None."""
+    if reference is None or (isinstance(reference, Reference) and reference.device == device):
         return reference
+    if isinstance(reference, Reference):
+        return Reference(reference.mean, reference.covariance, device)
     if isinstance(reference, tuple):
         if len(reference) != 2:
             raise ValueError(f"reference: expected (mean, covariance), got a tuple of {len(reference)}")
         mean, covariance = reference
-        return Reference(real_array("reference: mean", mean), real_array("reference: covariance", covariance))
-    return Reference(*moments("reference, where it is no (mean, covariance) tuple", real_array("reference", reference)))
+        return Reference(real_array("reference: mean", mean), real_array("reference: covariance", covariance), device)
+    found = moments("reference, where it is no (mean, covariance) tuple", real_array("reference", reference))
+    return Reference(*found, device)
 
 
 def _ids(values: Any) -> NDArray[np.uint8]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from optimist.devices import find_device
 from optimist.estimates import Estimate
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
 from optimist.evaluation.question import Question
@@ -34,7 +35,8 @@ class Evaluation:
     `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule.
     `reference`, `order`, `truncation`, `kernel`, `prompt_kernel` and `options` are as in `score`, but that open kernels
     are fixed by the first samples of all generators together: before that there are no estimates. The same `seed` and
-    the same tells make the same picks. Raises ValueError for what is not as expected.
+    the same tells make the same picks. Statistics live on the `device`, as in `score`. Raises ValueError for what is
+    not as expected.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Evaluation:
         delta: float = 0.05,
         tolerance: float = 0.0,
         seed: int = 0,
+        device: str = "cpu",
         **options: float,
     ) -> None:
         names = _names(generators)
@@ -72,8 +75,10 @@ class Evaluation:
         check_policy(policy, bound)
         self.generators = names
         self.batch_size = batch_size
+        place = find_device(device)
+        moments = reference_of(reference, place)
         self._question = Question(
-            metric, bound, delta, reference_of(reference), order, truncation, kernel, prompt_kernel, options
+            metric, bound, delta, moments, order, truncation, kernel, prompt_kernel, options, place
         )
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")

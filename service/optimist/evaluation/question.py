@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from optimist.bounds import Bound, make_bound
@@ -26,7 +27,8 @@ class Question:
     """Metric and bound by name, with their settings; free of the batches' dimensions.
 
     `kernel` and `prompt_kernel` are mappings as `make_feature_map` takes them; with `sigma` "median", or without the
-    landmarks that they need, they are open until `fitted`. Raises ValueError for settings that do not go together.
+    landmarks that they need, they are open until `fitted`. What is made of them lives on `device`, as the reference
+    must. Raises ValueError for settings that do not go together.
     """
 
     metric: str
@@ -38,6 +40,7 @@ class Question:
     kernel: Mapping[str, Any] | None = None
     prompt_kernel: Mapping[str, Any] | None = None
     options: Mapping[str, float] = field(default_factory=dict)
+    device: torch.device | str = "cpu"
 
     def __post_init__(self) -> None:
         check_number("order", self.order)
@@ -126,6 +129,7 @@ class Question:
             kernel=kernels.get("kernel"),
             prompt_dimension=widths.get("prompts"),
             prompt_kernel=kernels.get("prompt_kernel"),
+            device=self.device,
         )
         return make_bound(self.bound, metric, self.delta, **self.options)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from optimist.devices import find_device
 from optimist.estimates import Estimate
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
 from optimist.evaluation.question import Question
@@ -26,9 +27,10 @@ def score(
     prompt_kernel: Mapping[str, Any] | None = None,
     bound: str = "influence",
     delta: float = 0.05,
+    device: str = "cpu",
     **options: float,
 ) -> Estimate:
-    """Score one set of samples: `batch` (n, d), float64 inside.
+    """Score one set of samples: `batch` (n, d), float64 inside, on the `device`: "cpu", "cuda" or "cuda:<i>".
 
     `reference` (for "fid") is (mean (d,), covariance (d, d)) of real data, or real features (n, d). `order`,
     `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
@@ -44,8 +46,9 @@ def score(
     >>> score(x, "fid", reference=(np.zeros(4), np.eye(4))).samples
     200
     """
-    of_reference = reference_of(reference)
-    question = Question(metric, bound, delta, of_reference, order, truncation, kernel, prompt_kernel, options)
+    place = find_device(device)
+    of_reference = reference_of(reference, place)
+    question = Question(metric, bound, delta, of_reference, order, truncation, kernel, prompt_kernel, options, place)
     arrays = arrays_of(batch, metric)
     check_arrays(arrays, question)
     tensors = tensors_of(arrays)
@@ -60,6 +63,7 @@ def score(
 
 def _exact(tensors: Mapping[str, Tensor], question: Question) -> Estimate:
     """The plug-in score of the exact kernels (equations.md §3, 4); nothing is known of its error."""
+    tensors = {name: rows.to(question.device) for name, rows in tensors.items()}
     features, kernel = tensors["features"], _named(question.settings["kernel"])
     if question.metric in PAIRS:
         prompts = {f"prompt_{name}": value for name, value in _named(question.settings["prompt_kernel"]).items()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from optimist.metrics.base import Metric
 from optimist.metrics.conditional import ConditionalVendi, ConditionedScore, InformationVendi
 from optimist.metrics.exact import exact_spectra, exact_spectrum
@@ -30,8 +32,11 @@ def make_metric(
     kernel: Mapping[str, Any] | None = None,
     prompt_dimension: int | None = None,
     prompt_kernel: Mapping[str, Any] | None = None,
+    device: torch.device | str = "cpu",
 ) -> Metric:
     """The metric of that name. `dimension` is the features' width or the number of classes; "fid" has its reference's.
+
+    Its statistics, and all that is made of them, live on the `device`; those of "fid" where its reference does.
 
     `order` is that of all Vendi scores, `truncation` that of "vendi" alone, `kernel` that of "rke" and all Vendi
     scores (see `make_feature_map`); scores of pairs need `prompt_dimension` and `prompt_kernel`, too. Raises ValueError
@@ -46,15 +51,15 @@ def make_metric(
     if dimension is None:
         raise ValueError(f"the metric {name!r} needs a dimension")
     if name == "is":
-        return InceptionScore(dimension)
+        return InceptionScore(dimension, device=device)
     if kernel is None:
         raise ValueError(f"the metric {name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     if name in PAIRS:
         if prompt_kernel is None or prompt_dimension is None:
             raise ValueError(f"the metric {name!r} needs prompts: a prompt kernel and their dimension")
-        maps = pair_maps(kernel, prompt_kernel, dimension, prompt_dimension)
+        maps = pair_maps(kernel, prompt_kernel, dimension, prompt_dimension, device)
         return PAIRS[name](*maps, order)
-    feature_map = make_feature_map(kernel, dimension)
+    feature_map = make_feature_map(kernel, dimension, device)
     return RenyiKernelEntropy(feature_map) if name == "rke" else VendiScore(feature_map, order, truncation)
 
 

@@ -18,47 +18,54 @@ LARGEST_FIT = 1000
 """Rows whose pairwise distances have a median taken: half a million pairs."""
 
 
-def make_feature_map(kernel: Mapping[str, Any], dimension: int) -> FeatureMap:
+Device = torch.device | str
+
+
+def make_feature_map(kernel: Mapping[str, Any], dimension: int, device: Device = "cpu") -> FeatureMap:
     """The feature map of a kernel given as a mapping, for rows of `dimension` columns (equations.md §3).
 
     name: "gaussian" (default; random Fourier features) with `sigma`, `features` (r, default 1000) and `seed`, or with
     `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises ValueError on
     anything else, and on what only samples can fix (see `fit_kernel`).
     """
-    return _feature_map(KernelSettings.of(kernel), dimension)
+    return _feature_map(KernelSettings.of(kernel), dimension, device)
 
 
 def pair_maps(
-    kernel: Mapping[str, Any], prompt_kernel: Mapping[str, Any], dimension: int, prompt_dimension: int
+    kernel: Mapping[str, Any],
+    prompt_kernel: Mapping[str, Any],
+    dimension: int,
+    prompt_dimension: int,
+    device: Device = "cpu",
 ) -> tuple[GaussianFourier, GaussianFourier]:
     """The feature maps of samples and of prompts, with the kernel's number of frequencies, drawn apart.
 
     Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian, or not of one r.
     """
     of_samples, of_prompts = pair_settings(kernel, prompt_kernel)
-    features = _feature_map(of_samples, dimension)
+    features = _feature_map(of_samples, dimension, device)
     # One stream of normals for both would tie the frequencies of samples and prompts together.
-    prompts = _feature_map(of_prompts, prompt_dimension, 1)
+    prompts = _feature_map(of_prompts, prompt_dimension, device, 1)
     assert isinstance(features, GaussianFourier), "pair_settings takes no others"
     assert isinstance(prompts, GaussianFourier), "pair_settings takes no others"
     return features, prompts
 
 
-def _feature_map(kernel: KernelSettings, dimension: int, *stream: int) -> FeatureMap:
+def _feature_map(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
     if kernel.features is None:
         raise ValueError("kernel: features=None, the exact kernel, has no feature map")
     if kernel.name == "cosine":
-        return Cosine(dimension)
+        return Cosine(dimension, device)
     if kernel.omegas is not None:
-        return GaussianFourier(kernel.omegas)
+        return GaussianFourier(kernel.omegas, device)
     if not isinstance(kernel.sigma, float):
         raise ValueError(f"kernel: sigma is {kernel.sigma!r}, which samples must fix first")
     if kernel.name == "nystrom":
         if kernel.landmarks is None:
             raise ValueError("kernel: the nystrom kernel needs landmarks (m, d)")
-        return Nystrom(kernel.landmarks, kernel.sigma)
+        return Nystrom(kernel.landmarks, kernel.sigma, device)
     seed = (kernel.seed, *stream) if stream else kernel.seed
-    return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed)
+    return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed, device)
 
 
 def fit_kernel(kernel: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:

@@ -79,9 +79,7 @@ class VendiScore:
         """The log score of the samples as they are, 0 … log ceiling. Raises ValueError on no samples."""
         if self.order == 2.0 and self.truncation is None:
             self.check(statistic)
-            rows = statistic.rows
-            square = statistic.moment if rows is None else rows @ rows.T
-            return max(2.0 * math.log(statistic.samples) - math.log(float(square.square().sum())), 0.0)
+            return max(2.0 * math.log(statistic.samples) - math.log(statistic.square_sum), 0.0)
         return log_vendi(self.spectrum(statistic), self.order, self.truncation)
 
     def spectrum(self, statistic: KernelStatistic) -> Tensor:

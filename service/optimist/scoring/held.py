@@ -27,11 +27,16 @@ class Held:
         self._name = name
         self._ordinal = ordinal
         self._warm: WarmGenerator | None = None
-
-    @property
-    def room(self) -> int:
+        self.room = LONGEST_TAIL
         """Bytes that the log may have beyond the snapshot before another one takes its place."""
-        return LONGEST_TAIL if self._warm is None else self._warm.room
+        self.bytes = 0
+        """Of the statistic, while it is warm."""
+        self._published = 0
+
+    def cool(self) -> None:
+        """Drop the statistic: snapshot and log lead to it again, bit for bit, when there is something to do."""
+        self._warm = None
+        self.bytes = 0
 
     async def catch_up(self) -> None:
         """Take what the log holds, publish the estimate that is due, and put a snapshot in place of a long log.
@@ -44,14 +49,17 @@ class Held:
         except LogGap:
             # Trimmed by a scorer that had the claim meanwhile, or cut short with a Redis that lost its end: the
             # snapshot leads on.
-            self._warm = None
+            self._warm, self._published = None, 0
             try:
                 await self._take()
             except LogGap as error:
                 raise Damaged(str(error)) from None
+        if self._warm is not None:
+            self.room, self.bytes = self._warm.room, self._warm.bytes
 
     async def _take(self) -> None:
         warm = self._warm = self._warm or await self._resume()
+        warm.published = self._published
         while entries := await self._next(warm):
             step = await self._in_thread(warm.apply, entries)
             for seq, reason in step.unreadable:
@@ -106,3 +114,4 @@ class Held:
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
         await self._store.put_estimate(self._name, self._ordinal, scored.seq, payload, self.token, point=point)
+        self._published = scored.seq

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -44,7 +45,8 @@ class Asked:
 class Questions:
     """The bounds of all experiments that this process scores, each made once."""
 
-    def __init__(self, store: Store, in_thread: InThread) -> None:
+    def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
+        self._device = device
         self._store = store
         self._in_thread = in_thread
         self._asked: dict[str, Asked] = {}
@@ -76,7 +78,7 @@ class Questions:
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        question = await self._in_thread(question_of, experiment, await self._reference(experiment))
+        question = await self._in_thread(question_of, experiment, await self._reference(experiment), self._device)
         if question.open_kernels:
             fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
             if fitted is None:
@@ -122,7 +124,7 @@ class Questions:
         return []
 
 
-def question_of(experiment: Experiment, reference: bytes | None) -> Question:
+def question_of(experiment: Experiment, reference: bytes | None, device: torch.device | str = "cpu") -> Question:
     """What an experiment asks; the eigendecomposition of its reference, where it has one, is done here."""
     config = experiment.config
     moments = None if reference is None else tensors.decode(reference)
@@ -131,11 +133,12 @@ def question_of(experiment: Experiment, reference: bytes | None) -> Question:
         config.metric,
         config.bound,
         config.delta,
-        None if moments is None else Reference(moments["mean"], moments["covariance"]),
+        None if moments is None else Reference(moments["mean"], moments["covariance"], device),
         config.order,
         config.truncation,
         **kernels,
         options=config.bound_options.given(),
+        device=device,
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import torch
 
@@ -40,16 +42,22 @@ class Scorer:
     A generator is claimed when an estimate of it is due, and kept while it has batches: any number of scorers share the
     work. One may die, or be paused, at any moment: what it holds is derived from snapshot and log, another scorer
     reaches the same numbers, and nothing is published under a claim that was taken over.
+
+    Statistics live on the `device`. They are kept warm between batches up to `warm_bytes` (None: all of them), the
+    latest one always; those used longest ago are dropped, and made again from snapshot and log when they are needed.
     """
 
-    def __init__(self, store: Store, threads: int = 2) -> None:
+    def __init__(
+        self, store: Store, threads: int = 2, *, device: torch.device | str = "cpu", warm_bytes: int | None = None
+    ) -> None:
         # More threads than cores, and eigenproblems wait for each other at every step, many times slower.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
         self._store = store
         self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
         self._slots = asyncio.Semaphore(threads)
-        self._questions = Questions(store, self._in_thread)
+        self._questions = Questions(store, self._in_thread, torch.device(device))
+        self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
         self._held: dict[Key, Held] = {}
         self._worked: dict[Key, float] = {}
         self._queued: dict[Key, float] = {}
@@ -153,6 +161,7 @@ class Scorer:
                 while True:
                     self._again.discard(key)
                     await self._score(key)
+                    self._cool_down()
                     if key not in self._again:
                         return
         except Superseded:
@@ -194,6 +203,16 @@ class Scorer:
         self._wanted.discard(key)
         await held.catch_up()
 
+    def _cool_down(self) -> None:
+        """Drop the statistics used longest ago, but none that is worked on, until the others are within bounds."""
+        left = sum(held.bytes for held in self._held.values())
+        idle = [key for key in self._held if key not in self._busy]
+        for key in sorted(idle, key=lambda key: self._worked[key]):
+            if left <= self._warm_bytes:
+                return
+            left -= self._held[key].bytes
+            self._held[key].cool()
+
     async def _give_in(self, key: Key, error: Exception) -> None:
         """Say in the report why a generator is not scored; it is tried again from its snapshot when one is due."""
         # The statistic may have taken half of what was read.
@@ -221,9 +240,9 @@ def _going_on() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def scoring(store: Store) -> AsyncIterator[None]:
-    """A scorer running beside whatever else the event loop does."""
-    task = asyncio.create_task(Scorer(store).run())
+async def scoring(store: Store, **options: Any) -> AsyncIterator[None]:
+    """A scorer, with the `options` of `Scorer`, running beside whatever else the event loop does."""
+    task = asyncio.create_task(Scorer(store, **options).run())
     try:
         yield
     finally:

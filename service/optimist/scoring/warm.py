@@ -22,8 +22,8 @@ from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 SHOWN_MODES = 20
 SHOWN_SAMPLES = 32
 """Modes, and samples of each, that are made when somebody asks for modes; a reader takes as many as it wants."""
-FORMAT = 1
-"""Version of snapshots: another one is refused."""
+FORMAT = 2
+"""Version of snapshots: another one is refused, but for the first, whose moments are whole matrices."""
 DIGEST_BYTES = 32
 """Of the SHA-256 that a snapshot begins with."""
 SMALLEST_TAIL = 2**16
@@ -58,12 +58,19 @@ class WarmGenerator:
         """Of the batch at `seq`, while that stands in the log beyond the snapshot."""
         self.room = SMALLEST_TAIL
         """Bytes that the log may have beyond the snapshot: as many as the statistic had when it was last measured."""
+        self.published = 0
+        """Position of an estimate that stands already: none is made again up to there."""
+
+    @property
+    def bytes(self) -> int:
+        """Of the statistic and all that is kept with it."""
+        return self._track.bytes
 
     def has_outgrown(self) -> bool:
         """Whether the log beyond the snapshot is as large as the statistic is now."""
         if self.tail < self.room:
             return False
-        self.room = max(self._track.bytes, SMALLEST_TAIL)
+        self.room = max(self.bytes, SMALLEST_TAIL)
         return self.tail >= self.room
 
     def apply(self, entries: Sequence[LogEntry]) -> Step:
@@ -83,7 +90,7 @@ class WarmGenerator:
                 self._track.skip(entry.rows)
             self.seq, self.digest = entry.seq, entry.digest
             self.tail += len(entry.body)
-            if position == due and self._track.statistic.samples:
+            if position == due and entry.seq > self.published and self._track.statistic.samples:
                 step = Step(Scored(entry.seq, self._track.estimate()), step.unreadable)
         return step
 
@@ -106,7 +113,7 @@ class WarmGenerator:
     def freeze(self) -> bytes:
         """The state at `seq`, from which `thaw` makes it again bit for bit: a SHA-256, and the safetensors it is of."""
         marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound)}
-        state = save({**marks, **self._track.to_tensors()})
+        state = save({name: tensor.cpu().contiguous() for name, tensor in {**marks, **self._track.state()}.items()})
         return hashlib.sha256(state).digest() + state
 
     def snapshot_taken(self, size: int) -> None:
@@ -125,7 +132,7 @@ class WarmGenerator:
         try:
             state = load(frozen)
             version = int(state.pop("format"))
-            if version != FORMAT:
+            if version not in (1, FORMAT):
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
             if not torch.equal(state.pop("meaning"), _meaning(bound)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
@@ -166,7 +173,7 @@ def _meaning(bound: Bound) -> Tensor:
     """SHA-256 (32,) of all but the log that a statistic's numbers depend on: the metric, layout and feature maps."""
     metric = bound.metric
     sha = hashlib.sha256(f"{metric.name} {metric.widths}".encode())
-    for name, tensor in bound.statistic().to_tensors().items():
+    for name, tensor in bound.statistic().state().items():
         layout = tensor.tolist() if name.endswith("layout") else tuple(tensor.shape)
         sha.update(f"{name} {layout}".encode())
     maps = [metric.features_map, metric.prompts_map] if isinstance(metric, ConditionedScore) else []

@@ -19,6 +19,10 @@ class Statistic(Protocol):
         """Add a batch: the tensors (b, …) that the metric names, in its order. Raises ValueError, changing nothing."""
         ...
 
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name, not copied where that can be: good until the next update."""
+        ...
+
     def to_tensors(self) -> dict[str, Tensor]:
-        """The whole state, from which `from_tensors` makes it again bit for bit."""
+        """The whole state as independent contiguous tensors, from which `from_tensors` makes it again bit for bit."""
         ...

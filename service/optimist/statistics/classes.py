@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from optimist.batches import SIMPLEX_TOLERANCE
-from optimist.statistics.rows import Rows
+from optimist.statistics.rows import LastRows
 
 FOLDS = 10
 """Sample i belongs to fold i mod 10, i counted over the whole log."""
@@ -50,7 +50,7 @@ class ClassStatistic:
         self._mean = self._zeros(classes + 1)
         self._squares = self._zeros(classes + 1)
         self._folds = self._zeros(FOLDS, classes)
-        self._tail = Rows(self._zeros(0, classes))
+        self._tail = LastRows(self._zeros(0, classes), BUFFER)
 
     @property
     def samples(self) -> int:
@@ -92,7 +92,7 @@ class ClassStatistic:
     def last_rows(self) -> Tensor:
         """The last min(samples, 512) rows (·, K), renormalised, in log order."""
         # A copy: the last bit of a sum depends on where its rows begin in memory.
-        return self._tail.tail(BUFFER)
+        return self._tail.copy()
 
     def update(self, probabilities: Tensor) -> None:
         """Add a batch (b, K) of any real dtype, b ≥ 1, each row renormalised if it sums to 1 within 1e-3.
@@ -112,7 +112,7 @@ class ClassStatistic:
         # takes off is far below the 1/b of itself that the first row leaves.
         mean = columns[0] + (columns - columns[0]).mean(0)
         self._absorb(count, mean, (columns - mean).square().sum(0))
-        self._remember(rows[max(count - BUFFER, 0) :])
+        self._tail.append(rows)
 
     def merge(self, other: ClassStatistic) -> None:
         """Add all that `other` has seen, as if its batches came after these: its folds are counted on from ours.
@@ -126,18 +126,21 @@ class ClassStatistic:
             return
         self._folds = self._folds + other._folds.roll(self._samples % FOLDS, 0)
         self._absorb(other.samples, other._mean, other._squares)
-        self._remember(other.last_rows)
+        self._tail.append(other.last_rows)
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """The whole state as independent contiguous tensors: `layout` (int64), the rest float64."""
-        tensors = {
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`: `layout` (int64), the rest float64."""
+        return {
             "layout": torch.tensor([self._samples, self.classes], dtype=torch.int64),
             "mean": self._mean,
             "squares": self._squares,
             "folds": self._folds,
             "tail": self.last_rows,
         }
-        return {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> ClassStatistic:
@@ -149,7 +152,7 @@ class ClassStatistic:
         statistic._mean = state["mean"]
         statistic._squares = state["squares"]
         statistic._folds = state["folds"]
-        statistic._tail = Rows(state["tail"])
+        statistic._tail = LastRows(state["tail"], BUFFER)
         return statistic
 
     def _zeros(self, *shape: int) -> Tensor:
@@ -167,8 +170,3 @@ class ClassStatistic:
         self._squares = self._squares + squares + shift.square() * (self._samples * count / total)
         self._mean = self._mean + shift * (count / total)
         self._samples = total
-
-    def _remember(self, latest: Tensor) -> None:
-        self._tail.append(latest)
-        if len(self._tail) > 2 * BUFFER:
-            self._tail = Rows(self._tail.tail(BUFFER))

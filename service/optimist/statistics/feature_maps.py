@@ -39,6 +39,11 @@ class FeatureMap(Protocol):
         """Where φ is."""
         ...
 
+    @property
+    def takes_every_row(self) -> bool:
+        """Whether every finite row has a φ."""
+        ...
+
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, width) of finite float64 rows (n, d), each of norm 1. Raises ValueError on rows that have none."""
         ...
@@ -56,6 +61,7 @@ class GaussianFourier:
     """
 
     name = "gaussian"
+    takes_every_row = True
 
     def __init__(self, omegas: ArrayLike | Tensor, device: torch.device | str = "cpu") -> None:
         self.omegas = _matrix(omegas, "omegas", device)
@@ -97,7 +103,10 @@ class GaussianFourier:
     def __call__(self, rows: Tensor) -> Tensor:
         """See `FeatureMap.__call__`; every row has a φ."""
         angles = rows @ self.omegas
-        return torch.cat([angles.cos(), angles.sin()], -1) / math.sqrt(angles.shape[-1])
+        features = angles.new_empty(len(rows), self.width)
+        torch.cos(angles, out=features[:, : self.width // 2])
+        torch.sin(angles, out=features[:, self.width // 2 :])
+        return features.div_(math.sqrt(angles.shape[-1]))
 
     def to_tensors(self) -> dict[str, Tensor]:
         """`omegas` (d, r)."""
@@ -113,6 +122,7 @@ class Cosine:
     """The cosine kernel xᵀy / (‖x‖ ‖y‖): φ(x) = x/‖x‖, which a row of zeros does not have."""
 
     name = "cosine"
+    takes_every_row = False
 
     def __init__(self, dimension: int, device: torch.device | str = "cpu") -> None:
         if dimension < 1:
@@ -153,6 +163,7 @@ class Nystrom:
     """
 
     name = "nystrom"
+    takes_every_row = False
 
     def __init__(self, landmarks: ArrayLike | Tensor, sigma: float, device: torch.device | str = "cpu") -> None:
         self.landmarks = _matrix(landmarks, "landmarks", device)

@@ -7,8 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from optimist.batches import LARGEST
-from optimist.statistics.rows import Rows
+from optimist.statistics.rows import LastRows, Rows, check_rows
+
+BLOCK = 4096
+"""Rows of a batch that are taken at once: what a larger one needs beside itself is bounded."""
 
 
 class GaussianStatistic:
@@ -40,8 +42,8 @@ class GaussianStatistic:
         self._mean = self._zeros(dimension)
         self._trace = self._zeros()
         self._scatter: Tensor | None = self._zeros(dimension, dimension) if scatter else None
-        self._head = Rows(self._zeros(0, dimension))
-        self._tail = Rows(self._zeros(0, dimension))
+        self._head = Rows(self._zeros(0, dimension), limit=max(keep, first))
+        self._tail = LastRows(self._zeros(0, dimension), last)
 
     @property
     def samples(self) -> int:
@@ -80,7 +82,7 @@ class GaussianStatistic:
     def last_rows(self) -> Tensor:
         """The last min(samples, `last`) rows, in log order."""
         # A copy: the last bit of a sum depends on where its rows begin in memory.
-        return (self._head if self._samples <= self.keep else self._tail).tail(self.last)
+        return self._head.tail(self.last) if self._samples <= self.keep else self._tail.copy()
 
     def covariance(self, unbiased: bool) -> Tensor:
         """The scatter over n − 1 (`unbiased`) or n, (d, d). Raises ValueError with fewer samples than that needs."""
@@ -91,12 +93,11 @@ class GaussianStatistic:
 
     def update(self, batch: Tensor) -> None:
         """Add a batch (b, d) of any real dtype, b ≥ 1. Raises ValueError, changing nothing, on anything else."""
-        if batch.ndim != 2 or batch.shape[0] < 1 or batch.shape[1] != self.dimension:
-            raise ValueError(f"expected a batch of shape (b ≥ 1, {self.dimension}), not {tuple(batch.shape)}")
-        batch = batch.to(self.device, torch.float64)
-        # Written so that NaN fails it too.
-        if not bool(batch.abs().amax() <= LARGEST):
-            raise ValueError(f"features must be finite and at most {LARGEST:g} in magnitude")
+        check_rows("features", batch, self.dimension)
+        for block in batch.split(BLOCK):
+            self._take(block.to(self.device, torch.float64))
+
+    def _take(self, batch: Tensor) -> None:
         rows = batch
         if self._scatter is None and self._samples + len(batch) > self.keep:
             # One pass over all rows, so that the scatter begins the same however they were batched: just past `keep`
@@ -124,8 +125,8 @@ class GaussianStatistic:
             self._absorb(other.samples, other.mean, rows - other.mean, None)
         self._remember(other.samples, start, other.last_rows)
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """The whole state as independent contiguous tensors: `layout` (int64), the rest float64."""
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`: `layout` (int64), the rest float64."""
         tensors = {
             "layout": torch.tensor(self._layout(), dtype=torch.int64),
             "mean": self._mean,
@@ -136,7 +137,11 @@ class GaussianStatistic:
             tensors["scatter"] = self._scatter
         if self._samples > self.keep:
             tensors["tail"] = self.last_rows
-        return {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+        return tensors
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> GaussianStatistic:
@@ -147,10 +152,10 @@ class GaussianStatistic:
         statistic._samples = samples
         statistic._mean = state["mean"]
         statistic._trace = state["trace"]
-        statistic._head = Rows(state["head"])
+        statistic._head = Rows(state["head"], limit=max(keep, first))
         statistic._scatter = state.get("scatter")
         if samples > keep:
-            statistic._tail = Rows(state["tail"])
+            statistic._tail = LastRows(state["tail"], last)
         return statistic
 
     def _layout(self) -> tuple[int, int, int, int, int]:
@@ -187,9 +192,7 @@ class GaussianStatistic:
             self._head.append(start)
             return
         if before <= self.keep:
-            self._tail = Rows(self._head.tail(self.last))
-            self._head = Rows(self._head.view()[: self.first].clone())
+            self._tail = LastRows(self._head.tail(self.last), self.last)
+            self._head = Rows(self._head.view()[: self.first].clone(), limit=self.first)
         self._head.append(start[: self.first - len(self._head)])
-        self._tail.append(end[max(len(end) - self.last, 0) :])
-        if len(self._tail) > 2 * self.last:
-            self._tail = Rows(self._tail.tail(self.last))
+        self._tail.append(end)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from optimist.batches import LARGEST
 from optimist.statistics.feature_maps import GaussianFourier
 from optimist.statistics.kernel import KernelStatistic
+from optimist.statistics.rows import check_rows
 
 PARTS = ("joint", "prompts", "features")
 """The kernel statistics a `JointStatistic` holds, as its tensors name them."""
@@ -72,10 +72,12 @@ class JointStatistic:
 
         Raises ValueError, changing nothing, on anything else.
         """
-        features = self._checked("features", features, self.dimension)
-        prompts = self._checked("prompts", prompts, self.prompt_dimension)
+        check_rows("features", features, self.dimension)
+        check_rows("prompts", prompts, self.prompt_dimension)
         if len(features) != len(prompts):
             raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
+        # Here, so that neither is rounded to the other's dtype.
+        features, prompts = (rows.to(self.joint.feature_map.device, torch.float64) for rows in (features, prompts))
         self.joint.update(torch.cat([features, prompts], -1))
         self.prompts.update(prompts)
         if self.features is not None:
@@ -94,9 +96,13 @@ class JointStatistic:
         if self.features is not None and other.features is not None:
             self.features.merge(other.features)
 
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`, without the feature maps: that of each `KernelStatistic` as `joint.layout` etc."""
+        return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.state().items()}
+
     def to_tensors(self) -> dict[str, Tensor]:
-        """The state, without the feature maps: the tensors of `KernelStatistic` as `joint.layout` and so on."""
-        return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.to_tensors().items()}
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(
@@ -123,12 +129,3 @@ class JointStatistic:
 
     def _layout(self) -> tuple[int, int, bool]:
         return (self.dimension, self.prompt_dimension, self.features is None)
-
-    def _checked(self, name: str, rows: Tensor, columns: int) -> Tensor:
-        if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] != columns:
-            raise ValueError(f"expected {name} of shape (b ≥ 1, {columns}), not {tuple(rows.shape)}")
-        rows = rows.to(self.joint.feature_map.device, torch.float64)
-        # Written so that NaN fails it too.
-        if not bool(rows.abs().amax() <= LARGEST):
-            raise ValueError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
-        return rows

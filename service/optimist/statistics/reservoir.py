@@ -125,7 +125,7 @@ class Reservoir:
         reservoir._ids = unpack_ids(tensors["ids"].numpy())
         for name, rows in tensors.items():
             if name.startswith("rows_"):
-                reservoir._rows[name.removeprefix("rows_")] = Rows(rows.clone())
+                reservoir._rows[name.removeprefix("rows_")] = Rows(rows.clone(), limit=capacity)
         return reservoir
 
     def _check_layout(self, widths: dict[str, int]) -> None:
@@ -150,7 +150,8 @@ class Reservoir:
             self._ids[int(slot)] = ids[int(row)]
         self._ids.extend(ids[int(row)] for row in added)
         for name, batch in arrays.items():
-            rows = self._rows.setdefault(name, Rows(torch.zeros(0, batch.shape[1], dtype=torch.float64)))
+            empty = torch.zeros(0, batch.shape[1], dtype=torch.float64)
+            rows = self._rows.setdefault(name, Rows(empty, limit=self.capacity))
             kept = batch[torch.from_numpy(stay).to(batch.device)].to("cpu", torch.float64)
             rows.view()[torch.from_numpy(free)] = kept[: len(free)]
             rows.append(kept[len(free) :])

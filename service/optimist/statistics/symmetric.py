@@ -1,0 +1,71 @@
+"""A growing sum of outer products, of which one triangle is computed and held."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+PANEL = 256
+"""Rows of a panel. Measured at width 4000: panels of 256 to 1000 run at 0.75 to 0.96 of the rate of one whole GEMM."""
+
+
+class SymmetricSum:
+    """Σ xxᵀ (width, width) of rows x, float64, as the lower triangle of blocks: half the arithmetic and the memory.
+
+    Panel k holds rows k·256 … of the matrix up to its own diagonal block. All panels lie one after the other in one
+    tensor, so that sums add, and are stored, as vectors. Up to a width of 256 that is the whole matrix.
+    """
+
+    def __init__(self, width: int, device: torch.device | str = "cpu", packed: Tensor | None = None) -> None:
+        self._width = width
+        self._edges = [(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]
+        sizes = [(stop - start) * stop for start, stop in self._edges]
+        if packed is None:
+            packed = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
+        elif packed.shape != (sum(sizes),):
+            raise ValueError(f"expected {sum(sizes)} packed entries for a width of {width}, not {tuple(packed.shape)}")
+        self.packed = packed
+        """The panels (m,), m between width²/2 and width². A view of the state: do not write to it."""
+        parts = packed.split(sizes)
+        self._panels = [part.view(-1, stop) for part, (_, stop) in zip(parts, self._edges, strict=True)]
+
+    @classmethod
+    def pack(cls, matrix: Tensor) -> SymmetricSum:
+        """The sum that a symmetric matrix (width, width) is."""
+        packed = cls(len(matrix), matrix.device)
+        for panel, (start, stop) in zip(packed._panels, packed._edges, strict=True):
+            panel.copy_(matrix[start:stop, :stop])
+        return packed
+
+    def add(self, rows: Tensor) -> None:
+        """Add the outer products of rows (b, width)."""
+        for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
+            panel.addmm_(rows[:, start:stop].T, rows[:, :stop])
+
+    def merge(self, other: SymmetricSum) -> None:
+        """Add another sum of this width."""
+        self.packed += other.packed
+
+    def dense(self) -> Tensor:
+        """The whole matrix (width, width), newly made."""
+        matrix = self.packed.new_empty(self._width, self._width)
+        for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
+            matrix[start:stop, :stop] = panel
+            matrix[:start, start:stop] = panel[:, :start].T
+        return matrix
+
+    def times(self, rows: Tensor) -> Tensor:
+        """Rows (b, width) times the matrix, which is not made for it."""
+        product = torch.zeros_like(rows)
+        for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
+            product[:, :stop] += rows[:, start:stop] @ panel
+            product[:, start:stop] += rows[:, :start] @ panel[:, :start].T
+        return product
+
+    def square_sum(self) -> float:
+        """‖Σ xxᵀ‖_F²."""
+        norms = [
+            panel.square().sum() + panel[:, :start].square().sum()
+            for panel, (start, _) in zip(self._panels, self._edges, strict=True)
+        ]
+        return float(torch.stack(norms).sum())

@@ -1,0 +1,104 @@
+"""Half of a symmetric matrix, and statistics that take large batches in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from optimist.statistics import Cosine, FeatureMap, GaussianFourier, GaussianStatistic, KernelStatistic
+from optimist.statistics import gaussian as gaussian_module
+from optimist.statistics import kernel as kernel_module
+from optimist.statistics.rows import LastRows
+from optimist.statistics.symmetric import PANEL, SymmetricSum
+
+
+def rows_of(seed: int, count: int, width: int) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, width)))
+
+
+@pytest.mark.parametrize("width", [1, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL, 2 * PANEL + 77])
+def test_half_a_matrix_says_all_of_it(width: int):
+    parts = [rows_of(seed, count, width) for seed, count in enumerate((1, 7, 300))]
+    rows = torch.cat(parts)
+    whole = rows.T @ rows
+    sums = [SymmetricSum(width) for _ in parts]
+    for part, of_part in zip(parts, sums, strict=True):
+        of_part.add(part)
+    for other in sums[1:]:
+        sums[0].merge(other)
+    for found in (sums[0], SymmetricSum.pack(whole), SymmetricSum(width, packed=sums[0].packed.clone())):
+        torch.testing.assert_close(found.dense(), whole, rtol=1e-12, atol=1e-10)
+        torch.testing.assert_close(found.times(parts[1]), parts[1] @ whole, rtol=1e-11, atol=1e-9)
+        assert found.square_sum() == pytest.approx(float(whole.square().sum()), rel=1e-12)
+    # No more than the panels on the diagonal beyond a triangle.
+    assert sums[0].packed.numel() <= width * (width + PANEL) / 2 + PANEL**2
+    with pytest.raises(ValueError, match="packed entries"):
+        SymmetricSum(width, packed=sums[0].packed[1:])
+
+
+@pytest.mark.parametrize("feature_map", [GaussianFourier.draw(5, 150, 2.0), Cosine(5)])
+def test_a_large_batch_is_its_blocks_one_after_the_other(feature_map: FeatureMap):
+    rows = rows_of(0, 2 * kernel_module.BLOCK + 9, 5)
+    for halves in (False, True):
+        at_once, in_blocks = (KernelStatistic(feature_map, halves=halves) for _ in range(2))
+        at_once.update(rows)
+        for block in rows.split(kernel_module.BLOCK):
+            in_blocks.update(block)
+        for name, tensor in at_once.to_tensors().items():
+            assert torch.equal(tensor, in_blocks.to_tensors()[name]), name
+
+
+def test_a_large_gaussian_batch_is_its_blocks_one_after_the_other():
+    rows = rows_of(0, gaussian_module.BLOCK + 9, 3)
+    at_once, in_blocks = (GaussianStatistic(3, keep=3) for _ in range(2))
+    at_once.update(rows)
+    for block in rows.split(gaussian_module.BLOCK):
+        in_blocks.update(block)
+    for name, tensor in at_once.to_tensors().items():
+        assert torch.equal(tensor, in_blocks.to_tensors()[name]), name
+
+
+def test_a_row_refused_in_a_late_block_leaves_no_early_block_behind():
+    statistic, rows = KernelStatistic(Cosine(4)), rows_of(0, 2 * kernel_module.BLOCK, 4)
+    statistic.update(rows[:10])
+    before = statistic.to_tensors()
+    rows[-1] = 0.0
+    with pytest.raises(ValueError, match="no direction"):
+        statistic.update(rows)
+    for name, tensor in statistic.to_tensors().items():
+        assert torch.equal(tensor, before[name]), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int64])
+def test_rows_of_any_dtype_are_taken_and_what_is_infinite_in_theirs_is_not(dtype: torch.dtype):
+    statistic, rows = GaussianStatistic(4), (8 * rows_of(0, 6, 4)).to(dtype)
+    statistic.update(rows)
+    torch.testing.assert_close(statistic.mean, rows.double().mean(0))
+    if dtype.is_floating_point:
+        rows[2, 1] = torch.inf
+        with pytest.raises(ValueError, match="finite"):
+            statistic.update(rows)
+    assert statistic.samples == 6
+
+
+@pytest.mark.parametrize("count", [0, 1, 10])
+def test_the_last_rows_are_those_in_little_more_memory(count: int):
+    rows, seen = rows_of(0, 400, 2), 0
+    last = LastRows(rows[:0].clone(), count)
+    for size in [1, 3, 2, 11, 1, 40] * 6:
+        last.append(rows[seen : seen + size])
+        seen += size
+        assert torch.equal(last.copy(), rows[max(seen - count, 0) : seen])
+        assert len(last._rows._data) <= 1.25 * count
+
+
+def test_moments_stored_whole_are_read():
+    feature_map, rows = GaussianFourier.draw(3, 140, 1.0), rows_of(0, 600, 3)
+    statistic = KernelStatistic(feature_map, halves=True)
+    statistic.update(rows)
+    old = statistic.to_tensors() | {f"moment_{parity}": statistic.half_moment(parity) for parity in (0, 1)}
+    read = KernelStatistic.from_tensors(old, feature_map)
+    for name, tensor in statistic.to_tensors().items():
+        assert torch.equal(tensor, read.to_tensors()[name]), name

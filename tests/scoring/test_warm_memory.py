@@ -1,0 +1,142 @@
+"""Scorers that may keep little: what they drop they make again, bit for bit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from logs import moments_bound
+from made import Made, settled, until
+
+from optimist.scoring import Scorer
+from optimist.scoring import held as held_module
+from optimist.scoring import scorer as scorer_module
+from optimist.scoring.warm import Step, WarmGenerator
+from optimist.store import EmbeddedRedis, LogEntry, open_store
+
+BIG = 100
+"""Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""
+
+
+@asynccontextmanager
+async def running(server: EmbeddedRedis, warm_bytes: int | None) -> AsyncIterator[Scorer]:
+    async with open_store(server.url) as store:
+        scorer = Scorer(store, warm_bytes=warm_bytes)
+        task = asyncio.create_task(scorer.run())
+        try:
+            yield scorer
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def alive() -> set[int]:
+    gc.collect()
+    return {id(found) for found in gc.get_objects() if type(found) is WarmGenerator}
+
+
+async def estimates_of_the_whole_log(made: Made, generator: int) -> dict[int, str]:
+    """By position, as they are stored."""
+    whole, found = WarmGenerator(moments_bound(), made.config.rescore_growth), {}
+    for entry in await made.store.read_log(made.name, generator, 0, max_entries=1000):
+        step = whole.apply([entry])
+        if step.scored is not None:
+            found[entry.seq] = json.dumps(step.scored.estimate.to_dict())
+    return found
+
+
+@pytest.mark.parametrize("warm_bytes", [0, None])
+async def test_what_is_dropped_is_made_again_bit_for_bit(make, server: EmbeddedRedis, warm_bytes: int | None):
+    """With and without a snapshot to begin from."""
+    made = await make(generators=4, rescore_growth=0.1, keep_log=True)
+    before = alive()
+    published: dict[tuple[int, int], str] = {}
+    async with running(server, warm_bytes) as scorer:
+        for turn in range(4):
+            for generator in range(4):
+                await made.tell_many(
+                    generator, 1 + turn % 3 if generator % 2 else 12, 5 if turn % 2 else BIG, seed=turn
+                )
+            look = await settled(made)
+            await until(lambda: _quiet(scorer))
+            published |= {(state.ordinal, state.estimate_seq): state.estimate for state in look.generators}
+            kept = 4 if warm_bytes is None else 1
+            assert len(alive() - before) == sum(held.bytes > 0 for held in scorer._held.values()) == kept
+            assert len(scorer._held) == 4, "its claims stay with it"
+    assert any(state.snapshot_seq > 0 for state in look.generators)
+    assert len(published) > 8
+    for generator in range(4):
+        expected = await estimates_of_the_whole_log(made, generator)
+        found = {seq: estimate for (of, seq), estimate in published.items() if of == generator}
+        assert found.items() <= expected.items()
+
+
+async def _quiet(scorer: Scorer) -> bool:
+    return not scorer._busy
+
+
+async def test_those_used_longest_ago_go_first(make, server: EmbeddedRedis):
+    made = await make(generators=4)
+    async with running(server, None) as scorer:
+        for generator in (2, 0, 3, 1):
+            await made.tell_many(generator, 3)
+            await settled(made)
+            await until(lambda: _quiet(scorer))
+        each = scorer._held["x", 0].bytes
+        scorer._warm_bytes = 3 * each - 1
+        scorer._cool_down()
+        assert {key[1] for key, held in scorer._held.items() if held.bytes} == {3, 1}
+        await made.tell_many(2, 2, seed=1)
+        await settled(made)
+        await until(lambda: _quiet(scorer))
+        assert {key[1] for key, held in scorer._held.items() if held.bytes} == {1, 2}
+
+
+async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
+    made = await make(generators=1)
+    positions: list[int] = []
+    apply = WarmGenerator.apply
+
+    def noted(warm: WarmGenerator, entries: Sequence[LogEntry]) -> Step:
+        step = apply(warm, entries)
+        positions.extend([] if step.scored is None else [step.scored.seq])
+        return step
+
+    monkeypatch.setattr(WarmGenerator, "apply", noted)
+    async with running(server, 0) as scorer:
+        for turn in range(4):
+            await made.tell_many(0, 6, seed=turn)
+            await settled(made)
+            await until(lambda: _quiet(scorer))
+            scorer._held["x", 0].cool()
+            scorer._schedule(("x", 0))
+            await until(lambda: _quiet(scorer))
+            assert scorer._held["x", 0].bytes > 0
+            scorer._held["x", 0].cool()
+    assert len(positions) >= 4
+    assert len(positions) == len(set(positions))
+
+
+async def test_one_that_was_dropped_is_not_read_again_for_its_log(
+    make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+):
+    """Its log may have as many bytes as its statistic had, though that is no longer there."""
+    for module in (held_module, scorer_module):
+        monkeypatch.setattr(module, "LONGEST_TAIL", 1)
+    made = await make(generators=1)
+    async with running(server, 0) as scorer:
+        await made.tell_many(0, 3)
+        state = (await settled(made)).generators[0]
+        await until(lambda: _quiet(scorer))
+        held = scorer._held["x", 0]
+        room = held.room
+        held.cool()
+        assert (held.bytes, held.room) == (0, room)
+        assert state.log_bytes > 1
+        assert not scorer._is_owed(state, held)
