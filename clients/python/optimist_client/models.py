@@ -290,32 +290,6 @@ class Report(Wire):
         return display.as_text(self)
 
 
-class Summary(Wire):
-    """An experiment in a line."""
-
-    name: Identifier
-    metric: str
-    created: float
-    generators: int
-    """Those not retired."""
-    state: State
-    damaged: bool
-    """Whether a generator cannot be scored, or batches of one cannot be read."""
-    decision: DecisionInfo
-    score: float | None
-    """Of the generator that is best so far."""
-    error: float | None
-    samples: int
-    budget: int | None
-
-
-class Overview(Wire):
-    """The experiments of a service, newest first; `total` of them, of which these are a part."""
-
-    total: int
-    experiments: list[Summary]
-
-
 class GeneratorRequest(Wire):
     """A generator to be added."""
 
