@@ -30,4 +30,4 @@ WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 class Wire(BaseModel):
     """Base of all wire models: unknown fields are refused rather than ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings", defer_build=True)

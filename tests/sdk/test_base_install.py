@@ -1,0 +1,36 @@
+"""The base install is light: what it requires, and what importing the SDK loads."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import optimist_client
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+HEAVY = {"torch", "redis", "fastapi", "uvicorn", "scipy", "pandas", "matplotlib", "tqdm", "rich", "transformers"}
+
+
+def test_the_base_install_requires_four_packages():
+    required = tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
+    assert {re.match(r"[\w-]+", line)[0] for line in required} == {"httpx", "numpy", "pydantic", "safetensors"}
+
+
+def test_importing_the_sdk_loads_nothing_heavy():
+    # httpx itself loads rich for its command line, where that is installed.
+    code = f"""
+import sys
+sys.modules["rich"] = None
+import optimist_client, optimist_client.embedders
+loaded = {{name.partition(".")[0] for name in sys.modules if sys.modules[name] is not None}}
+assert not loaded & {HEAVY}, loaded & {HEAVY}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_the_package_names_is_there():
+    assert sorted(optimist_client.__all__) == optimist_client.__all__
+    assert all(hasattr(optimist_client, name) for name in optimist_client.__all__)

@@ -1,0 +1,70 @@
+"""What the client makes of a service that is busy, slow, or not there."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from optimist_client import AsyncOptimist, Busy, Fix, Optimist, OptimistError, Retry, Stop, Unreachable, errors
+
+
+@contextmanager
+def answering(*statuses: int) -> Iterator[str]:
+    """URL of a server that answers with these, the last one for ever; 200 is an empty list."""
+    left = list(statuses)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(left.pop(0) if len(left) > 1 else left[0])
+            self.end_headers()
+            self.wfile.write(b"[]")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+async def test_a_busy_service_is_asked_again_until_it_answers():
+    with answering(503, 429, 200) as url, Optimist(url) as client:
+        assert client.references() == []
+    with answering(502, 504, 200) as url:
+        async with AsyncOptimist(url) as client:
+            assert await client.references() == []
+
+
+def test_a_service_that_stays_busy_is_said_to_be():
+    with answering(503) as url, Optimist(url, patience=0.1) as client:
+        with pytest.raises(Busy, match=r"within 0.1 s: the service answered 503") as failure:
+            client.references()
+        assert isinstance(failure.value, Retry)
+
+
+def test_a_service_that_does_not_answer_in_time_is_unreachable():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with Optimist(url, timeout=0.1, patience=0.0) as client, pytest.raises(Unreachable, match="ReadTimeout"):
+            client.references()
+
+
+def test_every_error_says_what_to_do_and_is_in_the_tree():
+    kinds = [getattr(errors, name) for name in errors.__all__ if name != "OptimistError"]
+    assert {kind.action for kind in kinds} == {"retry", "fix", "stop"}
+    tree = errors.__doc__ or ""
+    for kind in kinds:
+        assert issubclass(kind, OptimistError)
+        assert issubclass(kind, {"retry": Retry, "fix": Fix, "stop": Stop}[kind.action])
+        assert f"─ {kind.__name__} " in tree
