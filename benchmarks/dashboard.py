@@ -26,10 +26,10 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rounds import BATCH, GENERATORS, RawClient, experiment_round, free_port, process, rate
 
 from optimist.store import start_embedded
 from optimist_client import Optimist, tensors
+from rounds import BATCH, GENERATORS, RawClient, experiment_round, free_port, process, rate
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "dashboard"))
 from made import write_long_experiment
