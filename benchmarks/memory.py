@@ -3,10 +3,11 @@
     python benchmarks/memory.py [--quick] [--warm-bytes N]
 
 20 generators at d = 2048 (--quick: 6 at 512) are told more samples than dimensions in batches of float32 that no pick
-asked for: one of 1.1 d, of which an estimate is due, and four of d/8; then 2,000 rounds of 5 samples each, which only make the logs longer. "Statistics" is what the numbers take on paper, in float64: mean,
-scatter (d, d), the first 300 and the last 512 rows. Memory is VmRSS when all is scored, and its peak since the start
-(VmHWM). The scorer keeps all statistics warm, unless --warm-bytes says less; Redis holds each of them once, the log
-after it, which may grow as large, and for moments the next snapshot.
+asked for: one of 1.1 d, of which an estimate is due, and four of d/8; then 2,000 rounds of 5 samples each, which only
+make the logs longer. "Statistics" is what the numbers take on paper, in float64: mean, scatter (d, d), the first 300
+and the last 512 rows. Memory is VmRSS when all is scored, and its peak since the start (VmHWM). The scorer keeps all
+statistics warm, unless --warm-bytes says less; Redis holds each of them once, the log after it, which may grow as
+large, and for moments the next snapshot.
 """
 
 from __future__ import annotations
