@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,6 +98,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="6 generators at d = 512")
     parser.add_argument("--warm-bytes", type=int, help="OPTIMIST_WARM_BYTES of the scorer")
     options = parser.parse_args()
+    # As `timeout` ends it: the processes below must not outlive it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     generators, dimension = (6, 512) if options.quick else (20, 2048)
     if options.warm_bytes is not None:
         os.environ["OPTIMIST_WARM_BYTES"] = f"{options.warm_bytes}"
