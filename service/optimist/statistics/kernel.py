@@ -62,6 +62,10 @@ class KernelStatistic:
         # A copy: the last bit of a sum depends on where its rows begin in memory.
         return self._rows.tail(self.last)
 
+    def latest(self, count: int) -> Tensor | None:
+        """A copy of the last `count` φ, in log order; None where not so many are kept."""
+        return self._rows.tail(count) if count <= len(self._rows) else None
+
     def half_moment(self, parity: int) -> Tensor:
         """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises ValueError where not kept."""
         if self._moments is None:
