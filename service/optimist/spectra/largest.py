@@ -14,8 +14,8 @@ def largest_eigenvalue(matrix: Tensor, start: Tensor | None = None) -> tuple[flo
     """λ_max of a symmetric matrix (m, m), m ≥ 1, and its unit eigenvector (m), to 1e-10 of its size.
 
     `start` (m) is the eigenvector of a matrix close to it: then some 4 products with the matrix are enough. Without
-    one, or where `STEPS` products are not, all eigenvalues are computed. With residual ρ and distance γ to the next Ritz
-    value, a Ritz value is off by ρ²/γ (Kato–Temple), and by no more than ρ.
+    one, or where `STEPS` products are not, all eigenvalues are computed. With residual ρ and distance γ to the next
+    Ritz value, a Ritz value is off by ρ²/γ (Kato–Temple), and by no more than ρ.
     """
     if start is None or len(matrix) <= STEPS:
         return _direct(matrix)

@@ -89,5 +89,5 @@ def _values(x: NDArray[np.float64], order: float) -> NDArray[np.float64]:
 
 
 def rounded_down(value: float, factor: float = 10.0) -> float:
-    """The largest power of `factor` that is at most `value`, 0 below 1e-14: so that alike ranges and tolerances share a fit."""
+    """The largest power of `factor` up to `value`, 0 below 1e-14: alike ranges and tolerances share a fit."""
     return 0.0 if value < 1e-14 else factor ** math.floor(math.log(value) / math.log(factor))
