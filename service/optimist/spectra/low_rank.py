@@ -7,6 +7,8 @@ diagonal blocks are inverted, so that a new block costs two reads of a triangle 
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -38,7 +40,7 @@ class LowRankTrace:
         self._unit = float(eigenvalues.amax()) * HEADROOM * (1.0 + limit / rows)
         self._scale = self._unit**order
         start = rounded_down(float(eigenvalues.amin()) / self._unit, 100.0)
-        size = abs(self._base) / self._scale if order != 1.0 else max(rows / self._unit, 1.0)
+        size = abs(self._base) / self._scale if order != 1.0 else rows / self._unit
         tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), COARSEST), 10.0**0.5)
         found = log_sum(order, start, tolerance)
         if found is None:
@@ -64,7 +66,7 @@ class LowRankTrace:
         """Tr f(A + UUᵀ)."""
         change = float(self._weights @ (self._settled + self._open)) + self._slope * self._added
         if self._order == 1.0:
-            return self._base + self._unit * (change + float(torch.tensor(self._unit).log()) * self._added)
+            return self._base + self._unit * (change + math.log(self._unit) * self._added)
         return self._base + self._scale * change
 
     def append(self, coordinates: Tensor) -> bool:
