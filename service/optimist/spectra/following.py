@@ -2,8 +2,8 @@
 
 | rows so far | route |
 | --- | --- |
-| up to `GRAM_ROWS` | the Gram matrix, grown by b rows a batch, and its eigenvalues |
-| up to the width r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
+| up to `GRAM_ROWS`, and the width r | the Gram matrix, grown by b rows a batch, and its eigenvalues |
+| up to r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
 | more | low-rank changes of the spectrum of the r × r scatter |
 
 Every `GRAM_LIMIT` or `SCATTER_LIMIT` rows the spectrum is computed anew, from rows or scatter, not carried on: errors
@@ -57,7 +57,7 @@ class TraceFollower:
             if self._rows is None:
                 self._rows = Rows(rows.new_empty(0, self._width))
             self._rows.append(rows)
-        if self._rows is not None and self.count <= GRAM_ROWS:
+        if self._rows is not None and self.count <= min(GRAM_ROWS, self._width):
             self._grow_gram(self._rows.view(), rows)
             return
         self._gram = None
