@@ -222,6 +222,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="of batches, for each row")
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--dimension", type=int, default=2048)
+    parser.add_argument("--widths", type=int, nargs="*", default=[2000, 4000])
     parser.add_argument("--counts", nargs="*", type=int, help="samples of the FID rows")
     parser.add_argument("--rows", nargs="*", default=["fid", "vendi", "rke"], choices=["fid", "vendi", "rke"])
     arguments = parser.parse_args()
@@ -229,7 +230,7 @@ def main() -> None:
     if arguments.cpu_time:
         global clock
         clock = time.process_time
-    dimension, widths = (512, (500,)) if arguments.quick else (arguments.dimension, (2000, 4000))
+    dimension, widths = (512, (500,)) if arguments.quick else (arguments.dimension, arguments.widths)
     counts = (300, 600, 1500, 5000) if arguments.quick else (300, 1000, 2000, 2500, 5000, 20_000)
     counts = arguments.counts or counts
     found: list[Measured] = []
