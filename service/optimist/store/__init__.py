@@ -21,6 +21,7 @@ from optimist.store.errors import (
 from optimist.store.keys import DUE, MODES, MODES_MADE, SCORED
 from optimist.store.records import (
     AskGroup,
+    Batch,
     Claim,
     GeneratorState,
     LogEntry,
@@ -44,6 +45,7 @@ __all__ = [
     "Announcement",
     "Announcements",
     "AskGroup",
+    "Batch",
     "CannotStart",
     "Claim",
     "Conflict",

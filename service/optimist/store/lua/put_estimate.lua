@@ -13,5 +13,6 @@ elseif standing and tonumber(standing:match('^%d+')) >= tonumber(seq) then
 end
 redis.call('HSET', estimates, g, entry)
 redis.call('HDEL', damaged, g)
+changed()
 redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
 return {'ok', 1}
