@@ -108,16 +108,17 @@ class Context:
                         desk.wake()
 
 
-def _context(request: Request) -> Context:
+# Not plain functions, which FastAPI would call in a thread each.
+async def _context(request: Request) -> Context:
     return request.app.state.context
 
 
-def _store(request: Request) -> Store:
-    return _context(request).store
+async def _store(request: Request) -> Store:
+    return request.app.state.context.store
 
 
-def _settings(request: Request) -> Settings:
-    return _context(request).settings
+async def _settings(request: Request) -> Settings:
+    return request.app.state.context.settings
 
 
 ContextDep = Annotated[Context, Depends(_context)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -90,8 +90,10 @@ class Commands:
 
         instance: of the experiment that is meant; raises NotFound where it was deleted, and another made of this name.
         """
-        script, arguments = _experiment_script(name), _with_instance(name, arguments, instance)
-        return _results(await self._run(script, _keys(experiment, script.parts), arguments))
+        script = _experiment_script(name)
+        return _results(
+            await self._run(script, _keys(experiment, script.parts), _with_instance(name, arguments, instance))
+        )
 
     async def experiment_scripts(
         self, experiment: str, calls: Sequence[Call], *, instance: str | None = None
@@ -130,7 +132,7 @@ class Commands:
         """A connection for subscriptions; close it with `aclose`."""
         return self._redis.pubsub()
 
-    async def _run(self, script: _Script, keys: Sequence[str | bytes], arguments: Sequence[Argument]) -> list[Any]:
+    async def _run(self, script: _Script, keys: Sequence[str | bytes], arguments: Sequence[Argument]) -> Any:
         with reaching_redis():
             try:
                 return await self._redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)

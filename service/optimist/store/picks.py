@@ -73,7 +73,7 @@ class Picks:
         self,
         experiment: str,
         batches: Sequence[Batch],
-        expected: Look,
+        expected: Look | None,
         groups: Sequence[AskGroup],
         lease_seconds: float,
         *,
@@ -83,13 +83,14 @@ class Picks:
 
         Each batch comes to what `settle` answers or raises. The picks are opened as `open_picks` does it, if the
         experiment's version and rounds are then those of `expected`, and no lease has run out; otherwise none is.
+        None: any are as good, there being no groups.
         Errors of the opening alone are no errors: nothing was opened.
         """
         calls: list[Call] = [("settle", self._settling(experiment, batch)) for batch in batches]
-        if groups:
+        if groups and expected is not None:
             calls.append(("open_picks", _opening(expected.rounds, expected.version, lease_seconds, "", groups)))
         answers = await self._commands.experiment_scripts(experiment, calls, instance=instance)
-        opening = answers.pop() if groups else [b"moved"]
+        opening = answers.pop() if len(calls) > len(batches) else [b"moved"]
         settled = [answer if isinstance(answer, StoreError) else _settled(answer) for answer in answers]
         return settled, None if isinstance(opening, StoreError) else _opened(opening)
 
