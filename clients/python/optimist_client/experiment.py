@@ -64,9 +64,9 @@ class Experiment:
                 if not pick.settled:
                     pick.give_up("not told before the next pick was drawn")
                 asks_on = pick._asks_on and not pick._ended
-                pick = pick._next or (self.ask(worker=worker) if asks_on else None)
+                pick = pick.next or (self.ask(worker=worker) if asks_on else None)
         finally:
-            for left in (pick, pick and pick._next):
+            for left in (pick, pick and pick.next):
                 if left is not None and not left.settled:
                     # The loop may be ending because the service is gone: the lease runs out by itself.
                     with contextlib.suppress(OptimistError):
@@ -133,9 +133,10 @@ class Pick:
         self._transport = transport
         self._tensor = tensor
         self._asks_on = False
-        self._next: Pick | None = None
         self._ended = False
         self.info = info
+        self.next: Pick | None = None
+        """The pick that the answer to `tell(next=True)` brought; None where there is none now."""
         self.settled = False
         """Whether it was told or given up."""
 
@@ -170,12 +171,13 @@ class Pick:
         *,
         prompts: ArrayLike | None = None,
         ids: Sequence[object] | None = None,
+        next: bool = False,
     ) -> models.TellReply:
         """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
 
         They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
         (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
-        `modes` can show them: each is taken as text.
+        `modes` can show them: each is taken as text. `next` asks for the next pick as well, for `self.next`.
         Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
         they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
         they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
@@ -192,13 +194,13 @@ class Pick:
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
             body=tensors.encode(arrays),
             media_type=tensors.MEDIA_TYPE,
-            params=self._params(),
+            params=self._params(next or self._asks_on),
         )
         reply = models.TellReply.model_validate(answer)
         self.settled = True
         if reply.next is not None:
             self._ended = reply.next.ended
-            self._next = Pick(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
+            self.next = Pick(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
         return reply
 
     def give_up(self, reason: str = "") -> None:
@@ -212,9 +214,9 @@ class Pick:
         )
         self.settled = True
 
-    def _params(self) -> dict[str, str | int]:
+    def _params(self, asks_on: bool) -> dict[str, str | int]:
         known: dict[str, str | int] = {"instance": self.info.instance}
-        if not self._asks_on:
+        if not asks_on:
             return known
         worker = {} if self.info.worker is None else {"worker": self.info.worker}
         return {"next": 1, **worker, **known}

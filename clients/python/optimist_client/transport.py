@@ -24,7 +24,12 @@ class Transport:
     """
 
     def __init__(self, url: str, timeout: float, patience: float) -> None:
-        self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"),
+            timeout=httpx.Timeout(timeout, connect=5.0),
+            # As long as a round may take, and less than the 75 s after which the service closes a connection.
+            limits=httpx.Limits(keepalive_expiry=60.0),
+        )
         # The service reads, or writes, all of an archive before it answers.
         self._of_files = httpx.Timeout(max(timeout, 600.0), connect=5.0)
         self._patience = patience

@@ -279,8 +279,8 @@ class Desk:
 
     def _reply(self, picked: _Picked) -> None:
         view = picked.view
+        self._waiting = [ask for ask in self._waiting if ask not in picked.replies]
         for ask, picks in picked.replies.items():
-            self._waiting.remove(ask)
             waits = DRAINING if not picks and not view.has_ended else None
             _resolve(
                 ask.answer,

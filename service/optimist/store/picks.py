@@ -82,13 +82,19 @@ class Picks:
         """Settle batches, then open the picks of `groups` if there are any, all in one round trip.
 
         Each batch comes to what `settle` answers or raises. The picks are opened as `open_picks` does it, if the
-        experiment's version and rounds are then those of `expected`, and no lease has run out; otherwise none is.
+        experiment's version, rounds and batches told are then those of `expected`, and no lease has run out; otherwise
+        none is.
         None: any are as good, there being no groups.
         Errors of the opening alone are no errors: nothing was opened.
         """
         calls: list[Call] = [("settle", self._settling(experiment, batch)) for batch in batches]
         if groups and expected is not None:
-            calls.append(("open_picks", _opening(expected.rounds, expected.version, lease_seconds, "", groups)))
+            calls.append(
+                (
+                    "open_picks",
+                    _opening(expected.rounds, f"{expected.told} {expected.version}", lease_seconds, "", groups),
+                )
+            )
         answers = await self._commands.experiment_scripts(experiment, calls, instance=instance)
         opening = answers.pop() if len(calls) > len(batches) else [b"moved"]
         settled = [answer if isinstance(answer, StoreError) else _settled(answer) for answer in answers]
@@ -143,7 +149,7 @@ def _settled(answer: Sequence[Any]) -> Settled:
 
 
 def _opening(
-    rounds: int, version: int | str, lease_seconds: float, who: str, groups: Sequence[AskGroup]
+    rounds: int, standing: str, lease_seconds: float, who: str, groups: Sequence[AskGroup]
 ) -> Sequence[Argument]:
     """The arguments of open_picks.lua. Raises ValueError for groups that cannot be opened."""
     requests = [group.request_id for group in groups]
@@ -156,7 +162,7 @@ def _opening(
         raise ValueError("a returned slice is handed out once")
     sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
     picks = (part for group in groups for pick in group.picks for part in _arguments(pick))
-    return rounds, version, lease_seconds, who, len(groups), *sizes, *picks
+    return rounds, standing, lease_seconds, who, len(groups), *sizes, *picks
 
 
 def _opened(answer: Sequence[Any]) -> Opened | None:

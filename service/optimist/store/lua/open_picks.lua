@@ -1,6 +1,6 @@
--- ARGV: expected rounds, expected version or '' for any, lease in seconds, who opens, number of groups; request id and
---       size of each group; generator, slice, number to be handed out again and record of each pick.
-local expected, version, lease, who, groups = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+-- ARGV: expected rounds, expected "<batches told> <version>" or '' for any, lease in seconds, who opens, number of
+--       groups; request id and size of each group; generator, slice, number to be handed out again and record of each.
+local expected, standing, lease, who, groups = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 
 local function group(i)
   return ARGV[4 + 2 * i], tonumber(ARGV[5 + 2 * i])
@@ -21,10 +21,13 @@ end
 if tonumber(redis.call('HGET', counts, 'rounds')) ~= expected or redis.call('EXISTS', decision) == 1 then
   return {'ok', 'moved'}
 end
--- A look would have freed the leases that ran out.
-if version ~= '' and (version ~= (redis.call('HGET', counts, 'version') or '0')
-    or redis.call('ZCOUNT', leases, '-inf', now()) > 0) then
-  return {'ok', 'moved'}
+if standing ~= '' then
+  -- With as many batches more as versions more, nothing else has changed.
+  local told, version = unpack(redis.call('HMGET', counts, 'told', 'version'))
+  -- A look would have freed the leases that ran out.
+  if standing ~= told .. ' ' .. (version or 0) or redis.call('ZCOUNT', leases, '-inf', now()) > 0 then
+    return {'ok', 'moved'}
+  end
 end
 local holder = redis.call('GET', turn)
 if holder and holder ~= who or redis.call('HEXISTS', controls, 'stopped') == 1 then
