@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optimist.store import start_embedded
-
 if TYPE_CHECKING:
     import optuna
 
@@ -30,6 +28,8 @@ def optuna_redis(rounds: int) -> float:
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalRedisBackend
+
+    from optimist.store import start_embedded
 
     with tempfile.TemporaryDirectory(prefix="peers-") as directory, start_embedded(Path(directory)) as redis:
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
