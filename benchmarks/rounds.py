@@ -35,9 +35,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from optimist_client import Optimist, tensors
 from peers import PEERS
@@ -173,10 +170,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
-    console = Console(width=140)
-    table = Table(title=f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}", box=box.MARKDOWN)
-    for column in ("d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "client"):
-        table.add_column(column, justify="left" if column == "" else "right")
+    print(f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}\n")
+    header("d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "client")
     fastest = 0.0
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
@@ -196,24 +191,32 @@ def main() -> None:
                     for contestant in field_:
                         contestant.turn(options.seconds)
                 for contestant in field_:
-                    table.add_row(f"{d}", f"{workers}", *row(contestant, field_[0]))
+                    line(f"{d}", f"{workers}", *cells(contestant, field_[0]))
                 fastest = max(fastest, statistics.median(field_[1].rates))
-    console.print(table)
     rounds = 50 if options.quick else 300
-    peers = Table(title=f"Ask and tell, {rounds} rounds, one worker, in process", box=box.MARKDOWN)
-    for column in ("peer", "rounds/s", f"the service's {fastest:.0f} are"):
-        peers.add_column(column, justify="left" if column == "peer" else "right")
+    print(f"\nAsk and tell, {rounds} rounds, one worker, in process\n")
+    header("peer", "rounds/s", f"the service's {fastest:.0f} are")
     for name, measure in PEERS.items():
         try:
             rate = measure(rounds)
         except ImportError as error:
-            peers.add_row(name, "not installed", f"{error}")
+            line(name, "not installed", f"{error}")
         else:
-            peers.add_row(name, f"{rate:.0f}", f"{fastest / rate:.0f} times as many")
-    console.print(peers)
+            line(name, f"{rate:.0f}", f"{fastest / rate:.0f} times as many")
 
 
-def row(contestant: Contestant, echo: Contestant) -> list[str]:
+def header(*names: str) -> None:
+    """Begin a table."""
+    line(*names)
+    line(*("---" for _ in names))
+
+
+def line(*row: str) -> None:
+    """One row, at once: a run may be cut short."""
+    print(f"| {' | '.join(row)} |", flush=True)
+
+
+def cells(contestant: Contestant, echo: Contestant) -> list[str]:
     """The cells of one contestant."""
     # Turn by turn, as both had the same neighbours then.
     ratios = [rate / limit for rate, limit in zip(contestant.rates, echo.rates, strict=True)]
