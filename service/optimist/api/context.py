@@ -108,17 +108,22 @@ class Context:
                         desk.wake()
 
 
-# Not plain functions, which FastAPI would call in a thread each.
-async def _context(request: Request) -> Context:
+def context_of(request: Request) -> Context:
+    """What the application of a request has put up for its routes."""
     return request.app.state.context
 
 
+# Not plain functions, which FastAPI would call in a thread each.
+async def _context(request: Request) -> Context:
+    return context_of(request)
+
+
 async def _store(request: Request) -> Store:
-    return request.app.state.context.store
+    return context_of(request).store
 
 
 async def _settings(request: Request) -> Settings:
-    return request.app.state.context.settings
+    return context_of(request).settings
 
 
 ContextDep = Annotated[Context, Depends(_context)]

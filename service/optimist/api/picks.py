@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from optimist.api.batches import read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
-from optimist.api.context import ContextDep
+from optimist.api.context import ContextDep, context_of
 from optimist.store import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
 
+# Ask and tell are asked for more than anything else: they do without dependencies, and answer as they stand.
 router = APIRouter(prefix="/v1/experiments/{name}/picks", tags=["picks"])
 
 Instance = Annotated[
@@ -21,9 +22,9 @@ Instance = Annotated[
 
 
 @router.post("", response_model=AskReply)
-async def ask(name: Identifier, context: ContextDep, request: AskRequest | None = None) -> Response:
+async def ask(name: Identifier, http: Request, request: AskRequest | None = None) -> Response:
     """The next picks, or the decision and no pick when the experiment has ended."""
-    wanted = request or AskRequest()
+    wanted, context = request or AskRequest(), context_of(http)
     return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted)))
 
 
@@ -32,7 +33,6 @@ async def tell(
     name: Identifier,
     number: int,
     request: Request,
-    context: ContextDep,
     next_: Annotated[bool, Query(alias="next", description="Answer with the next pick as well")] = False,
     worker: Annotated[WorkerName | None, Query(description="Whom the next pick is for")] = None,
     instance: Instance = None,
@@ -41,6 +41,7 @@ async def tell(
 
     When this answers 200, the batch is durable and counts once.
     """
+    context = context_of(request)
     # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
     # (A number too long for one is no pick's, and its tell is refused.)
     asked = AskRequest(worker=worker, request_id=f"after-{number}"[:200]) if next_ else None
