@@ -78,7 +78,8 @@ class KernelStatistic:
 
     def latest(self, count: int) -> Tensor | None:
         """A copy of the last `count` φ, in log order; None where not so many are kept."""
-        return self._rows.tail(count) if count <= len(self._rows) else None
+        held = self._rows if self._moments is None else self._tail
+        return held.tail(count) if count <= len(held) else None
 
     def half_moment(self, parity: int) -> Tensor:
         """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises ValueError where not kept."""
