@@ -152,8 +152,7 @@ class _Followed:
         if self._order == 2.0:
             # ‖S + UUᵀ‖² = ‖S‖² + 2 tr UᵀSU + ‖UᵀU‖² on rows; one pass over S is as cheap once there is S.
             if rows is None:
-                matrix = statistic.moment.flatten()
-                self._square = float(matrix @ matrix)
+                self._square = statistic.square_sum
             else:
                 products = rows[-fresh:] @ rows.T
                 self._square += float(products.square().sum() + products[:, :-fresh].square().sum())
