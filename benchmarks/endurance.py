@@ -35,7 +35,7 @@ from rich.table import Table
 
 from optimist.store.redis_program import find_program
 from optimist_client import Optimist, tensors
-from rounds import BATCH, GENERATORS, HEADERS, RawClient, free_port, process
+from raw import BATCH, GENERATORS, HEADERS, RawClient, free_port, process
 
 MIB = 2**20
 BODIES = 200

@@ -1,172 +1,235 @@
 """Rounds per second through HTTP: tell a batch and ask for the next pick, beside a bare FastAPI + XADD echo.
 
-    python benchmarks/rounds.py [--rounds 400] [--repeats 5]
+    python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
 
-A round is one `POST …/batch?next=1`; the echo is one POST of the same body. Both servers run on an embedded Redis with
-`appendfsync always`, both are driven by the same raw keep-alive client, in turns within one run; medians over the
-turns. "default" is an experiment as users make it: asks wait for the estimates that are due, so the scorer's time is in
-it, most of all in the first rounds, where almost every batch makes one due. "path" is the service's own path: estimates
-only when the samples have doubled (`rescore_growth` 1), and no waiting for them (`max_wait` 0).
+The echo is one POST of the same body, added to a Redis stream. Both servers run on an embedded Redis with
+`appendfsync always`, both are driven over as many keep-alive connections by the same raw client, in turns within one
+run; medians over the turns. What is measured:
+
+- combined: a round is one `POST …/batch?next=1`. All workers on one experiment, or each on its own.
+- two requests: a round is a tell, then an ask.
+- default: the same as combined on an experiment as users make it: asks wait for the estimates that are due, so the
+  scorer's time is in it, most of all in the first rounds, where almost every batch makes one due. Elsewhere estimates
+  are due when the samples have doubled (`rescore_growth` 1), and asks do not wait for them (`max_wait` 0).
+
+"CPU" is processor time a round of the server's process (without redis-server), which neighbours on the machine disturb
+least; "client" the share of one core that the load generator takes, in one thread a connection.
+
+At the end the peers: ask and tell of Optuna (`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and
+of Vizier's service where google-vizier is installed, in process, without HTTP and without any samples.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import http.client
-import json
 import os
 import platform
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 from optimist_client import Optimist, tensors
+from peers import PEERS
+from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, cpu_seconds, free_port, process
 
-GENERATORS = ["a", "b", "c", "d", "e"]
-BATCH = 5
-HEADERS = {"content-type": tensors.MEDIA_TYPE}
-
-
-class RawClient:
-    """One keep-alive connection; http.client costs a tenth of what httpx does."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._connect()
-
-    def _connect(self) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
-        self._connection.connect()
-        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def post(self, path: str, body: bytes, headers: dict[str, str]) -> Any:
-        """The decoded answer to one POST. Raises RuntimeError unless it is 200."""
-        try:
-            self._connection.request("POST", path, body, headers)
-        except (BrokenPipeError, ConnectionResetError):  # closed while the other servers had their turn
-            self._connect()
-            self._connection.request("POST", path, body, headers)
-        reply = self._connection.getresponse()
-        content = reply.read()
-        if reply.status != 200:
-            raise RuntimeError(f"{path}: {reply.status} {content[:300]!r}")
-        return json.loads(content)
+Action = Callable[[], object]
+"""One round of one worker."""
+PATH = {"max_wait": 0.0, "rescore_growth": 1.0}
 
 
-@contextmanager
-def process(command: list[str], port: int) -> Iterator[None]:
-    """A server as a child process, from when it listens on `port`."""
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            if child.poll() is not None:
-                raise RuntimeError(f"{command} ended with {child.returncode}")
-            time.sleep(0.05)
-        yield
-    finally:
-        child.terminate()
-        child.wait()
+@dataclass
+class Contestant:
+    """What is measured in turns: the actions of its workers, and the process that serves them."""
+
+    name: str
+    actions: list[Action]
+    pid: int
+    rates: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    client: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
+
+    def turn(self, seconds: float) -> None:
+        """Let all workers go round for some time."""
+        counts = [0] * len(self.actions)
+        latencies: list[list[float]] = [[] for _ in self.actions]
+        errors: list[BaseException] = []
+
+        def work(worker: int) -> None:
+            try:
+                while (start := time.perf_counter()) < end:
+                    self.actions[worker]()
+                    latencies[worker].append(time.perf_counter() - start)
+                    counts[worker] += 1
+            except BaseException as error:
+                errors.append(error)
+
+        cpu, client, start = cpu_seconds(self.pid), time.process_time(), time.perf_counter()
+        end = start + seconds
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(len(self.actions))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        taken, rounds = time.perf_counter() - start, sum(counts)
+        self.rates.append(rounds / taken)
+        self.cpu.append((cpu_seconds(self.pid) - cpu) / rounds)
+        self.client.append((time.process_time() - client) / taken)
+        self.latencies += [latency for each in latencies for latency in each]
 
 
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+class Service:
+    """The service under test, and what its experiments are told."""
+
+    def __init__(self, optimist: Optimist, port: int, pid: int) -> None:
+        self.port = port
+        self.pid = pid
+        self._optimist = optimist
+        self._rng = np.random.default_rng(0)
+
+    def bodies(self, d: int) -> list[bytes]:
+        """A batch of each generator, as it travels."""
+        batches = [self._rng.standard_normal((BATCH, d)) + 0.1 * g for g in range(len(GENERATORS))]
+        return [tensors.encode({"features": batch.astype(np.float32)}) for batch in batches]
+
+    def experiment(self, name: str, d: int, **config: float) -> str:
+        """Make an experiment; returns the path of its picks."""
+        reference = f"normal-{d}"
+        self._optimist.create_reference(reference, mean=np.zeros(d), covariance=np.eye(d))
+        self._optimist.create_experiment(name, GENERATORS, reference=reference, stop=False, **config)
+        return f"/v1/experiments/{name}/picks"
+
+    def combined(self, path: str, worker: str, bodies: list[bytes]) -> Action:
+        """A worker that tells the pick it has and takes the next with the answer."""
+        client = RawClient(self.port)
+        pick = client.post(path, b'{"worker": "%s"}' % worker.encode(), JSON)["picks"][0]
+
+        def action() -> None:
+            nonlocal pick
+            body = bodies[GENERATORS.index(pick["generator"])]
+            pick = client.post(f"{path}/{pick['number']}/batch?next=1&worker={worker}", body, HEADERS)["next"]["picks"][
+                0
+            ]
+
+        return action
+
+    def two_requests(self, path: str, worker: str, bodies: list[bytes]) -> Action:
+        """A worker that asks, then tells."""
+        client, ask = RawClient(self.port), b'{"worker": "%s"}' % worker.encode()
+
+        def action() -> None:
+            pick = client.post(path, ask, JSON)["picks"][0]
+            client.post(f"{path}/{pick['number']}/batch", bodies[GENERATORS.index(pick["generator"])], HEADERS)
+
+        return action
 
 
-def rate(action: Callable[[], object], rounds: int) -> float:
-    """Calls of `action` per second over `rounds` calls."""
-    start = time.perf_counter()
-    for _ in range(rounds):
-        action()
-    return rounds / (time.perf_counter() - start)
+def echoing(port: int, body: bytes) -> Action:
+    """A connection that posts to the echo."""
+    client = RawClient(port)
+    return lambda: client.post("/echo", body, HEADERS)
 
 
-def experiment_round(
-    client: RawClient, optimist: Optimist, name: str, d: int, bodies: list[bytes], **config: float
-) -> Callable[[], None]:
-    """An action that tells the pick it has and takes the next."""
-    reference = f"normal-{d}"
-    optimist.create_reference(reference, mean=np.zeros(d), covariance=np.eye(d))
-    optimist.create_experiment(name, GENERATORS, reference=reference, stop=False, **config)
-    base = f"/v1/experiments/{name}/picks"
-    pick = client.post(base, json.dumps({"worker": "w"}).encode(), {"content-type": "application/json"})["picks"][0]
-
-    def action() -> None:
-        nonlocal pick
-        body = bodies[GENERATORS.index(pick["generator"])]
-        pick = client.post(f"{base}/{pick['number']}/batch?next=1&worker=w", body, HEADERS)["next"]["picks"][0]
-
-    return action
+def contestants(service: Service, echo_port: int, echo_pid: int, d: int, workers: int) -> Iterator[Contestant]:
+    """All that take turns for one dimension and number of workers, the echo first."""
+    bodies, tag, names = service.bodies(d), f"{d}-{workers}", [f"w{i}" for i in range(workers)]
+    yield Contestant("echo", [echoing(echo_port, bodies[0]) for _ in names], echo_pid)
+    shared = service.experiment(f"one-{tag}", d, **PATH)
+    yield Contestant("combined", [service.combined(shared, name, bodies) for name in names], service.pid)
+    if workers > 1:
+        own = [service.experiment(f"own-{tag}-{name}", d, **PATH) for name in names]
+        pairs = zip(own, names, strict=True)
+        yield Contestant(
+            "combined, an experiment each", [service.combined(path, name, bodies) for path, name in pairs], service.pid
+        )
+    shared = service.experiment(f"two-{tag}", d, **PATH)
+    yield Contestant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pid)
+    if workers == 1:
+        shared = service.experiment(f"default-{tag}", d)
+        yield Contestant("default", [service.combined(shared, name, bodies) for name in names], service.pid)
 
 
 def main() -> None:
-    """Run the turns and print the table."""
+    """Run the turns and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=400, help="rounds in a turn at d = 64 (a quarter at d = 2048)")
-    parser.add_argument("--repeats", type=int, default=5, help="turns of each server")
+    parser.add_argument("--quick", action="store_true", help="d = 64 alone, two short turns, short runs of the peers")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one turn")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of each contestant")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[64, 768, 2048])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
     options = parser.parse_args()
-    console = Console()
-    table = Table(title=f"Rounds per second, batch {BATCH}, float32, {os.cpu_count()} cores, {platform.processor()}")
-    for column in ("d", "bytes", "echo", "path", "ratio", "default", "ratio"):
-        table.add_column(column, justify="right")
-    rng = np.random.default_rng(0)
+    if options.quick:
+        options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
+    print(f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}\n")
+    header("d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "client")
+    fastest = 0.0
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
         echo_port, port = free_port(), free_port()
-        here = Path(__file__).parent
-        stack.enter_context(
-            process([sys.executable, str(here / "echo.py"), str(echo_port), f"{directory}/echo"], echo_port)
-        )
+        echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}/data"]
-        stack.enter_context(process(serve, port))
-        optimist = stack.enter_context(Optimist(f"http://127.0.0.1:{port}"))
-        for d, rounds in ((64, options.rounds), (2048, max(1, options.rounds // 4))):
-            bodies = [
-                tensors.encode({"features": (rng.standard_normal((BATCH, d)) + 0.1 * g).astype(np.float32)})
-                for g in range(len(GENERATORS))
-            ]
-            echo, client = RawClient(echo_port), RawClient(port)
-            actions = {
-                "echo": lambda echo=echo, body=bodies[0]: echo.post("/echo", body, HEADERS),
-                "path": experiment_round(client, optimist, f"path-{d}", d, bodies, max_wait=0.0, rescore_growth=1.0),
-                "default": experiment_round(client, optimist, f"default-{d}", d, bodies),
-            }
-            rates: dict[str, list[float]] = {name: [] for name in actions}
-            for action in actions.values():
-                rate(action, 20)
-            for _ in track(range(options.repeats), description=f"d = {d}", console=console):
-                for name, action in actions.items():
-                    rates[name].append(rate(action, rounds))
-            median = {name: statistics.median(values) for name, values in rates.items()}
-            ratio = {name: median[name] / median["echo"] for name in ("path", "default")}
-            table.add_row(
-                str(d),
-                f"{len(bodies[0]):,}",
-                f"{median['echo']:.0f}",
-                f"{median['path']:.0f}",
-                f"{ratio['path']:.2f}",
-                f"{median['default']:.0f}",
-                f"{ratio['default']:.2f}",
-            )
-    console.print(table)
+        echo_pid = stack.enter_context(process(echo, echo_port))
+        pid = stack.enter_context(process(serve, port))
+        service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, pid)
+        for d in options.dimensions:
+            for workers in options.workers:
+                field_ = list(contestants(service, echo_port, echo_pid, d, workers))
+                for contestant in field_:
+                    contestant.turn(0.3)
+                    contestant.rates, contestant.cpu, contestant.client, contestant.latencies = [], [], [], []
+                for _ in range(options.repeats):
+                    for contestant in field_:
+                        contestant.turn(options.seconds)
+                for contestant in field_:
+                    line(f"{d}", f"{workers}", *cells(contestant, field_[0]))
+                fastest = max(fastest, statistics.median(field_[1].rates))
+    rounds = 50 if options.quick else 300
+    print(f"\nAsk and tell, {rounds} rounds, one worker, in process\n")
+    header("peer", "rounds/s", f"the service's {fastest:.0f} are")
+    for name, measure in PEERS.items():
+        try:
+            rate = measure(rounds)
+        except ImportError as error:
+            line(name, "not installed", f"{error}")
+        else:
+            line(name, f"{rate:.0f}", f"{fastest / rate:.0f} times as many")
+
+
+def header(*names: str) -> None:
+    """Begin a table."""
+    line(*names)
+    line(*("---" for _ in names))
+
+
+def line(*row: str) -> None:
+    """One row, at once: a run may be cut short."""
+    print(f"| {' | '.join(row)} |", flush=True)
+
+
+def cells(contestant: Contestant, echo: Contestant) -> list[str]:
+    """The cells of one contestant."""
+    # Turn by turn, as both had the same neighbours then.
+    ratios = [rate / limit for rate, limit in zip(contestant.rates, echo.rates, strict=True)]
+    p50, p99 = np.percentile(contestant.latencies, [50, 99]) * 1e3
+    return [
+        contestant.name,
+        f"{statistics.median(contestant.rates):.0f}",
+        f"{statistics.median(ratios):.2f}",
+        f"{p50:.1f}",
+        f"{p99:.1f}",
+        f"{statistics.median(contestant.cpu) * 1e6:.0f}",
+        f"{statistics.median(contestant.client):.0%}",
+    ]
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from optimist_client import Experiment, Report
 
 
-def options(about: str, budget: int) -> argparse.ArgumentParser:
+def options(about: str | None, budget: int) -> argparse.ArgumentParser:
     """Options of every example; `about` is its docstring, `budget` its default."""
-    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     parser.add_argument("--url", help="a service that runs; without it one is started, and ended, here")
     parser.add_argument("--name", help="name of the experiment, where the service may have one of the example's own")
     parser.add_argument("--budget", type=int, default=budget, help=f"samples in all at most (default {budget:,})")

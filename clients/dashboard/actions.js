@@ -24,10 +24,15 @@ export function actions(config, refresh) {
 
   const toggle = h("button", {
     async onclick() {
-      if (report.state === "decided") await run("Reopened: it goes on without deciding again.", "PATCH", path, { state: "running" });
-      else if (report.state === "stopped") await run("Picks are made again.", "PATCH", path, { state: "running" });
-      else if (await confirm("Stop this experiment?", "No more picks are made until somebody resumes it. Batches on their way still count.", "Stop")) {
-        await run("Stopped.", "PATCH", path, { state: "stopped" });
+      if (report.state === "decided") {
+        await run("Reopened: it goes on without deciding again.", "PATCH", path, { state: "running" });
+      } else if (report.state === "stopped") {
+        await run("Picks are made again.", "PATCH", path, { state: "running" });
+      } else {
+        const text = "No more picks are made until somebody resumes it. Batches on their way still count.";
+        if (await confirm("Stop this experiment?", text, "Stop")) {
+          await run("Stopped.", "PATCH", path, { state: "stopped" });
+        }
       }
     },
   });

@@ -60,7 +60,8 @@ async function ask(path, options) {
     // A proxy's page: the status says enough.
   }
   // While the store is away the service itself answers 503: that passes, like the service's own absence.
-  if (reply.status >= 502 && problem.action !== "fix") throw new Unreachable(problem.detail ?? reply.statusText);
+  const passes = reply.status >= 500 || reply.status === 429;
+  if (passes && problem.action !== "stop") throw new Unreachable(problem.detail || reply.statusText);
   throw new Refused(reply.status, problem);
 }
 

@@ -33,7 +33,8 @@ export class Charts {
       estimates: chart("estimates", "Estimates and intervals", `${this.metric} of each generator as its samples came.`),
     };
     this.problem = h("p", { class: "problem", role: "alert" });
-    this.section = h("section", { class: "charts", "aria-label": "Charts" }, Object.values(this.charts).map((one) => one.card), this.problem);
+    const cards = Object.values(this.charts).map((one) => one.card);
+    this.section = h("section", { class: "charts", "aria-label": "Charts" }, cards, this.problem);
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.redraw = () => this.latest && this.draw(...this.latest);
     this.scheme.addEventListener("change", this.redraw);
@@ -167,7 +168,10 @@ function ticks(curves) {
   return { tickvals, ticktext: tickvals.map(count) };
 }
 
-const line = (name, x, y, color) => ({ type: "scatter", mode: x.length > 1 ? "lines" : "markers", name, x, y, line: { color, width: 2 }, marker: { color } });
+function line(name, x, y, color) {
+  const mode = x.length > 1 ? "lines" : "markers";
+  return { type: "scatter", mode, name, x, y, line: { color, width: 2 }, marker: { color } };
+}
 
 function chart(id, title, text) {
   const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
@@ -188,7 +192,8 @@ function chart(id, title, text) {
 
 function react(Plotly, { plot }, traces, layout) {
   const ink = styleValue("--quiet");
-  const axis = { gridcolor: styleValue("--line"), zeroline: false, automargin: true, tickfont: { color: ink }, linecolor: styleValue("--line") };
+  const rule = styleValue("--line");
+  const axis = { gridcolor: rule, linecolor: rule, zeroline: false, automargin: true, tickfont: { color: ink } };
   const title = (given, text) => ({ text, standoff: 8, font: { size: 12, color: ink }, ...given?.title });
   const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
   const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
@@ -199,7 +204,7 @@ function react(Plotly, { plot }, traces, layout) {
     showlegend: false,
     legend: { orientation: "h", traceorder: "normal", y: -0.28, x: 0, font: { size: 11, color: styleValue("--ink") } },
     hovermode: narrow ? "closest" : "x unified",
-    hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: styleValue("--line") },
+    hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: rule },
     font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },
     paper_bgcolor: "transparent",
     plot_bgcolor: "transparent",

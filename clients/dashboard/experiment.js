@@ -26,7 +26,11 @@ export function showExperiment(main, name, connection, failed) {
         course.take(report.progress, 0);
       }
       const changed = parts === null || report.progress.instance !== shown.progress.instance;
-      if (changed) parts = page(main, await get(experimentPath(name), "experiment"), () => polling.now());
+      if (changed) {
+        const experiment = await get(experimentPath(name), "experiment");
+        parts?.stop();
+        parts = page(main, experiment, () => polling.now());
+      }
       if (changed || report !== shown) parts.draw(report, course);
       shown = report;
     },

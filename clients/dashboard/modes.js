@@ -21,10 +21,14 @@ export function modes(config) {
     say(status, "Asking a scorer …");
     try {
       const made = await get(`${generatorPath(config.name, generator)}/modes?count=6&samples=8`, "modes");
-      say(status, `${made.generator} after ${samples(made.samples)}${made.stale ? "; newer samples are not in it yet" : ""}.`);
-      fill(found, list("Mode", made.modes.map((mode) => [mode.share, mode.samples])),
-        made.prompt_groups.length > 0 && h("h3", {}, "By type of prompt"),
-        made.prompt_groups.length > 0 && list("Prompts", made.prompt_groups.map((group) => [group.share, group.prompts, group.score])));
+      const stale = made.stale ? "; newer samples are not in it yet" : "";
+      say(status, `${made.generator} after ${samples(made.samples)}${stale}.`);
+      const groups = made.prompt_groups.map((group) => [group.share, group.prompts, group.score]);
+      fill(found, [
+        list("Mode", made.modes.map((mode) => [mode.share, mode.samples])),
+        groups.length > 0 && h("h3", {}, "By type of prompt"),
+        groups.length > 0 && list("Prompts", groups),
+      ]);
     } catch (error) {
       fill(found);
       say(status, error.message || "The service does not answer.");
@@ -34,7 +38,12 @@ export function modes(config) {
   }
 
   return {
-    section: h("section", { class: "card", "aria-labelledby": "modes" }, h("h2", { id: "modes" }, "Modes"), form, status, found),
+    section: h("section", { class: "card", "aria-labelledby": "modes" }, [
+      h("h2", { id: "modes" }, "Modes"),
+      form,
+      status,
+      found,
+    ]),
     draw(report) {
       const names = report.standings.map((standing) => standing.generator);
       const known = [...select.options].map((option) => option.value);
@@ -47,11 +56,13 @@ export function modes(config) {
 }
 
 function list(title, entries) {
-  return h("ol", { class: "modes" }, entries.map(([part, shown, kinds], i) =>
-    h("li", {}, [
-      h("h4", {}, `${title} ${i + 1} `, h("span", { class: "quiet" }, share(part), kinds !== undefined && `, ${kinds.toFixed(1)} kinds of output`)),
+  return h("ol", { class: "modes" }, entries.map(([part, shown, kinds], i) => {
+    const outputs = kinds === undefined ? "" : `, ${kinds.toFixed(1)} kinds of output`;
+    return h("li", {}, [
+      h("h4", {}, `${title} ${i + 1} `, h("span", { class: "quiet" }, `${share(part)}${outputs}`)),
       h("ul", { class: "samples" }, shown.map((sample) => h("li", {}, picture(sample.id)))),
-    ])));
+    ]);
+  }));
 }
 
 // An image where the id is an address of one, its text otherwise; never anything that could run.
@@ -59,7 +70,8 @@ function picture(id) {
   const text = h("span", { class: "text" }, id);
   const address = safeAddress(id);
   if (address === null) return text;
-  const image = h("img", { src: address, alt: id.startsWith("data:") ? "sample" : id, loading: "lazy", referrerpolicy: "no-referrer" });
+  const alt = id.startsWith("data:") ? "sample" : id;
+  const image = h("img", { src: address, alt, loading: "lazy", referrerpolicy: "no-referrer" });
   image.addEventListener("error", () => image.replaceWith(text));
   return image;
 }

@@ -51,8 +51,9 @@ export function showOverview(main, connection, failed) {
 function line(experiment) {
   const { decision } = experiment;
   const leader = decision.best === null ? "No leader yet" : decision.best;
-  const sure = decision.confidence === null || decision.confidence < 0.01 ? "" : `, ${confidence(decision.confidence)} sure`;
-  const found = experiment.score === null ? "" : `${score(experiment.score)} ${error(experiment.error, experiment.score)}`;
+  const isSure = decision.confidence !== null && decision.confidence >= 0.01;
+  const sure = isSure ? `, ${confidence(decision.confidence)} sure` : "";
+  const found = experiment.score === null ? "–" : `${score(experiment.score)} ${error(experiment.error, experiment.score)}`;
   const of = experiment.budget === null ? "" : ` of ${count(experiment.budget)}`;
   return h("li", { class: "card line" }, [
     h("div", { class: "line-head" }, [
@@ -62,7 +63,7 @@ function line(experiment) {
     h("dl", {}, [
       fact("Metric", metricName(experiment.metric)),
       fact("Leader", `${leader}${sure}`, experiment.decision.best === null && "quiet"),
-      fact("Score", found || "–"),
+      fact("Score", found),
       fact("Samples", `${count(experiment.samples)}${of}`),
       fact("Generators", count(experiment.generators)),
       fact("Created", date(experiment.created)),

@@ -26,7 +26,8 @@ export function openPicks() {
 
 function tableOf(picks) {
   const now = serviceTime();
-  const heads = [["Pick", "number"], ["Generator"], ["Samples", "number"], ["Worker"], ["Open for", "number"], ["Lease ends in", "number"]];
+  const heads = [["Pick", "number"], ["Generator"], ["Samples", "number"], ["Worker"], ["Open for", "number"],
+    ["Lease ends in", "number"]];
   return h("table", {}, [
     h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
     h("tbody", {}, [...picks].reverse().map((pick) =>

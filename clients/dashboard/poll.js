@@ -30,6 +30,7 @@ export function poll(turn, connection, failed) {
       if (stopped) return;
       if (!(error instanceof Unreachable)) {
         stopped = true;
+        connection.found();
         failed(error);
         return;
       }

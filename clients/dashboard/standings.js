@@ -3,7 +3,8 @@ import { change, generatorPath } from "./api.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { count, error, metricName, score, share } from "./format.js";
 
-// The contenders, the leader first (a distance below zero is shown as 0, so scores alone may tie), the best next; those without a score at the end, in their own order.
+// The contenders, the leader first: a distance below zero is shown as 0, so that scores alone may tie. Then the best;
+// those without a score at the end, in their own order.
 export function ranked(report) {
   const sign = report.lower_is_better ? 1 : -1;
   const leads = ({ generator }) => generator === report.decision.best;
@@ -24,13 +25,12 @@ export class Standings {
     this.problem = h("p", { class: "problem", role: "alert" });
     this.body = h("tbody", {});
     const columns = [["Generator"], [`${metricName(config.metric)} ± error`, "number"], ["Interval", "wide"],
-      ["Samples", "number"], ["Pick ratio", "number wide"], ["Actions", "hidden-head"]];
+      ["Samples", "number"], ["Pick ratio", "number wide"], [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("h2", { id: "standings" }, "Standings"),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Standings table" }, [
         h("table", { class: "standings" }, [
-          h("thead", {}, h("tr", {}, columns.map(([text, kind]) =>
-            h("th", { scope: "col", class: kind }, kind === "hidden-head" ? h("span", { class: "unseen" }, text) : text)))),
+          h("thead", {}, h("tr", {}, columns.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))),
           this.body,
         ]),
       ]),
@@ -56,7 +56,8 @@ export class Standings {
       }
       row.draw(standing, scale, standing.generator === report.decision.best);
       // Moving an element takes the focus from it: only those that moved.
-      if (this.body.children[rank] !== row.element) this.body.insertBefore(row.element, this.body.children[rank] ?? null);
+      const there = this.body.children[rank] ?? null;
+      if (there !== row.element) this.body.insertBefore(row.element, there);
     });
   }
 
@@ -76,12 +77,15 @@ export class Standings {
     let state = "active";
     pause.addEventListener("click", () => this.set(generator, state === "active" ? "paused" : "active"));
     retire.addEventListener("click", async () => {
-      const text = `${generator} leaves the contest for good: its samples no longer count and its name cannot be used again.`;
+      const text = `${generator} leaves the contest for good, and its name cannot be used again.`;
       if (await confirm("Retire this generator?", text, "Retire")) this.set(generator, "retired");
     });
     const element = h("tr", {}, [
       h("th", { scope: "row" }, [
-        h("div", { class: "generator" }, h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)), marks),
+        h("div", { class: "generator" }, [
+          h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)),
+          marks,
+        ]),
         warnings,
       ]),
       h("td", { class: "number" }, value, " ", spread),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from made import write_long_experiment
+from pages import WAIT, OpenPage
 from playwright.sync_api import Browser, Page, sync_playwright
 from processes import Service, serving
 
@@ -19,10 +20,6 @@ from optimist.store import EmbeddedRedis, start_embedded
 from optimist_client import Optimist
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-WAIT = 30_000
-"""Milliseconds after which a state that is waited for is given up."""
-
-OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")

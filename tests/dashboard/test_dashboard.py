@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import WAIT, OpenPage
+from pages import WAIT, OpenPage
 from playwright.sync_api import Page, expect
 from processes import Service, serving
 from redis import Redis

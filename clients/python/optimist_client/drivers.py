@@ -14,6 +14,8 @@ import httpx
 from optimist_client.operations import run
 from optimist_client.transport import Loop, Transport
 
+# As long as a round may take, and less than the 75 s after which the service closes a connection.
+_LIMITS = httpx.Limits(keepalive_expiry=60.0)
 _PIECE = 1 << 20
 """Bytes of a file that are read or written at once."""
 
@@ -23,7 +25,7 @@ class BlockingTransport(Transport[httpx.Client]):
 
     def __init__(self, url: str, timeout: float, patience: float) -> None:
         super().__init__(timeout, patience)
-        self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+        self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0), limits=_LIMITS)
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
         return self._http.request(method, path, **sent)
@@ -87,7 +89,9 @@ class AsyncTransport(Transport[httpx.AsyncClient]):
 
     def __init__(self, url: str, timeout: float, patience: float) -> None:
         super().__init__(timeout, patience)
-        self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+        self._http = httpx.AsyncClient(
+            base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0), limits=_LIMITS
+        )
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
         return await self._http.request(method, path, **sent)

@@ -126,9 +126,9 @@ class ExperimentOperations(Generic[PickT]):
                 yield pick
                 await pick._leave("not told before the next pick was drawn")
                 asks_on = pick._asks_on and not pick._ended
-                pick = pick._next or (await ExperimentOperations.ask(self, worker=worker) if asks_on else None)
+                pick = pick.next or (await ExperimentOperations.ask(self, worker=worker) if asks_on else None)
         finally:
-            for left in (pick, pick and pick._next):
+            for left in (pick, pick and pick.next):
                 if left is not None:
                     await left._leave("the loop ended before the pick was told")
 

@@ -22,9 +22,10 @@ class PickOperations:
         self._transport = transport
         self._tensor = tensor
         self._asks_on = False
-        self._next: Self | None = None
         self._ended = False
         self.info = info
+        self.next: Self | None = None
+        """The pick that the answer to `tell(next=True)` brought; None where there is none now."""
         self.settled = False
         """Whether it was told or given up."""
 
@@ -61,13 +62,14 @@ class PickOperations:
         prompts: ArrayLike | None = None,
         ids: Sequence[object] | None = None,
         embedding: str | None = None,
+        next: bool = False,
     ) -> models.TellReply:
         """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
 
         They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
         (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
         `modes` can show them: each is taken as text. `embedding` names what made the rows: the experiment's own, where
-        it has one; any other is refused.
+        it has one; any other is refused. `next` asks for the next pick as well, for `self.next`.
         Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
         they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
         they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
@@ -84,13 +86,13 @@ class PickOperations:
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
             body=tensors.encode(arrays),
             media_type=tensors.MEDIA_TYPE,
-            params=self._params() | ({} if embedding is None else {"embedding": embedding}),
+            params=self._params(next or self._asks_on) | ({} if embedding is None else {"embedding": embedding}),
         )
         reply = models.TellReply.model_validate(answer)
         self.settled = True
         if reply.next is not None:
             self._ended = reply.next.ended
-            self._next = type(self)(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
+            self.next = type(self)(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
         return reply
 
     @operation
@@ -111,9 +113,9 @@ class PickOperations:
             with contextlib.suppress(OptimistError):
                 await self._give_up(reason, patience=2.0)
 
-    def _params(self) -> dict[str, str | int]:
+    def _params(self, asks_on: bool) -> dict[str, str | int]:
         known: dict[str, str | int] = {"instance": self.info.instance}
-        if not self._asks_on:
+        if not asks_on:
             return known
         worker = {} if self.info.worker is None else {"worker": self.info.worker}
         return {"next": 1, **worker, **known}

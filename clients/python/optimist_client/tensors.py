@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
 
 MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
@@ -17,14 +17,26 @@ IDS = "ids"
 LONGEST_ID = 1024
 """Bytes of an id."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
+_KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
 
 def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Arrays of float16, float32 or float64, and packed ids, as one safetensors body. Raises ValueError for others."""
-    for name, array in arrays.items():
-        if array.dtype not in (np.float16, np.float32, np.float64) and not (name == IDS and array.dtype == np.uint8):
+    """Arrays of float16, float32 or float64, and packed ids, as one safetensors body. Raises ValueError for others.
+
+    The numbers are copied once, into the body; `safetensors.numpy.save` copies them twice.
+    """
+    header, buffers, end = {}, [], 0
+    # The widest first, so that each array is aligned.
+    for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
+        kind = "U8" if name == IDS and array.dtype == np.uint8 else _KINDS.get(array.dtype)
+        if kind is None:
             raise ValueError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": (start, end)}
+        buffers.append(np.ascontiguousarray(array).reshape(-1).data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *buffers])
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:

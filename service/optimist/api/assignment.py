@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -94,7 +95,12 @@ class Assignment:
 
 def pick_seed(seed: int, number: int) -> int:
     """A 32-bit seed, distinct for each of 2³² picks of an experiment and the same whoever computes it."""
-    return (int(np.random.SeedSequence(seed).generate_state(1)[0]) + number) % 2**32
+    return (_first_seed(seed) + number) % 2**32
+
+
+@lru_cache(4096)
+def _first_seed(seed: int) -> int:
+    return int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
 def _with_pending(arm: Arm, size: int) -> Arm:

@@ -113,16 +113,22 @@ class Context:
                         desk.wake()
 
 
-def _context(request: Request) -> Context:
+def context_of(request: Request) -> Context:
+    """What the application of a request has put up for its routes."""
     return request.app.state.context
 
 
-def _store(request: Request) -> Store:
-    return _context(request).store
+# Not plain functions, which FastAPI would call in a thread each.
+async def _context(request: Request) -> Context:
+    return context_of(request)
 
 
-def _settings(request: Request) -> Settings:
-    return _context(request).settings
+async def _store(request: Request) -> Store:
+    return context_of(request).store
+
+
+async def _settings(request: Request) -> Settings:
+    return context_of(request).settings
 
 
 ContextDep = Annotated[Context, Depends(_context)]

@@ -55,10 +55,9 @@ class Course:
         told = self.told + len(batches)
         stride = stride_of(told)
         kept = np.arange(1, len(self.batches) + 1) * self.stride % stride == 0
-        checkpoints = np.arange(self.told // stride + 1, told // stride + 1) * stride
         # Batches in each piece between checkpoints; the last piece lies beyond the last of them.
-        piece = np.searchsorted(checkpoints, np.arange(self.told + 1, told + 1))
-        pieces = len(checkpoints) + 1
+        piece = np.arange(self.told, told) // stride - self.told // stride
+        pieces = told // stride - self.told // stride + 1
         counts = np.bincount(piece * generators + batches["generator"], minlength=pieces * generators)
         by_generator = _widened(self.newest[None, :], generators) + counts.reshape(pieces, generators).cumsum(axis=0)
         rows = np.bincount(piece, weights=batches["rows"], minlength=pieces).astype(np.int64)

@@ -1,8 +1,10 @@
-"""The desk of one experiment: gathers the asks that wait and opens their picks together.
+"""The desk of one experiment: takes its tells, gathers the asks that wait, and opens their picks together.
 
-One coroutine an experiment serves all its asks in this replica: a hundred workers asking at once cost one look and one
-compare-and-set, and each pick sees the ones before it as on their way. Other replicas are kept out by the
-compare-and-set on the number of picks opened.
+One coroutine an experiment serves all its workers in this replica: a hundred of them telling and asking at once cost
+one round trip to Redis, and each pick sees the ones before it as on their way. The desk knows what its last look and
+its own steps since have made of the experiment, and picks from that as long as nobody else changes anything: the
+store's version says whether somebody did. Then, and for all that opens no pick, it looks. Other replicas are kept out
+by the compare-and-set on the number of picks opened.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from optimist.api.assignment import Assignment, Opening
+from optimist.api.assignment import Assignment
+from optimist.api.foresight import after_opening, after_settling
 from optimist.api.views import View
-from optimist.store import AskGroup, Look, NewPick, NotFound, Store
+from optimist.store import AskGroup, Batch, Look, NewPick, NotFound, Settled, Store, StoreError
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 POLL = 0.25
@@ -24,17 +28,28 @@ TURN_POLL = 0.005
 """Seconds between looks while another replica has the turn at opening picks."""
 DRAINING = 0.5
 """Seconds after which to ask again when the whole budget is on its way."""
+GATHERED_BYTES = 4 * 2**20
+"""Bytes of batches that go to Redis together, unless one alone is larger."""
+
+
+def _pending() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
 
 
 @dataclass(eq=False)
 class _Ask:
     request: AskRequest
-    came: float
-    answer: asyncio.Future[AskReply] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    came: float = field(default_factory=time.monotonic)
+    answer: asyncio.Future[AskReply] = field(default_factory=_pending)
     needed: list[int] | None = None
     """Log positions at which estimates were due when this ask first looked: later tells never make it wait longer."""
 
+    def __post_init__(self) -> None:
+        if self.request.request_id is None:
+            self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})
+
     def lacks(self, view: View) -> bool:
+        """Whether an estimate that it waits for is still to be made."""
         if not view.can_be_scored:
             return False
         if self.needed is None:
@@ -43,65 +58,189 @@ class _Ask:
         generators = zip(view.look.generators, self.needed, strict=False)
         return any(g.estimate_seq < due and g.state != "retired" for g, due in generators)
 
+    def may_go(self, view: View) -> bool:
+        """Whether it has waited enough: for its estimates, or for `max_wait`."""
+        return not self.lacks(view) or self.came <= time.monotonic() - view.max_wait
+
+
+@dataclass(eq=False)
+class _Tell:
+    batch: Batch
+    then: _Ask | None
+    answer: asyncio.Future[Settled] = field(default_factory=_pending)
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """What asks get of a view: their picks, of which `groups` are new and `returned` were open."""
+
+    view: View
+    replies: dict[_Ask, list[Pick]]
+    groups: list[AskGroup] = field(default_factory=list)
+    returned: list[int] = field(default_factory=list)
+
 
 class Desk:
-    """Answers the asks of one experiment. `wake` when its estimates may have changed."""
+    """Serves one experiment. `wake` when its estimates may have changed."""
 
     def __init__(self, store: Store, experiment: Experiment) -> None:
         self._store = store
         self._config = experiment.config
         self._instance = experiment.instance
+        self._tells: list[_Tell] = []
         self._waiting: list[_Ask] = []
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self._who = uuid.uuid4().hex
         # Whether the last compare-and-set was lost: the next one waits for its turn.
         self._lost = False
+        # The experiment as far as this desk knows, and how often it was told that it may not know all.
+        self._known: Look | None = None
+        self._wakes = 0
 
     def wake(self) -> None:
         """Look again: something was announced."""
+        self._known = None
+        self._wakes += 1
         self._changed.set()
 
     async def ask(self, request: AskRequest) -> AskReply:
         """Picks for one worker, waiting at most the experiment's `max_wait` seconds for estimates that are due."""
-        named = request.model_copy(update={"request_id": request.request_id or uuid.uuid4().hex})
-        ask = _Ask(named, time.monotonic())
+        ask = _Ask(request)
         self._waiting.append(ask)
+        self._serve_on()
+        return await ask.answer
+
+    async def tell(
+        self, batch: Batch, then: AskRequest | None = None
+    ) -> tuple[Settled, asyncio.Future[AskReply] | None]:
+        """Settle a pick, as `Store.settle`; with the answer to come for `then`, an ask that the tell brings along."""
+        following = None if then is None else _Ask(then)
+        tell = _Tell(batch, following)
+        self._tells.append(tell)
+        self._serve_on()
+        return await tell.answer, following and following.answer
+
+    def _serve_on(self) -> None:
         self._changed.set()
         if self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(self._serve())
-        return await ask.answer
 
     async def _serve(self) -> None:
         try:
-            while self._waiting:
+            while self._tells or self._waiting:
                 self._changed.clear()  # before the look: what is announced after it wakes us again
-                self._waiting = [ask for ask in self._waiting if not ask.answer.done()]  # cancelled by their clients
-                # Asks that come during the look need a newer one: in this one, what they just told is still open.
-                asks = list(self._waiting)
-                look = await self._look()
-                if look is None:
-                    await asyncio.sleep(TURN_POLL)
-                    continue
-                if look.instance != self._instance:
-                    raise NotFound(f"experiment {self._config.name!r} was made again since")
-                view = View(self._config, look)
-                lacking = [ask.lacks(view) for ask in asks]  # of every one: at its first look it notes what it needs
-                if not all(lacking):
-                    # Never from estimates that are out of date, as an ask past its deadline may have to take them.
-                    view = await sealed(self._store, view)
-                now = time.monotonic()
-                due = now - view.max_wait
-                ready = asks if view.has_ended else [ask for ask in asks if not ask.lacks(view) or ask.came <= due]
-                if ready:
-                    await self._answer(ready, view)
-                elif asks:
-                    await self._sleep(min(ask.came for ask in asks) - due)
-        except Exception as error:  # each ask gets the error; the next ask starts a new coroutine
-            waiting, self._waiting = self._waiting, []
-            for ask in waiting:
-                if not ask.answer.done():
-                    ask.answer.set_exception(error)
+                # Cancelled by their clients.
+                self._tells = [tell for tell in self._tells if not tell.answer.done()]
+                self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
+                await self._exchange()
+                if self._waiting:
+                    await self._attend()
+        except Exception as error:  # each of them gets the error; the next one starts a new coroutine
+            left = [*self._tells, *self._waiting]
+            self._tells, self._waiting, self._known = [], [], None
+            for one in left:
+                if not one.answer.done():
+                    one.answer.set_exception(error)
+
+    async def _exchange(self) -> None:
+        """Settle what was told, and open what can be opened by what is known, in one round trip."""
+        tells, wakes = self._gathered(), self._wakes
+        asks = [*self._waiting, *(tell.then for tell in tells if tell.then is not None)]
+        new = [ask for ask in asks if ask.needed is None]
+        view = self._foreseen(tells)
+        picked = None if view is None else self._pick_ahead(view, asks)
+        if not tells and picked is None:
+            return
+        settled, opened = await self._store.exchange(
+            self._config.name,
+            [tell.batch for tell in tells],
+            None if view is None else view.look,
+            [] if picked is None else picked.groups,
+            self._config.lease,
+            instance=self._instance,
+        )
+        del self._tells[: len(tells)]
+        for tell, outcome in zip(tells, settled, strict=True):
+            if isinstance(outcome, StoreError):
+                _resolve(tell.answer, error=outcome)
+                continue
+            _resolve(tell.answer, outcome)
+            if tell.then is not None:
+                self._waiting.append(tell.then)
+        if picked is not None and opened is not None and not opened.repeated:
+            self._reply(picked)
+            self._remember(after_opening(picked.view.look, picked.groups, time.time() + self._config.lease), wakes)
+        elif picked is None and view is not None and _are_foreseen(settled, view.look):
+            self._remember(view.look, wakes)
+        else:
+            self._known = None
+            for ask in new:  # what they noted is not what they came to
+                ask.needed = None
+
+    def _gathered(self) -> list[_Tell]:
+        """The tells that go together."""
+        size = 0
+        for count, tell in enumerate(self._tells):
+            size += len(tell.batch.body)
+            if count and size > GATHERED_BYTES:
+                return self._tells[:count]
+        return list(self._tells)
+
+    def _foreseen(self, tells: Sequence[_Tell]) -> View | None:
+        """The experiment after these tells, as far as this desk knows it."""
+        look = self._known
+        for tell in tells:
+            look = look and after_settling(look, tell.batch, self._config.rescore_growth)
+        return look and View(self._config, look)
+
+    def _pick_ahead(self, view: View, asks: Sequence[_Ask]) -> _Picked | None:
+        """New picks for those that may go; None where there is anything but new picks to answer, which takes a look."""
+        ready = _going(asks, view)
+        if not ready or view.has_ended or view.would_stop:
+            return None
+        picked = self._pick(view, ready)
+        return None if picked.returned or not all(picked.replies.values()) else picked
+
+    def _pick(self, view: View, ready: Sequence[_Ask]) -> _Picked:
+        """What these asks get, in the order of asking."""
+        if view.has_ended:
+            return _Picked(view, {ask: [] for ask in ready})
+        assignment = Assignment(view)
+        replies = {ask: assignment.answer(ask.request, ask.lacks(view)) for ask in ready}
+        groups: dict[str, list[NewPick]] = {}
+        for opening in assignment.openings:
+            groups.setdefault(opening.pick.request_id, []).append(opening.record)
+        return _Picked(
+            view, replies, [AskGroup(request_id, picks) for request_id, picks in groups.items()], assignment.returned
+        )
+
+    async def _attend(self) -> None:
+        """Answer the asks that may go by a look at the store; wait for something to happen where none may."""
+        if self._known is not None:
+            view = View(self._config, self._known)
+            if not view.has_ended and not _going(self._waiting, view):
+                await self._sleep(view)
+                return
+        # Asks that come during the look need a newer one: in this one, what they just told is still open.
+        asks, wakes = list(self._waiting), self._wakes
+        look = await self._look()
+        if look is None:
+            await asyncio.sleep(TURN_POLL)
+            return
+        if look.instance != self._instance:
+            raise NotFound(f"experiment {self._config.name!r} was made again since")
+        view = View(self._config, look)
+        lacking = [ask.lacks(view) for ask in asks]  # of every one: at its first look it notes what it needs
+        if not all(lacking):
+            # Never from estimates that are out of date, as an ask past its deadline may have to take them.
+            view = await sealed(self._store, view)
+        self._remember(view.look, wakes)
+        ready = asks if view.has_ended else _going(asks, view)
+        if ready:
+            await self._answer(self._pick(view, ready), wakes)
+        else:
+            await self._sleep(view)
 
     async def _look(self) -> Look | None:
         """The store as it is, with the turn at opening picks where one is needed; None: others have it."""
@@ -109,45 +248,70 @@ class Desk:
             return await self._store.take_turn(self._config.name, self._who)
         return await self._store.look(self._config.name)
 
-    async def _sleep(self, seconds: float) -> None:
+    async def _sleep(self, view: View) -> None:
+        """Until something happens, or the first ask has waited long enough."""
+        left = min(ask.came for ask in self._waiting) + view.max_wait - time.monotonic()
         try:
-            async with asyncio.timeout(min(seconds, POLL)):
+            async with asyncio.timeout(min(left, POLL)):
                 await self._changed.wait()
         except TimeoutError:
-            pass
+            self._known = None
 
-    async def _answer(self, ready: Sequence[_Ask], view: View) -> None:
-        """Assign picks in the order of asking and open them all, or none when another replica was faster."""
-        replies: dict[_Ask, list[Pick]] = {ask: [] for ask in ready}
-        if not view.has_ended:
-            assignment = Assignment(view)
-            replies = {ask: assignment.answer(ask.request, ask.lacks(view)) for ask in ready}
-            if assignment.openings and not await self._open(view, assignment.openings):
+    async def _answer(self, picked: _Picked, wakes: int) -> None:
+        """Open the new picks and answer, or do nothing when another replica was faster."""
+        if picked.groups:
+            look = picked.view.look
+            opened = await self._store.open_picks(
+                *(self._config.name, look.rounds, picked.groups, self._config.lease),
+                instance=look.instance,
+                who=self._who,
+            )
+            self._known, self._lost = None, opened is None
+            # An ask that was repeated meanwhile has its picks already: the next look shows them.
+            if opened is None or opened.repeated:
                 return
-            if assignment.returned:
-                # A worker that asks again is alive.
-                await self._store.renew_leases(self._config.name, assignment.returned, self._config.lease)
-        for ask, picks in replies.items():
-            self._waiting.remove(ask)
-            if not ask.answer.done():
-                waits = DRAINING if not picks and not view.has_ended else None
-                ask.answer.set_result(
-                    AskReply(
-                        picks=picks, state=view.state, ended=view.has_ended, decision=view.decision, retry_after=waits
-                    )
-                )
+            if opened.version == look.version + 1:
+                self._remember(after_opening(look, picked.groups, time.time() + self._config.lease), wakes)
+        if picked.returned:
+            # A worker that asks again is alive.
+            await self._store.renew_leases(self._config.name, picked.returned, self._config.lease)
+        self._reply(picked)
 
-    async def _open(self, view: View, openings: Sequence[Opening]) -> bool:
-        groups: dict[str, list[NewPick]] = {}
-        for opening in openings:
-            groups.setdefault(opening.pick.request_id, []).append(opening.record)
-        asks = [AskGroup(request_id, records) for request_id, records in groups.items()]
-        opened = await self._store.open_picks(
-            self._config.name, view.look.rounds, asks, self._config.lease, instance=view.look.instance, who=self._who
-        )
-        self._lost = opened is None
-        # An ask that was repeated meanwhile has its picks already: the next look shows them.
-        return opened is not None and not opened.repeated
+    def _reply(self, picked: _Picked) -> None:
+        view = picked.view
+        self._waiting = [ask for ask in self._waiting if ask not in picked.replies]
+        for ask, picks in picked.replies.items():
+            waits = DRAINING if not picks and not view.has_ended else None
+            _resolve(
+                ask.answer,
+                AskReply(
+                    picks=picks, state=view.state, ended=view.has_ended, decision=view.decision, retry_after=waits
+                ),
+            )
+
+    def _remember(self, look: Look, wakes: int) -> None:
+        """Know this look, unless something was announced since there were so many `wakes`."""
+        self._known = look if wakes == self._wakes else None
+
+
+def _going(asks: Sequence[_Ask], view: View) -> list[_Ask]:
+    return [ask for ask in asks if ask.may_go(view)]
+
+
+def _are_foreseen(settled: Sequence[Settled | StoreError], look: Look) -> bool:
+    """Whether batches that were settled one after the other, and nothing else, led to the version of `look`."""
+    last = settled[-1]
+    return isinstance(last, Settled) and last.version == look.version
+
+
+def _resolve(future: asyncio.Future[Any], result: object = None, error: Exception | None = None) -> None:
+    """Set what a future comes to, unless nobody waits for it any longer."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 async def sealed(store: Store, view: View) -> View:

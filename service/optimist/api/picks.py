@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from optimist.api.batches import Embedding, read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
-from optimist.api.context import ContextDep
+from optimist.api.context import ContextDep, context_of
+from optimist.store import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
 
+# Ask and tell are asked for more than anything else: they do without dependencies, and answer as they stand.
 router = APIRouter(prefix="/v1/experiments/{name}/picks", tags=["picks"])
 
 Instance = Annotated[
@@ -18,42 +21,56 @@ Instance = Annotated[
 ]
 
 
-@router.post("")
-async def ask(name: Identifier, context: ContextDep, request: AskRequest | None = None) -> AskReply:
+@router.post("", response_model=AskReply)
+async def ask(name: Identifier, http: Request, request: AskRequest | None = None) -> Response:
     """The next picks, or the decision and no pick when the experiment has ended."""
-    return await context.with_recent(name, lambda experiment: context.desk(experiment).ask(request or AskRequest()))
+    wanted, context = request or AskRequest(), context_of(http)
+    return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted)))
 
 
-@router.post("/{number}/batch", openapi_extra=ARRAYS_IN_OPENAPI)
+@router.post("/{number}/batch", response_model=TellReply, openapi_extra=ARRAYS_IN_OPENAPI)
 async def tell(
     name: Identifier,
     number: int,
     request: Request,
-    context: ContextDep,
     next_: Annotated[bool, Query(alias="next", description="Answer with the next pick as well")] = False,
     worker: Annotated[WorkerName | None, Query(description="Whom the next pick is for")] = None,
     instance: Instance = None,
     embedding: Embedding = None,
-) -> TellReply:
+) -> Response:
     """Settle a pick with the features, or class probabilities, of its samples; with their prompts and ids, if any.
 
     When this answers 200, the batch is durable and counts once.
     """
-
-    async def settle(experiment: Experiment) -> TellReply:
-        batch = await read_batch(request, experiment, context.settings, embedding)
-        settled = await context.store.settle(
-            name, number, batch.digest, batch.rows, batch.body, instance=instance or experiment.instance
-        )
-        return await context.told(experiment, settled)
-
-    reply = await context.with_recent(name, settle)
-    if not next_:
-        return reply
+    context = context_of(request)
     # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
-    asked = AskRequest(worker=worker, request_id=f"after-{number}")
-    following = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked))
-    return reply.model_copy(update={"next": following})
+    # (A number too long for one is no pick's, and its tell is refused.)
+    asked = AskRequest(worker=worker, request_id=f"after-{number}"[:200]) if next_ else None
+
+    async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
+        batch = await read_batch(request, experiment, context.settings, embedding)
+        parts = number, batch.digest, batch.rows, batch.body
+        if instance is None or instance == experiment.instance:
+            settled, following = await context.desk(experiment).tell(Batch(*parts), asked)
+        else:
+            settled, following = await context.store.settle(name, *parts, instance=instance), None
+        return await context.told(experiment, settled), following
+
+    reply, following = await context.with_recent(name, settle)
+    if asked is None:
+        return _answer(reply)
+    try:
+        then = await following if following is not None else None
+    except NotFound:
+        then = None
+    if then is None:  # the experiment is another one by now
+        then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked))
+    return _answer(reply.model_copy(update={"next": then}))
+
+
+def _answer(reply: AskReply | TellReply) -> Response:
+    """As FastAPI would answer with it, without checking once more what the service made itself."""
+    return Response(reply.model_dump_json(), media_type="application/json")
 
 
 @router.delete("/{number}", status_code=204)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from optimist.estimates import Estimate, natural
 from optimist.kernels import rows_to_fit
@@ -26,6 +26,17 @@ def needed_to_fit(config: ExperimentConfig, active: int) -> int:
     return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], active)
 
 
+# One look after the other shows mostly the same estimates and picks.
+@lru_cache(4096)
+def _estimate(payload: str) -> Estimate:
+    return Estimate.from_dict(json.loads(payload))
+
+
+@lru_cache(4096)
+def _pick(record: str) -> Pick:
+    return Pick.model_validate_json(record)
+
+
 @dataclass(frozen=True)
 class View:
     """One experiment at one moment: pure functions of its config and one look at the store."""
@@ -41,12 +52,12 @@ class View:
     @cached_property
     def estimates(self) -> list[Estimate | None]:
         """The latest estimate of each generator, in the experiment's order."""
-        return [Estimate.from_dict(json.loads(g.estimate)) if g.estimate else None for g in self.look.generators]
+        return [_estimate(g.estimate) if g.estimate else None for g in self.look.generators]
 
     @cached_property
     def open_picks(self) -> list[Pick]:
         """Picks whose lease still runs, by number."""
-        return [Pick.model_validate_json(pick.record) for pick in self.look.open_picks]
+        return [_pick(pick.record) for pick in self.look.open_picks]
 
     @cached_property
     def contenders(self) -> list[GeneratorState]:

@@ -20,7 +20,7 @@ KernelMetric = Literal["rke", "vendi"]
 
 
 def bandwidth(
-    file: Annotated[Path, typer.Argument(help="Features (n, d): .npy, .npz or .safetensors, one array.")],
+    file: Annotated[Path, typer.Argument(help="Features (n, d): .npy, .npz, .safetensors or .parquet, one array.")],
     sigmas: Annotated[
         str | None, typer.Option(help="The grid, as 5,10,20; by default 1/8 to 8 times the median distance.")
     ] = None,

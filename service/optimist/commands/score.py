@@ -25,8 +25,8 @@ def score(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Samples to score: .npy, .npz or .safetensors, each array (n, d) one generator's; for scores of "
-            "pairs, files of one generator each with the arrays features and prompts."
+            help="Samples to score: .npy, .npz, .safetensors or .parquet, each array (n, d) one generator's; for "
+            "scores of pairs, files of one generator each with the arrays features and prompts."
         ),
     ] = None,
     metric: Annotated[MetricName, typer.Option(help="What to score FILES by.")] = "fid",

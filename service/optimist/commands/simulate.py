@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,9 @@ def simulate(
     jobs: Annotated[int, typer.Option(help="Processes; -1: as many as there are cores.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers: one object a policy.")] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write the curves: a row a policy and round.")] = None,
+    picks: Annotated[
+        Path | None, typer.Option(help="Write every pick as CSV: policy, trial, round, generator.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw figures into this folder, as PNG and SVG.")] = None,
 ) -> None:
     """Play policies on samples, many times over, and show what they cost: regret, and samples until they are right.
@@ -106,11 +110,14 @@ def simulate(
             jobs=jobs,
             progress=True,
         )
-        Console().print(reporting.rendered(result))
+        # Where there is no terminal to fit, nothing is folded.
+        Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(reporting.rendered(result))
         if json_file is not None:
             result.to_json(json_file)
         if csv_file is not None:
             result.to_csv(csv_file)
+        if picks is not None:
+            result.picks_to_csv(picks)
         if plot is not None:
             result.plot(plot)
 

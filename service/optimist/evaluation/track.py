@@ -13,7 +13,7 @@ from torch import Tensor
 
 from optimist.bounds import Bound
 from optimist.estimates import Estimate, is_due
-from optimist.metrics import ConditionedScore, VendiScore
+from optimist.metrics import ConditionedScore, FrechetDistance, VendiScore
 from optimist.modes import Mode, PromptGroup, modes, prompt_groups
 from optimist.statistics import Reservoir
 
@@ -50,6 +50,9 @@ class Track:
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths))
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)
+        metric = self._bound.metric
+        if self._growth == 0.0 and isinstance(metric, FrechetDistance | VendiScore) and self._bound.name != "influence":
+            metric.follow(self.statistic)
         return self.skip(len(ids))
 
     def skip(self, rows: int) -> bool:
@@ -94,6 +97,12 @@ class Track:
         if track.reservoir is not None:
             track.reservoir = Reservoir.from_tensors(split["reservoir"])
         return track
+
+    def forget(self) -> None:
+        """Drop what was kept to make estimates cheap, so that this track goes on as one that is restored here."""
+        metric = self._bound.metric
+        if isinstance(metric, FrechetDistance | VendiScore):
+            metric.forget(self.statistic)
 
     def estimate(self) -> Estimate:
         """The estimate at this position of the log."""

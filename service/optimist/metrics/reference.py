@@ -81,6 +81,11 @@ class Reference:
         return self._eigenvectors[:, : self.support] * self._eigenvalues[: self.support].sqrt()
 
     @cached_property
+    def projector(self) -> Tensor:
+        """Onto the span of `basis` (d, d)."""
+        return self.basis @ self.basis.T
+
+    @cached_property
     def trace(self) -> float:
         """Tr Σ_r."""
         return float(self.covariance.trace())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from optimist.estimates import Scale
 from optimist.metrics.settings import check_number
+from optimist.spectra import SMALLEST_WIDTH, TraceFollower
 from optimist.statistics.feature_maps import FeatureMap
 from optimist.statistics.kernel import KernelStatistic
 
@@ -34,6 +36,7 @@ class VendiScore:
         if truncation is not None and not 1 <= truncation <= feature_map.width:
             raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
         self.truncation = truncation
+        self._followed: WeakKeyDictionary[KernelStatistic, _Followed] = WeakKeyDictionary()
 
     @property
     def dimension(self) -> int:
@@ -75,11 +78,29 @@ class VendiScore:
         if statistic.samples < 1:
             raise ValueError("a kernel score needs at least 1 sample")
 
+    def follow(self, statistic: KernelStatistic) -> None:
+        """See `FrechetDistance.follow`; of orders 1 and more but ∞, which have a trace, and not truncated."""
+        has_trace = self.truncation is None and 1.0 <= self.order < math.inf
+        if has_trace and self.width >= SMALLEST_WIDTH and statistic.samples:
+            self._followed.setdefault(statistic, _Followed(self.order, self.width)).catch_up(statistic)
+
+    def forget(self, statistic: KernelStatistic) -> None:
+        """See `FrechetDistance.forget`."""
+        self._followed.pop(statistic, None)
+
     def plug_in(self, statistic: KernelStatistic) -> float:
         """The log score of the samples as they are, 0 … log ceiling. Raises ValueError on no samples."""
+        self.check(statistic)
+        n = statistic.samples
+        followed = self._followed.get(statistic)
+        trace = followed.trace if followed is not None and followed.samples == n else None
         if self.order == 2.0 and self.truncation is None:
-            self.check(statistic)
-            return max(2.0 * math.log(statistic.samples) - math.log(statistic.square_sum), 0.0)
+            square_sum = statistic.square_sum if trace is None else trace
+            return max(2.0 * math.log(n) - math.log(square_sum), 0.0)
+        if trace is not None and self.order == 1.0:
+            return max(math.log(n) - trace / n, 0.0)
+        if trace is not None:
+            return max((math.log(trace) - self.order * math.log(n)) / (1.0 - self.order), 0.0)
         return log_vendi(self.spectrum(statistic), self.order, self.truncation)
 
     def spectrum(self, statistic: KernelStatistic) -> Tensor:
@@ -104,6 +125,45 @@ class VendiScore:
         counts = ((statistic.samples + 1) // 2, statistic.samples // 2)
         even, odd = (eigenvalues_of(statistic.half_moment(parity) / count) for parity, count in enumerate(counts))
         return even, odd
+
+
+class _Followed:
+    """Tr f(S) of one statistic as its batches come: f = x^α, or x log x at order 1."""
+
+    def __init__(self, order: float, width: int) -> None:
+        self.samples = 0
+        self._order = order
+        self._width = width
+        self._square = 0.0
+        self._follower = TraceFollower(order, width)
+
+    @property
+    def trace(self) -> float | None:
+        """Tr f(S), None where only its eigenvalues are accurate."""
+        return self._square if self._order == 2.0 else self._follower.value
+
+    def catch_up(self, statistic: KernelStatistic) -> None:
+        """Take the φ that came since, or begin anew where too many did."""
+        fresh = statistic.samples - self.samples
+        if fresh == 0:
+            return
+        self.samples = statistic.samples
+        rows = statistic.rows
+        if self._order == 2.0:
+            # ‖S + UUᵀ‖² = ‖S‖² + 2 tr UᵀSU + ‖UᵀU‖² on rows; one pass over S is as cheap once there is S.
+            if rows is None:
+                matrix = statistic.moment.flatten()
+                self._square = float(matrix @ matrix)
+            else:
+                products = rows[-fresh:] @ rows.T
+                self._square += float(products.square().sum() + products[:, :-fresh].square().sum())
+            return
+        latest = statistic.latest(fresh)
+        if latest is None:
+            self._follower = TraceFollower(self._order, self._width)
+            self._follower.start(statistic.samples, lambda: statistic.moment)
+        else:
+            self._follower.append(latest, lambda: statistic.moment)
 
 
 class RenyiKernelEntropy(VendiScore):

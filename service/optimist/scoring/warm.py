@@ -111,7 +111,11 @@ class WarmGenerator:
         )
 
     def freeze(self) -> bytes:
-        """The state at `seq`, from which `thaw` makes it again bit for bit: a SHA-256, and the safetensors it is of."""
+        """The state at `seq`, from which `thaw` makes it again bit for bit: a SHA-256, and the safetensors it is of.
+
+        What was kept to make estimates cheap goes, so that from here on both make the same ones.
+        """
+        self._track.forget()
         marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound)}
         state = save({name: tensor.cpu().contiguous() for name, tensor in {**marks, **self._track.state()}.items()})
         return hashlib.sha256(state).digest() + state

@@ -199,7 +199,8 @@ def _question(settings: Mapping[str, Any]) -> Question:
         raise ValueError(
             "reference: the metric 'fid' needs real features, or their moments, to compare with; found none"
         )
-    made = read_reference(Path(reference)) if isinstance(reference, str | Path) else reference_of(reference, "cpu")
+    is_file = isinstance(reference, str | Path)
+    made = read_reference(Path(reference)) if is_file else reference_of(reference, torch.device("cpu"))
     names = ("delta", "order", "truncation", "kernel", "prompt_kernel")
     known: dict[str, Any] = {name: settings.get(name) for name in names}
     return Question(metric, reference=made, **known)

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from optimist.simulation.result import Result, Summary
 
 _NATURAL = {"fid": "FID", "is": "IS", "rke": "RKE", "vendi": "Vendi"}
+WIDE = 200
+"""Columns of text that goes to no terminal."""
 CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
 
 
@@ -31,33 +34,23 @@ def shown(metric: str) -> str:
 
 def rendered(result: Result) -> Group:
     """The result for a terminal."""
-    table = Table(title=title(result), title_justify="left")
-    headers = _headers(result)
-    table.add_column(headers[0], overflow="fold")
-    for header in headers[1:]:
-        table.add_column(header, justify="right")
-    for summary in result.summaries:
-        table.add_row(*map(Text, _cells(result, summary)))
-    return Group(table, *(Text(line) for line in notes(result)))
+    tables = [_drawn(table) for table in _tables(result)]
+    tables[0].title = title(result)
+    return Group(*tables, *(Text(line) for line in notes(result)))
 
 
 def text(result: Result) -> str:
     """The result as plain text, as wide as it needs."""
     out = StringIO()
-    Console(file=out, width=200, color_system=None).print(rendered(result), soft_wrap=True)
+    Console(file=out, width=WIDE, color_system=None).print(rendered(result))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def html(result: Result) -> str:
     """The result for a notebook."""
-    head = "".join(f"<th>{escape(header)}</th>" for header in _headers(result))
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(result, summary)) + "</tr>"
-        for summary in result.summaries
-    )
-    below = "".join(f"<p>{escape(note)}</p>" for note in notes(result))
-    caption = f"<caption>{escape(title(result))}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{below}"
+    caption, below = escape(title(result)), "".join(f"<p>{escape(note)}</p>" for note in notes(result))
+    tables = "".join(f"<table>{''.join(map(_html_row, table))}</table>" for table in _tables(result))
+    return f"<p><b>{caption}</b></p>{tables}{below}"
 
 
 def to_json(result: Result) -> str:
@@ -83,6 +76,20 @@ def write_csv(result: Result, path: Path) -> None:
         writer.writerows(_rows(result))
 
 
+def write_picks(result: Result, path: Path) -> None:
+    """One row a policy, trial and round: the generator picked, and the one named best after it, if any."""
+    names = [*result.generators, ""]  # the last one is that of −1
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["policy", "trial", "round", "generator", "named"])
+        for policy, run in result.runs.items():
+            for trial, length in enumerate(run.lengths.tolist()):
+                pairs = zip(run.picks[trial, :length].tolist(), run.named[trial, :length].tolist(), strict=True)
+                writer.writerows(
+                    [policy, trial, place, names[pick], names[named]] for place, (pick, named) in enumerate(pairs, 1)
+                )
+
+
 def title(result: Result) -> str:
     """What was simulated."""
     played = f"{result.trials} trial{'s' * (result.trials > 1)} of {result.rounds:,} batches of {result.batch_size}"
@@ -104,13 +111,16 @@ def notes(result: Result) -> Iterator[str]:
             )
 
 
-def _headers(result: Result) -> list[str]:
+def _tables(result: Result) -> Iterator[list[list[str]]]:
+    """Rows of cells, headers first: what every policy paid and knew and, with stopping, when it stopped."""
     headers = ["policy", "total regret", "average regret", "optimal pick ratio", "accuracy", "samples to 95 %"]
-    return [*headers, "stopped", "samples to stop", "wrong stops"] if result.stop else headers
+    yield [headers, *map(_paid, result.summaries)]
+    if result.stop:
+        yield [["policy", "stopped", "samples to stop", "wrong stops"], *map(_stopped, result.summaries)]
 
 
-def _cells(result: Result, summary: Summary) -> list[str]:
-    cells = [
+def _paid(summary: Summary) -> list[str]:
+    return [
         summary.policy,
         measured(summary.regret, summary.regret_se),
         measured(summary.average_regret, summary.average_regret_se),
@@ -118,13 +128,28 @@ def _cells(result: Result, summary: Summary) -> list[str]:
         measured(summary.accuracy, summary.accuracy_se),
         measured(summary.samples_to_95, summary.samples_to_95_se),
     ]
-    if result.stop:
-        cells += [
-            f"{summary.decided} of {summary.trials}",
-            measured(summary.stop_samples, summary.stop_samples_se),
-            f"{summary.wrong_stops}",
-        ]
-    return cells
+
+
+def _stopped(summary: Summary) -> list[str]:
+    return [
+        summary.policy,
+        f"{summary.decided} of {summary.trials}",
+        measured(summary.stop_samples, summary.stop_samples_se),
+        f"{summary.wrong_stops}",
+    ]
+
+
+def _drawn(rows: list[list[str]]) -> Table:
+    table = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for place, header in enumerate(rows[0]):
+        table.add_column(header, justify="right" if place else "left", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _html_row(cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def measured(value: float | None, error: float | None) -> str:

@@ -274,6 +274,10 @@ class Result:
         """Write every curve to `path`: a row a policy and round, empty where nothing is known."""
         reporting.write_csv(self, Path(path))
 
+    def picks_to_csv(self, path: str | PathLike[str]) -> None:
+        """Write every pick to `path`: a row a policy, trial and round."""
+        reporting.write_picks(self, Path(path))
+
     def plot(self, directory: str | PathLike[str]) -> list[Path]:
         """Draw every figure into `directory`, each as PNG and SVG, and return the files. Needs matplotlib."""
         from optimist.simulation.plots import draw  # heavy, and only plots need it

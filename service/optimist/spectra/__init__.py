@@ -1,6 +1,22 @@
-"""Functions of a spectrum: the trace of a root, exactly, and de-biased by the leave-one-out map. Torch, any device."""
+"""Functions of a spectrum: traces, exactly and as rows keep coming, and de-biased by the leave-one-out map. Torch, any
+device.
+"""
 
 from optimist.spectra.eigen import centre, double_centre, pair_sum, root_trace
+from optimist.spectra.following import SMALLEST_WIDTH, TraceFollower
+from optimist.spectra.increments import increments
+from optimist.spectra.largest import largest_eigenvalue
 from optimist.spectra.leave_one_out import DebiasedTrace, debiased_root_trace
 
-__all__ = ["DebiasedTrace", "centre", "debiased_root_trace", "double_centre", "pair_sum", "root_trace"]
+__all__ = [
+    "SMALLEST_WIDTH",
+    "DebiasedTrace",
+    "TraceFollower",
+    "centre",
+    "debiased_root_trace",
+    "double_centre",
+    "increments",
+    "largest_eigenvalue",
+    "pair_sum",
+    "root_trace",
+]

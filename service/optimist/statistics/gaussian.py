@@ -84,6 +84,16 @@ class GaussianStatistic:
         # A copy: the last bit of a sum depends on where its rows begin in memory.
         return self._head.tail(self.last) if self._samples <= self.keep else self._tail.copy()
 
+    def latest(self, count: int) -> Tensor | None:
+        """A copy of the last `count` rows, in log order; None where not so many are kept."""
+        held = self._head if self._samples <= self.keep else self._tail
+        return held.tail(count) if count <= len(held) else None
+
+    @property
+    def holds_scatter(self) -> bool:
+        """Whether the matrix is held, so that reading it costs nothing."""
+        return self._scatter is not None
+
     def covariance(self, unbiased: bool) -> Tensor:
         """The scatter over n − 1 (`unbiased`) or n, (d, d). Raises ValueError with fewer samples than that needs."""
         degrees = self._samples - int(unbiased)

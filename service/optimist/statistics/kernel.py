@@ -76,6 +76,11 @@ class KernelStatistic:
         held = self.rows
         return self._whole().times(rows) if held is None else (rows @ held.T) @ held
 
+    def latest(self, count: int) -> Tensor | None:
+        """A copy of the last `count` φ, in log order; None where not so many are kept."""
+        held = self._rows if self._moments is None else self._tail
+        return held.tail(count) if count <= len(held) else None
+
     def half_moment(self, parity: int) -> Tensor:
         """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises ValueError where not kept."""
         if self._moments is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import Tensor
 
@@ -25,7 +27,7 @@ class Rows:
     It has no room for more than `limit` rows until more come.
     """
 
-    def __init__(self, rows: Tensor, limit: int) -> None:
+    def __init__(self, rows: Tensor, limit: int = sys.maxsize) -> None:
         self._data = rows
         self._count = len(rows)
         self._limit = limit
@@ -64,9 +66,16 @@ class LastRows:
         self._room = count + count // 4
         self._rows = Rows(rows, self._room)
 
+    def __len__(self) -> int:
+        return min(len(self._rows), self._count)
+
     def copy(self) -> Tensor:
         """The min(seen, count) last rows, in memory of their own."""
         return self._rows.tail(self._count)
+
+    def tail(self, count: int) -> Tensor:
+        """A copy of the last `count` ≤ len(self) rows."""
+        return self._rows.tail(count)
 
     def append(self, rows: Tensor) -> None:
         """Add rows at the end."""

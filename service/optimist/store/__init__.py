@@ -21,6 +21,7 @@ from optimist.store.errors import (
 from optimist.store.keys import DUE, MODES, MODES_MADE, SCORED
 from optimist.store.records import (
     AskGroup,
+    Batch,
     Claim,
     CurvePoint,
     GeneratorState,
@@ -45,6 +46,7 @@ __all__ = [
     "Announcement",
     "Announcements",
     "AskGroup",
+    "Batch",
     "CannotStart",
     "Claim",
     "Conflict",

@@ -6,17 +6,20 @@ sends a script again when the reply was lost, so each one recognises what it has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.commands.core import AsyncScript
+from redis.exceptions import NoScriptError
 
 from optimist.store.errors import Conflict, Gone, NotFound, StoreError, Superseded, reaching_redis
-from optimist.store.keys import EXPERIMENT_PARTS, experiment_keys
+from optimist.store.keys import EXPERIMENT_PARTS, experiment_key
 
 Argument = str | bytes | int | float
 
@@ -41,12 +44,24 @@ _LIBRARIES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """A script's text, the SHA-1 that Redis knows it by, and the parts of an experiment that are its keys."""
+
+    source: str
+    sha: str
+    parts: tuple[str, ...] = ()
+
+
+Call = tuple[str, Sequence[Argument]]
+"""A script of an experiment by name, and its arguments."""
+
+
 class Commands:
     """One Redis, with answers as bytes. Every method raises `Unavailable` when it cannot serve now."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._scripts: dict[str, AsyncScript] = {}
 
     async def call(self, *command: Argument) -> Any:
         """Run one command."""
@@ -66,7 +81,7 @@ class Commands:
 
         Raises NotFound, Conflict, Gone or Superseded as the script says.
         """
-        return await self._run(name, _file, keys, arguments)
+        return _results(await self._run(_script(name), keys, arguments))
 
     async def experiment_script(
         self, name: str, experiment: str, *arguments: Argument, instance: str | None = None
@@ -75,25 +90,72 @@ class Commands:
 
         instance: of the experiment that is meant; raises NotFound where it was deleted, and another made of this name.
         """
-        if name not in _WITHOUT_PRELUDE:
-            arguments = (*arguments, instance or "")
-        return await self._run(name, _experiment_script, experiment_keys(experiment), arguments)
+        script = _experiment_script(name)
+        return _results(
+            await self._run(script, _keys(experiment, script.parts), _with_instance(name, arguments, instance))
+        )
+
+    async def experiment_scripts(
+        self, experiment: str, calls: Sequence[Call], *, instance: str | None = None
+    ) -> list[list[Any] | StoreError]:
+        """Run scripts as `experiment_script` does, in one round trip, one after the other; one's error is its answer.
+
+        Others may come in between, and all are sent again where the reply was lost.
+        """
+        scripts = [_experiment_script(name) for name, _ in calls]
+        runs = [
+            (script, _keys(experiment, script.parts), _with_instance(name, arguments, instance))
+            for script, (name, arguments) in zip(scripts, calls, strict=True)
+        ]
+        if len(runs) == 1:
+            return [_caught(await self._run(*runs[0]))]
+        with reaching_redis():
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for script, keys, arguments in runs:
+                    pipeline.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+                answers = await pipeline.execute(raise_on_error=False)
+        results: list[list[Any] | StoreError] = []
+        for run, answer in zip(runs, answers, strict=True):
+            if isinstance(answer, NoScriptError):
+                answer = await self._run(*run)
+            if isinstance(answer, Exception):
+                try:
+                    with reaching_redis():
+                        raise answer
+                except StoreError as error:
+                    results.append(error)
+            else:
+                results.append(_caught(answer))
+        return results
 
     def pubsub(self) -> PubSub:
         """A connection for subscriptions; close it with `aclose`."""
         return self._redis.pubsub()
 
-    async def _run(
-        self, name: str, source: Callable[[str], str], keys: Sequence[str], arguments: Sequence[Argument]
-    ) -> list[Any]:
-        script = self._scripts.get(name)
-        if script is None:
-            script = self._scripts[name] = self._redis.register_script(source(name))
+    async def _run(self, script: _Script, keys: Sequence[str | bytes], arguments: Sequence[Argument]) -> Any:
         with reaching_redis():
-            word, *results = await script(keys, arguments)
-        if word in _REFUSALS:
-            raise _REFUSALS[word](results[0].decode())
-        return results
+            try:
+                return await self._redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+            except NoScriptError:
+                return await self._redis.execute_command("EVAL", script.source, len(keys), *keys, *arguments)
+
+
+def _results(answer: Sequence[Any]) -> list[Any]:
+    word, *results = answer
+    if word in _REFUSALS:
+        raise _REFUSALS[word](results[0].decode())
+    return results
+
+
+def _caught(answer: Sequence[Any]) -> list[Any] | StoreError:
+    try:
+        return _results(answer)
+    except StoreError as error:
+        return error
+
+
+def _with_instance(name: str, arguments: Sequence[Argument], instance: str | None) -> Sequence[Argument]:
+    return arguments if name in _WITHOUT_PRELUDE else (*arguments, instance or "")
 
 
 @cache
@@ -101,7 +163,22 @@ def _file(name: str) -> str:
     return (Path(__file__).parent / "lua" / f"{name}.lua").read_text(encoding="utf-8")
 
 
-def _experiment_script(name: str) -> str:
-    named_keys = f"local {', '.join(EXPERIMENT_PARTS)} = unpack(KEYS)\n"
+@cache
+def _script(name: str) -> _Script:
+    return _Script(_file(name), hashlib.sha1(_file(name).encode()).hexdigest())
+
+
+@cache
+def _experiment_script(name: str) -> _Script:
     before = _WITHOUT_PRELUDE.get(name) or ("prelude", *_LIBRARIES.get(name, ()))
-    return "\n".join([named_keys, *map(_file, before), _file(name)])
+    text = "\n".join(map(_file, (*before, name)))
+    # Only the keys that it names, as each costs time on its way; all where it takes them as a whole.
+    words = set(re.findall(r"\w+", text))
+    parts = tuple(part for part in EXPERIMENT_PARTS if part in words or "KEYS" in words)
+    source = f"local {', '.join(parts)} = unpack(KEYS)\n{text}"
+    return _Script(source, hashlib.sha1(source.encode()).hexdigest(), parts)
+
+
+@lru_cache(4096)
+def _keys(experiment: str, parts: tuple[str, ...]) -> list[bytes]:
+    return [experiment_key(experiment, part).encode() for part in parts]

@@ -50,6 +50,7 @@ def parse_look(answer: Sequence[Any]) -> Look:
         controls=controls,
         instance=counts["instance"],
         keep_log=counts["keep_log"] == "1",
+        version=int(counts.get("version", 0)),
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from optimist.store import keys
-from optimist.store.commands import Commands
-from optimist.store.records import AskGroup, NewPick, Opened, Settled
+from optimist.store.commands import Argument, Call, Commands
+from optimist.store.errors import StoreError
+from optimist.store.records import AskGroup, Batch, Look, NewPick, Opened, Settled
 
 APPENDED_SECONDS = 24 * 3600
 """How long an idempotency key is remembered, unless as many newer ones as settled picks are remembered came since."""
@@ -43,27 +45,8 @@ class Picks:
         Raises ValueError for a group without picks, for a request id that holds a tab, and for a request id or an
         `again` that comes twice; NotFound for an unknown generator.
         """
-        requests = [group.request_id for group in groups]
-        if len(set(requests)) < len(requests) or any("\t" in request for request in requests):
-            raise ValueError("request ids must differ from one another and hold no tab")
-        if not all(group.picks for group in groups):
-            raise ValueError("an ask opens at least one pick")
-        again = [pick.again for group in groups for pick in group.picks if pick.again is not None]
-        if len(set(again)) < len(again):
-            raise ValueError("a returned slice is handed out once")
-        sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
-        picks = (part for group in groups for pick in group.picks for part in _arguments(pick))
-        outcome, *answers = await self._commands.experiment_script(
-            *("open_picks", experiment, expected_rounds, lease_seconds, who, len(groups), *sizes, *picks),
-            instance=instance,
-        )
-        if outcome == b"moved":
-            return None
-        numbers = {
-            request.decode(): [int(number) for number in listed.split(b",")]
-            for request, listed in zip(answers[::2], answers[1::2], strict=True)
-        }
-        return Opened(numbers, repeated=outcome == b"repeated")
+        arguments = _opening(expected_rounds, "", lease_seconds, who, groups)
+        return _opened(await self._commands.experiment_script("open_picks", experiment, *arguments, instance=instance))
 
     async def renew_leases(self, experiment: str, numbers: Sequence[int], seconds: float) -> list[int]:
         """Let picks pend for at least `seconds` from now; returns those that still did, the others stay as they are."""
@@ -79,12 +62,47 @@ class Picks:
         Raises Conflict if the pick was told with another digest or given up, Gone if how it ended is no longer
         remembered, NotFound if it was never opened.
         """
-        _check_batch(digest, rows)
-        answer, duplicate = await self._commands.experiment_script(
-            *("settle", experiment, pick, digest, rows, body, keys.DUE, experiment, self._settled_limit),
-            instance=instance,
+        batch = Batch(pick, digest, rows, body)
+        return _settled(
+            await self._commands.experiment_script(
+                "settle", experiment, *self._settling(experiment, batch), instance=instance
+            )
         )
-        return Settled(**json.loads(answer), duplicate=bool(duplicate))
+
+    async def exchange(
+        self,
+        experiment: str,
+        batches: Sequence[Batch],
+        expected: Look | None,
+        groups: Sequence[AskGroup],
+        lease_seconds: float,
+        *,
+        instance: str | None = None,
+    ) -> tuple[list[Settled | StoreError], Opened | None]:
+        """Settle batches, then open the picks of `groups` if there are any, all in one round trip.
+
+        Each batch comes to what `settle` answers or raises. The picks are opened as `open_picks` does it, if the
+        experiment's version, rounds and batches told are then those of `expected`, and no lease has run out; otherwise
+        none is.
+        None: any are as good, there being no groups.
+        Errors of the opening alone are no errors: nothing was opened.
+        """
+        calls: list[Call] = [("settle", self._settling(experiment, batch)) for batch in batches]
+        if groups and expected is not None:
+            calls.append(
+                (
+                    "open_picks",
+                    _opening(expected.rounds, f"{expected.told} {expected.version}", lease_seconds, "", groups),
+                )
+            )
+        answers = await self._commands.experiment_scripts(experiment, calls, instance=instance)
+        opening = answers.pop() if len(calls) > len(batches) else [b"moved"]
+        settled = [answer if isinstance(answer, StoreError) else _settled(answer) for answer in answers]
+        return settled, None if isinstance(opening, StoreError) else _opened(opening)
+
+    def _settling(self, experiment: str, batch: Batch) -> Sequence[Argument]:
+        """The arguments of settle.lua."""
+        return batch.pick, batch.digest, batch.rows, batch.body, keys.DUE, experiment, self._settled_limit
 
     async def give_up(self, experiment: str, pick: int, reason: str, *, instance: str | None = None) -> None:
         """Return a pick unsampled; again is as good as once.
@@ -113,20 +131,50 @@ class Picks:
         that, a repeat counts.
         Raises Conflict for a key that came with another digest, NotFound for an unknown generator.
         """
-        _check_batch(digest, rows)
+        batch = Batch(0, digest, rows, body)
         if not key:
             raise ValueError("a batch without a pick has a key")
-        answer, duplicate = await self._commands.experiment_script(
-            *("append", experiment, generator, key, digest, rows, body, keys.DUE, experiment),
-            *(self._settled_limit, APPENDED_SECONDS),
-            instance=instance,
+        return _settled(
+            await self._commands.experiment_script(
+                *("append", experiment, generator, key, batch.digest, batch.rows, batch.body, keys.DUE, experiment),
+                *(self._settled_limit, APPENDED_SECONDS),
+                instance=instance,
+            )
         )
-        return Settled(**json.loads(answer), duplicate=bool(duplicate))
 
 
-def _check_batch(digest: str, rows: int) -> None:
-    if not digest or "\t" in digest or rows < 1:
-        raise ValueError("a batch has at least one row, and a digest without tabs")
+def _settled(answer: Sequence[Any]) -> Settled:
+    text, duplicate, *version = answer
+    return Settled(**json.loads(text), duplicate=bool(duplicate), version=version[0] if version else 0)
+
+
+def _opening(
+    rounds: int, standing: str, lease_seconds: float, who: str, groups: Sequence[AskGroup]
+) -> Sequence[Argument]:
+    """The arguments of open_picks.lua. Raises ValueError for groups that cannot be opened."""
+    requests = [group.request_id for group in groups]
+    if len(set(requests)) < len(requests) or any("\t" in request for request in requests):
+        raise ValueError("request ids must differ from one another and hold no tab")
+    if not all(group.picks for group in groups):
+        raise ValueError("an ask opens at least one pick")
+    again = [pick.again for group in groups for pick in group.picks if pick.again is not None]
+    if len(set(again)) < len(again):
+        raise ValueError("a returned slice is handed out once")
+    sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
+    picks = (part for group in groups for pick in group.picks for part in _arguments(pick))
+    return rounds, standing, lease_seconds, who, len(groups), *sizes, *picks
+
+
+def _opened(answer: Sequence[Any]) -> Opened | None:
+    outcome, *answers = answer
+    if outcome == b"moved":
+        return None
+    version = answers.pop(0) if outcome == b"opened" else 0
+    numbers = {
+        request.decode(): [int(number) for number in listed.split(b",")]
+        for request, listed in zip(answers[::2], answers[1::2], strict=True)
+    }
+    return Opened(numbers, repeated=outcome == b"repeated", version=version)
 
 
 def _arguments(pick: NewPick) -> tuple[str | int, ...]:

@@ -44,6 +44,8 @@ class Opened:
 
     numbers: dict[str, list[int]]
     repeated: bool
+    version: int = 0
+    """`Look.version` after it; 0 where nothing was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,8 @@ class Look:
     instance: str = ""
     """Tells an experiment from others of its name, before and after it."""
     keep_log: bool = False
+    version: int = 0
+    """Counts the changes of all that picks are made from."""
 
     @property
     def active(self) -> list[GeneratorState]:
@@ -165,6 +169,20 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch for a pick. digest: of the decoded arrays, not empty: by it a repeat is recognised."""
+
+    pick: int
+    digest: str
+    rows: int
+    body: bytes
+
+    def __post_init__(self) -> None:
+        if not self.digest or "\t" in self.digest or self.rows < 1:
+            raise ValueError("a batch has at least one row, and a digest without tabs")
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """What an accepted batch came to. A repeat gets the first answer again, with `duplicate` set."""
 
@@ -180,6 +198,8 @@ class Settled:
     late: bool
     """The lease had run out; the batch counts all the same."""
     duplicate: bool
+    version: int = 0
+    """`Look.version` after it; 0 for a repeat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 -- Logs and counts a batch, and answers as JSON. `number` is 0 and `record` '' for a batch that no pick asked for.
 local function accept(g, number, digest, rows, body, record, late, channel, experiment)
-  local seq = tonumber(redis.call('HGET', counts, g .. ':seq')) + 1
-  local bytes = redis.call('HGET', counts, g .. ':bytes') + #body
+  local last, before, due, growth, keeps =
+    unpack(redis.call('HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':due_samples', 'growth', 'keep_log'))
+  local seq, bytes = last + 1, before + #body
   local entry = {'pick', number, 'rows', rows, 'digest', digest, 'bytes', string.format('%.0f', bytes), 'body', body}
-  if redis.call('HGET', counts, 'keep_log') == '1' then
+  if keeps == '1' then
     entry[11], entry[12] = 'record', record
   end
 
@@ -18,8 +19,7 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   redis.call('HINCRBY', counts, 'told', 1)
 
   -- decisions.md §2: estimates are due at fixed sample counts, whoever computes them and whenever.
-  local due = tonumber(redis.call('HGET', counts, g .. ':due_samples'))
-  local growth = tonumber(redis.call('HGET', counts, 'growth'))
+  due = tonumber(due)
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
     redis.call('HSET', counts, g .. ':due_samples', samples, g .. ':due_seq', seq)
     redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)

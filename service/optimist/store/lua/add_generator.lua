@@ -10,4 +10,5 @@ for i = 1, #known, 2 do
 end
 local g = #known / 2
 enrol(g, ARGV[1])
+changed()
 return {'ok', g}

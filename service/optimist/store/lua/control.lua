@@ -9,4 +9,5 @@ for i = 1, #ARGV, 2 do
     redis.call('HDEL', controls, ARGV[i])
   end
 end
+changed()
 return {'ok'}

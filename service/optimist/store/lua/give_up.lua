@@ -7,4 +7,5 @@ if release(number) then
   hand_back(number)
 end
 conclude(number, '\t' .. reason, limit)
+changed()
 return {'ok'}

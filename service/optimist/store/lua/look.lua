@@ -9,6 +9,7 @@ for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
   release(number)
   hand_back(number)
   queue(expired_order, tonumber(ARGV[1]), number, picks)
+  changed()
 end
 
 local open = {}

@@ -1,9 +1,9 @@
--- ARGV: expected rounds, lease in seconds, who opens, number of groups; request id and size of each group;
---       generator, slice, number to be handed out again and record of each pick.
-local expected, lease, who, groups = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+-- ARGV: expected rounds, expected "<batches told> <version>" or '' for any, lease in seconds, who opens, number of
+--       groups; request id and size of each group; generator, slice, number to be handed out again and record of each.
+local expected, standing, lease, who, groups = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 
 local function group(i)
-  return ARGV[3 + 2 * i], tonumber(ARGV[4 + 2 * i])
+  return ARGV[4 + 2 * i], tonumber(ARGV[5 + 2 * i])
 end
 
 local repeated = {'ok', 'repeated'}
@@ -21,11 +21,19 @@ end
 if tonumber(redis.call('HGET', counts, 'rounds')) ~= expected or redis.call('EXISTS', decision) == 1 then
   return {'ok', 'moved'}
 end
+if standing ~= '' then
+  -- With as many batches more as versions more, nothing else has changed.
+  local told, version = unpack(redis.call('HMGET', counts, 'told', 'version'))
+  -- A look would have freed the leases that ran out.
+  if standing ~= told .. ' ' .. (version or 0) or redis.call('ZCOUNT', leases, '-inf', now()) > 0 then
+    return {'ok', 'moved'}
+  end
+end
 local holder = redis.call('GET', turn)
 if holder and holder ~= who or redis.call('HEXISTS', controls, 'stopped') == 1 then
   return {'ok', 'moved'}
 end
-local first = 5 + 2 * groups
+local first = 6 + 2 * groups
 for at = first, #ARGV, 4 do
   local g, again = ARGV[at], ARGV[at + 2]
   if redis.call('HEXISTS', generators, g) == 0 then
@@ -35,7 +43,7 @@ for at = first, #ARGV, 4 do
   end
 end
 
-local opened = {'ok', 'opened'}
+local opened = {'ok', 'opened', 0}
 local deadline = now() + lease
 local number, at = expected, first
 for i = 1, groups do
@@ -60,4 +68,5 @@ for i = 1, groups do
 end
 redis.call('HSET', counts, 'rounds', number)
 redis.call('DEL', turn)
+opened[3] = changed()
 return opened

@@ -21,3 +21,9 @@ local function now()
   local time = redis.call('TIME')
   return tonumber(time[1]) + tonumber(time[2]) / 1e6
 end
+
+-- Numbers what changed of all that picks are made from: who knows the version that stands need not look again.
+-- Never the first write of a script, as Redis would refuse it when memory is full.
+local function changed()
+  return redis.call('HINCRBY', counts, 'version', 1)
+end

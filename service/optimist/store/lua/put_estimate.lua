@@ -20,5 +20,6 @@ local kept = last and tonumber(last:match('^%d+ (%d+)')) or 0
 if point ~= '' and tonumber(seq) >= kept * (1 + 1 / 32) then
   redis.call('RPUSH', curve .. ':' .. g, redis.call('HGET', counts, 'told') .. ' ' .. seq .. ' ' .. point)
 end
+changed()
 redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
 return {'ok', 1}

@@ -14,9 +14,11 @@ end
 
 if state == 'active' then
   redis.call('HDEL', states, g)
+  changed()
   return {'ok'}
 end
 redis.call('HSET', states, g, state)
+changed()
 if state == 'retired' then
   local slices = redis.call('HGETALL', returned)
   for i = 1, #slices, 2 do

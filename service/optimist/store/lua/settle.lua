@@ -1,5 +1,5 @@
 -- ARGV: pick, digest, rows, body, channel, experiment, how many ended picks are remembered.
--- Answers {answer, 1 if it was told before}.
+-- Answers {answer, 1 if it was told before, else 0 and the version this made}.
 local number, digest, rows, body, channel, experiment, limit = unpack(ARGV)
 
 local pick = redis.call('HGET', picks, number)
@@ -13,4 +13,4 @@ local answer = accept(g, number, digest, rows, body, record, late, channel, expe
 release(number)
 redis.call('HDEL', returned, number)
 conclude(number, digest .. '\t' .. answer, tonumber(limit))
-return {'ok', answer, 0}
+return {'ok', answer, 0, changed()}

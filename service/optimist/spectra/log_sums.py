@@ -1,0 +1,93 @@
+"""Powers and x log x as sums of logarithms, whose traces a low-rank change of a matrix moves by determinants alone.
+
+For f(x) ≈ c + βx + Σ_q w_q log(x + t_q) on a spectrum, and A' = A + UUᵀ,
+
+    Tr f(A') − Tr f(A) = β tr UUᵀ + Σ_q w_q logdet(I + Uᵀ (A + t_q I)⁻¹ U),
+
+by the matrix determinant lemma. Nodes t_q stand in geometric progression, weights are least squares on a grid: computed
+where they are needed, for any order and range, and accepted by the error they show on a grid three times as fine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+COUNTS = (12, 16, 20, 24, 28, 32, 40, 48)
+"""Nodes that are tried, in turn."""
+POINTS = 600
+"""Of the grid that weights are fitted on."""
+LOWEST = 1e-20
+"""Where the grid of a range that begins at 0 begins, beside 0 itself."""
+
+
+@dataclass(frozen=True)
+class LogSum:
+    """f(x) ≈ c + slope·x + Σ weights · log(x + nodes) for a ≤ x ≤ 1; c never matters."""
+
+    nodes: NDArray[np.float64]
+    """t (Q), ascending, all > 0."""
+    weights: NDArray[np.float64]
+    """w (Q), of either sign."""
+    slope: float
+    error: float
+    """The largest seen on the fine grid."""
+
+
+@lru_cache(maxsize=256)
+def log_sum(order: float, start: float, tolerance: float) -> LogSum | None:
+    """The shortest sum for x^`order`, or x log x at order 1, on [`start`, 1] to that tolerance; None if there is none.
+
+    `start` is 0 or more, below 1.
+    """
+    for count in COUNTS:
+        best = min((_fit(order, start, count, *ends) for ends in _ends(start)), key=lambda found: found.error)
+        if best.error <= tolerance:
+            return best
+    return None
+
+
+def _ends(start: float) -> list[tuple[float, float]]:
+    """Where nodes may begin and end. None is optimal for all functions, and none of these is far from it."""
+    lows = (
+        [start * factor for factor in (0.1, 0.3, 1.0)] if start > 0.0 else [10.0**-power for power in range(4, 22, 2)]
+    )
+    return [(low, high) for low in lows for high in (10.0, 30.0)]
+
+
+def _fit(order: float, start: float, count: int, low: float, high: float) -> LogSum:
+    nodes = np.geomspace(low, high, count)
+    coarse = _grid(start, POINTS)
+    terms = _terms(coarse, nodes)
+    scale = np.abs(terms).max(0)
+    if start == 0.0:
+        # Without c nothing is wrong at 0, which most eigenvalues of a matrix of low rank are.
+        scale[-1] = np.inf
+    solution = np.linalg.lstsq(terms / scale, _values(coarse, order), rcond=1e-15)[0] / scale
+    fine = _grid(start, 3 * POINTS)
+    error = float(np.abs(_terms(fine, nodes) @ solution - _values(fine, order)).max())
+    return LogSum(nodes, solution[:count], float(solution[count]), error)
+
+
+def _grid(start: float, points: int) -> NDArray[np.float64]:
+    grid = np.geomspace(start if start > 0.0 else LOWEST, 1.0, points)
+    return grid if start > 0.0 else np.concatenate([[0.0], grid])
+
+
+def _terms(x: NDArray[np.float64], nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([np.log1p(x[:, None] / nodes), x[:, None], np.ones((len(x), 1))], 1)
+
+
+def _values(x: NDArray[np.float64], order: float) -> NDArray[np.float64]:
+    if order == 1.0:
+        return x * np.log(np.where(x > 0.0, x, 1.0))
+    return x**order
+
+
+def rounded_down(value: float, factor: float = 10.0) -> float:
+    """The largest power of `factor` up to `value`, 0 below 1e-14: alike ranges and tolerances share a fit."""
+    return 0.0 if value < 1e-14 else factor ** math.floor(math.log(value) / math.log(factor))

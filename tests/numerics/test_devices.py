@@ -1,0 +1,186 @@
+"""The numerics on every device there is: the same scores, whatever the metric and the bound, there and back again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from stand_in import stand_in
+
+from optimist import Evaluation, score
+from optimist.bounds import bound_options
+from optimist.devices import DeviceError, find_device
+from optimist.estimates import Estimate
+from optimist.evaluation import Question, Track, first_rows
+from optimist.metrics import PAIRS, Reference
+
+GAUSSIAN = {"name": "gaussian", "sigma": 3.0, "features": 12}
+D = 6
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fid": ("fid", {}),
+    "is": ("is", {}),
+    "rke": ("rke", {"kernel": GAUSSIAN}),
+    "vendi": ("vendi", {"kernel": GAUSSIAN}),
+    "vendi 3": ("vendi", {"kernel": GAUSSIAN, "order": 3.0}),
+    "vendi truncated": ("vendi", {"kernel": GAUSSIAN, "truncation": 5}),
+    "vendi cosine": ("vendi", {"kernel": {"name": "cosine"}}),
+    "vendi median": ("vendi", {"kernel": {"sigma": "median", "features": 12}}),
+    "vendi nystrom": ("vendi", {"kernel": {"name": "nystrom", "sigma": "median", "features": 20}}),
+    "conditional-vendi": ("conditional-vendi", {"kernel": GAUSSIAN, "prompt_kernel": GAUSSIAN}),
+    "information-vendi": ("information-vendi", {"kernel": GAUSSIAN, "prompt_kernel": GAUSSIAN, "order": 2.0}),
+}
+CASES = [(kind, bound) for kind, (metric, _) in KINDS.items() for bound in bound_options(metric)]
+
+
+@pytest.fixture(params=["cpu", "cuda", "stand-in"])
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    if request.param == "stand-in":
+        with stand_in() as place:
+            yield place
+        return
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip(f"no CUDA GPU here (torch {torch.__version__}); the stand-in only finds tensors out of place")
+    yield find_device(request.param)
+
+
+def arrays_of(metric: str, rows: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
+    rng = np.random.default_rng(seed)
+    if metric == "is":
+        return {"probabilities": rng.dirichlet(np.ones(D), rows)}
+    prompts = {"prompts": rng.standard_normal((rows, 3))} if metric in PAIRS else {}
+    return {"features": 1.5 * rng.standard_normal((rows, D)), **prompts}
+
+
+def question_of(kind: str, bound: str, device: torch.device | str) -> Question:
+    metric, settings = KINDS[kind]
+    reference = None
+    if metric == "fid":
+        spread = np.random.default_rng(5).standard_normal((D, D))
+        reference = Reference(np.full(D, 0.1), spread @ spread.T / D + np.eye(D), device)
+    question = Question(metric, bound, reference=reference, **settings, device=device)
+    rows = {name: torch.from_numpy(array) for name, array in arrays_of(metric, 60, seed=9).items()}
+    return question.fitted(first_rows([[rows]], 60))
+
+
+def track_of(kind: str, bound: str, device: torch.device | str) -> Track:
+    widths = {name: array.shape[1] for name, array in arrays_of(KINDS[kind][0], 1).items()}
+    return Track(question_of(kind, bound, device).bound_for(widths), 0.0)
+
+
+def feed(track: Track, kind: str, batches: range) -> Estimate:
+    for seed in batches:
+        arrays = arrays_of(KINDS[kind][0], 7, seed)
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        track.add(tensors, [f"{seed}/{row}" for row in range(7)])
+    return track.estimate()
+
+
+def assert_close(one: Estimate, other: Estimate) -> None:
+    left, right = one.to_dict(), other.to_dict()
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        if isinstance(value, float) and math.isfinite(value):
+            assert value == pytest.approx(right[name], rel=1e-8, abs=1e-9), name
+        else:
+            assert value == right[name], name
+
+
+@pytest.mark.parametrize(("kind", "bound"), CASES)
+@pytest.mark.parametrize("batches", [1, 2, 30])
+def test_a_stream_has_the_scores_it_has_on_the_cpu(kind: str, bound: str, batches: int, device: torch.device):
+    """Of 7 samples, of 14 and of 210: while rows are kept, and past it."""
+    there = track_of(kind, bound, device)
+    assert_close(feed(there, kind, range(batches)), feed(track_of(kind, bound, "cpu"), kind, range(batches)))
+    places = {tensor.device for name, tensor in there.statistic.state().items() if not name.endswith("layout")}
+    assert places == {device}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batches", [2, 30])
+def test_a_state_goes_to_the_cpu_and_back_without_losing_a_bit(kind: str, batches: int, device: torch.device):
+    there, here = track_of(kind, "influence", device), track_of(kind, "influence", "cpu")
+    feed(there, kind, range(batches))
+    frozen = {name: tensor.cpu().clone() for name, tensor in there.state().items()}
+    back = Track.restore(frozen, there._bound, 0.0)
+    for name, tensor in back.state().items():
+        assert tensor.device == there.state()[name].device, name
+        assert torch.equal(tensor.cpu(), frozen[name]), name
+    later = range(batches, batches + 3)
+    assert feed(back, kind, later) == feed(there, kind, later)
+    # Begun there, it goes on elsewhere.
+    moved = Track.restore(frozen, here._bound, 0.0)
+    assert_close(feed(moved, kind, later), feed(Track.restore(frozen, there._bound, 0.0), kind, later))
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (metric, _) in KINDS.items() if metric not in ("fid", "is")])
+def test_modes_are_those_on_the_cpu(kind: str, device: torch.device):
+    there, here = track_of(kind, "influence", device), track_of(kind, "influence", "cpu")
+    for track in (there, here):
+        feed(track, kind, range(30))
+    found, expected = there.modes(3, 4), here.modes(3, 4)
+    assert [mode.share for mode in found] == pytest.approx([mode.share for mode in expected], rel=1e-8)
+    assert [[shown.id for shown in mode.samples] for mode in found] == [
+        [shown.id for shown in mode.samples] for mode in expected
+    ]
+    if there.has_prompts:
+        scores = [[group.log_score for group in track.prompt_groups(3, 4)] for track in (there, here)]
+        assert scores[0] == pytest.approx(scores[1], rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_merge_there(kind: str, device: torch.device):
+    parts = [track_of(kind, "influence", device) for _ in range(2)]
+    for index, track in enumerate(parts):
+        feed(track, kind, range(20 * index, 20 * index + 20))
+    parts[0].statistic.merge(parts[1].statistic)
+    whole = track_of(kind, "influence", "cpu")
+    assert_close(parts[0].estimate(), feed(whole, kind, range(40)))
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> str:
+    """The device's name as users type it; the stand-in is found under a GPU's."""
+    if device.type == "cuda" and not torch.cuda.is_available():
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    return f"{device}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_users_name_the_device(kind: str, found: str):
+    metric, settings = KINDS[kind]
+    arrays = arrays_of(metric, 50)
+    if metric == "fid":
+        settings = {"reference": arrays_of(metric, 200, seed=1)["features"]}
+    assert_close(score(arrays, metric, **settings, device=found), score(arrays, metric, **settings))
+    evaluations = [Evaluation(["a", "b"], metric=metric, **settings, device=place) for place in (found, "cpu")]
+    for seed in range(8):
+        for name in ("a", "b"):
+            for evaluation in evaluations:
+                evaluation.tell(name, arrays_of(metric, 25, seed=2 * seed + (name == "b")))
+    there, here = (evaluation.estimates() for evaluation in evaluations)
+    for name in ("a", "b"):
+        assert there[name] is not None
+        assert_close(there[name], here[name])
+
+
+@pytest.mark.parametrize("kernel", [{"sigma": 2.0, "features": None}, {"name": "cosine", "features": None}])
+def test_exact_kernels_are_scored_there(kernel: dict[str, Any], found: str):
+    rows = arrays_of("vendi", 30)["features"]
+    there, here = (score(rows, "vendi", kernel=kernel, device=place) for place in (found, "cpu"))
+    assert there.value == pytest.approx(here.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:", "cuda:x", "CPU", "cpu:0", "cuda:-1", ""])
+def test_other_names_are_refused(name: str):
+    with pytest.raises(DeviceError, match="expected cpu, cuda or cuda:<i>"):
+        score(np.ones((5, 2)), "is", device=name)
+
+
+def test_a_gpu_that_is_not_here_is_named_as_that():
+    with pytest.raises(DeviceError, match="'cuda:99' is not here"):
+        Evaluation(["a"], metric="is", device="cuda:99")

@@ -1,0 +1,179 @@
+"""The desk works from what it knows, and knows what a look would show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.api.desk import Desk
+from optimist.store import Batch, Conflict, Look, Store, connect, start_embedded
+from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
+
+PROMPTS = [f"prompt {n}" for n in range(7)]
+
+
+@pytest.fixture
+async def redis(tmp_path: Path) -> AsyncIterator[Redis]:
+    with start_embedded(tmp_path) as server:
+        client = connect(server.url)
+        yield client
+        await client.aclose()
+
+
+@pytest.fixture
+async def store(redis: Redis) -> Store:
+    return Store(redis)
+
+
+async def make_desk(store: Store, **config: object) -> Desk:
+    asked = ExperimentConfig(
+        **{
+            "name": "x",
+            "generators": ["a", "b", "c"],
+            "metric": "is",
+            "dimension": 10,
+            "max_wait": 0.0,
+            "batch_size": 4,
+            **config,
+        }
+    )
+    await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i")
+    return Desk(store, Experiment(config=asked, dimension=10, created=0.0, instance="i"))
+
+
+def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:
+    return Batch(pick.number, "digest", rows, body)
+
+
+async def round_(desk: Desk, pick: Pick) -> Pick:
+    """Tell a pick, and take the one that comes with the answer."""
+    _, following = await desk.tell(batch(pick), AskRequest(worker=pick.worker, request_id=f"after-{pick.number}"))
+    assert following is not None
+    return (await following).picks[0]
+
+
+async def first(desk: Desk, worker: str = "w") -> Pick:
+    return (await desk.ask(AskRequest(worker=worker))).picks[0]
+
+
+async def calls(redis: Redis) -> int:
+    """Scripts that Redis was asked to run."""
+    stats = await redis.info("commandstats")
+    return stats["cmdstat_evalsha"]["calls"]
+
+
+def known(look: Look | None) -> Look:
+    """What picks are made from."""
+    assert look is not None
+    return replace(
+        look,
+        open_picks=[replace(pick, deadline=0.0) for pick in look.open_picks],
+        generators=[replace(generator, log_bytes=0) for generator in look.generators],
+    )
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.04, 1.0])
+async def test_it_foresees_what_a_look_shows(store: Store, growth: float):
+    desk = await make_desk(store, rescore_growth=growth)
+    picks = [await first(desk, worker) for worker in "uvw"]
+    for _ in range(8):
+        picks = [await round_(desk, pick) for pick in picks]
+        assert known(desk._known) == known(await store.look("x"))
+
+
+async def test_it_foresees_which_prompts_are_handed_out(store: Store):
+    kernel = {"name": "gaussian", "sigma": 1.0, "features": 8}
+    pairs = {"metric": "conditional-vendi", "kernel": kernel, "prompt_kernel": kernel, "prompt_dimension": 2}
+    desk = await make_desk(store, prompts=PROMPTS, **pairs)
+    returned = await first(desk, "u")
+    pick = await first(desk, "v")
+    await store.give_up("x", returned.number, "")
+    for _ in range(6):
+        pick = await round_(desk, pick)
+        assert known(desk._known) == known(await store.look("x"))
+    assert not any(generator.returned for generator in (await store.look("x")).generators)
+
+
+async def test_a_round_asks_redis_once(store: Store, redis: Redis):
+    desk = await make_desk(store)
+    pick = await round_(desk, await first(desk))
+    before = await calls(redis)
+    for _ in range(5):
+        pick = await round_(desk, pick)
+    assert await calls(redis) - before == 10  # settle and open, sent together
+    for _ in range(5):
+        await desk.tell(batch(pick))
+        pick = await first(desk)
+    assert await calls(redis) - before == 20
+
+
+async def test_what_others_change_is_seen(store: Store):
+    desk = await make_desk(store)
+    pick = await round_(desk, await first(desk))
+    await store.set_state("x", 0, "paused")
+    for _ in range(6):
+        pick = await round_(desk, pick)
+        assert pick.generator != "a"
+    await store.control("x", {"stopped": "1"})
+    _, following = await desk.tell(batch(pick), AskRequest())
+    assert following is not None
+    reply = await following
+    assert (reply.picks, reply.ended) == ([], True)
+
+
+async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):
+    desk = await make_desk(store, rescore_growth=0.0)
+    pick = await round_(desk, await first(desk))
+    claim = await store.claim("x", 0, "scorer", 60)
+    assert claim is not None
+    estimate = (
+        '{"value": 1, "plug_in": 1, "samples": 4, "lower": 0, "upper": 2, "optimistic": 2, "standard_error": 0.1, '
+    )
+    estimate += '"stopping_error": 0.1, "scale": "log", "lower_is_better": false, "warnings": []}'
+    assert await store.put_estimate("x", 0, 1, estimate, claim.token)
+    assert (await round_(desk, pick)).positions == [1, 0, 0]
+
+
+async def test_a_lease_that_ran_out_is_seen(store: Store, redis: Redis):
+    desk = await make_desk(store)
+    late, pick = await first(desk, "u"), await first(desk, "v")
+    await redis.zadd("optimist:{x}:leases", {str(late.number): 1.0})
+    pick = await round_(desk, pick)
+    assert sum(pick.pending_batches) == 0
+    settled, _ = await desk.tell(batch(late))
+    assert settled.late
+
+
+async def test_what_is_told_again_opens_nothing_again(store: Store):
+    desk = await make_desk(store)
+    pick = await first(desk)
+    following = await round_(desk, pick)
+    assert (await round_(desk, pick)) == following
+    with pytest.raises(Conflict):
+        await desk.tell(Batch(pick.number, "another", 4, b"body"), AskRequest(request_id="other"))
+    assert (await store.look("x")).rounds == 2
+
+
+async def test_one_conflict_among_many_is_one_answer(store: Store):
+    desk = await make_desk(store)
+    picks = [await first(desk, worker) for worker in "uvw"]
+    await desk.tell(batch(picks[0]))
+    wrong = [Batch(picks[0].number, "another", 4, b""), batch(picks[1]), batch(picks[2])]
+    told = await _all(desk, wrong)
+    assert [type(answer) for answer in told] == [Conflict, AskReply, AskReply]
+    look = await store.look("x")
+    assert (look.told, look.rounds) == (3, 5)
+
+
+async def _all(desk: Desk, batches: list[Batch]) -> list[object]:
+    async def one(told: Batch) -> AskReply:
+        _, following = await desk.tell(told, AskRequest(request_id=f"after-{told.pick}-{told.digest}"))
+        assert following is not None
+        return await following
+
+    return await asyncio.gather(*map(one, batches), return_exceptions=True)

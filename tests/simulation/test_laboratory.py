@@ -1,0 +1,312 @@
+"""Simulations: the authors' own picks, the same answer however it is run, and the numbers made of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import optimist
+from optimist.commands import app
+from optimist.simulation.contenders import contenders
+from optimist.simulation.laboratory import SimulationWarning
+from optimist.simulation.result import Result, Run
+from optimist.simulation.sources import ArraySource, Bed, GaussianSource
+from optimist.simulation.trial import Played
+
+DATA = Path(__file__).parent.parent / "data"
+REFERENCE = (np.zeros(4), np.eye(4))
+
+
+def rows(seed: int, shift: float = 0.0, n: int = 400, d: int = 4) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d)) + shift
+
+
+def bed(*shifts: float, n: int = 400) -> dict[str, np.ndarray]:
+    return {f"g{shift}": rows(seed, shift, n) for seed, shift in enumerate(shifts)}
+
+
+def simulated(sources: Any, **changes: Any) -> Result:
+    settings = {"reference": REFERENCE, "rounds": 40, "trials": 3, "seed": 7, "batch_size": 5, "policies": "ucb"}
+    return optimist.simulate(sources, **(settings | changes))
+
+
+@pytest.fixture(scope="module")
+def played() -> Result:
+    return simulated(bed(0.0, 0.8, 1.0), policies=["ucb", "top-two", "uniform", "fid-ucb"])
+
+
+def same(one: Run, other: Run) -> bool:
+    pairs = zip((one.picks, one.named, one.estimates), (other.picks, other.named, other.estimates), strict=True)
+    return all(np.array_equal(mine, theirs, equal_nan=True) for mine, theirs in pairs)
+
+
+@pytest.mark.parametrize(("file", "policy"), [("trajectory_fd_ucb", "fd-ucb"), ("trajectory_greedy", "greedy")])
+def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, policy: str, tmp_path: Path):
+    with np.load(DATA / f"{file}.npz") as data:
+        streams, picks = data["streams"], data["picks"]
+        moments = {"mean": data["mean_reference"], "covariance": data["covariance_reference"]}
+    samples = {f"{g}": stream.reshape(-1, stream.shape[-1]) for g, stream in enumerate(streams)}
+    policy = {"greedy": "greedy:bound=authors"}.get(policy, policy)
+    settings = {"rounds": len(picks), "batch_size": streams.shape[2], "trials": 1, "shuffle": False}
+    result = simulated(samples, reference=tuple(moments.values()), policies=policy, **settings)
+    np.testing.assert_array_equal(result[policy].picks[0], picks)
+
+    np.savez(tmp_path / "bed.npz", **samples)
+    np.savez(tmp_path / "real.npz", **moments)
+    size = [f"--rounds={len(picks)}", f"--batch={streams.shape[2]}", "--trials=1", "--in-order"]
+    told = [
+        f"--features={tmp_path / 'bed.npz'}",
+        f"--reference={tmp_path / 'real.npz'}",
+        f"--picks={tmp_path / 'p.csv'}",
+    ]
+    run = CliRunner().invoke(app, ["simulate", "--policy", policy, *size, *told])
+    assert run.exit_code == 0, run.output
+    with (tmp_path / "p.csv").open() as table:
+        assert [int(row["generator"]) for row in csv.DictReader(table)] == picks.tolist()
+
+
+def test_jobs_and_company_change_nothing(played: Result):
+    sources = bed(0.0, 0.8, 1.0)
+    for again in (simulated(sources, policies=["top-two", "ucb"], jobs=2), simulated(sources, policies="top-two,ucb")):
+        assert all(same(again[policy], played[policy]) for policy in again.policies)
+        assert again.truth == played.truth
+    assert not same(simulated(sources, seed=8)["ucb"], played["ucb"])
+
+
+def test_every_policy_of_a_trial_sees_the_same_samples(played: Result):
+    """All draw each generator's first batches alike: after one batch each, the estimates are the same."""
+    once = simulated(bed(0.0, 0.8, 1.0), policies=["uniform", "greedy:bound=influence", "thompson"], rounds=3)
+    for policy in ("greedy:bound=influence", "thompson"):
+        np.testing.assert_array_equal(once[policy].estimates, once["uniform"].estimates)
+
+
+def test_the_numbers_by_hand():
+    """Two trials of three rounds; the second runs out of samples after two."""
+
+    def trial(picks: list[int], named: list[int], exhausted: str | None = None) -> Played:
+        ends, drawn = np.zeros((3, 3)), np.bincount(picks, minlength=3) * 5
+        return Played(np.array(picks, np.int32), np.array(named, np.int32), ends, drawn, False, exhausted)
+
+    gaps = np.array([0.0, 1.0, 3.0])
+    run = Run.of([trial([2, 0, 1], [-1, 0, 0]), trial([1, 0], [1, 1], "b")], 3, 5, gaps, gaps == 0.0)
+    np.testing.assert_array_equal(run.picks, [[2, 0, 1], [1, 0, -1]])
+    np.testing.assert_array_equal(run.regret, [[3, 3, 4], [1, 1, math.nan]])
+    np.testing.assert_array_equal(run.average_regret, [[3, 1.5, 4 / 3], [1, 0.5, math.nan]])
+    np.testing.assert_array_equal(run.optimal_pick_ratio, [[0, 0.5, 1 / 3], [0, 0.5, math.nan]])
+    np.testing.assert_array_equal(run.accuracy, [[0, 1, 1], [0, 0, math.nan]])
+    np.testing.assert_allclose(run.pick_shares, [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0]])
+    curve = run.curve("regret")
+    np.testing.assert_array_equal(curve.mean, [2, 2, 4])
+    np.testing.assert_array_equal(curve.error, [1, 1, math.nan])
+    np.testing.assert_array_equal(curve.trials, [2, 2, 1])
+    summary = run.summary("x")
+    assert (summary.regret, summary.regret_se) == pytest.approx((2.5, 1.5))
+    assert (summary.accuracy, summary.samples, summary.exhausted, summary.first_exhausted) == (0.5, 12.5, 1, 2)
+    # Only the first trial is left in the third round, and it is right.
+    assert summary.samples_to_95 == 15.0
+
+
+def test_samples_to_95_counts_from_when_it_stays_right():
+    gaps, ends, drawn = np.array([0.0, 1.0]), np.zeros((2, 3)), np.zeros(2, np.int64)
+
+    def to_95(*named: list[int]) -> float | None:
+        plays = [Played(np.zeros(4, np.int32), np.array(row, np.int32), ends, drawn, False, None) for row in named]
+        return Run.of(plays, 4, 5, gaps, gaps == 0.0).summary("x").samples_to_95
+
+    assert to_95([0, 0, 0, 0]) == 5.0
+    assert to_95([0, 1, 0, 0], [-1, 0, 0, 0]) == 15.0
+    assert to_95([0, 0, 0, 1]) is None
+    right, lapsed = [0, 0, 0, 0], [0, 0, 1, 0]
+    assert to_95(*[right] * 19, lapsed) == 5.0
+    assert to_95(*[right] * 18, lapsed, lapsed) == 20.0
+
+
+def test_regret_is_counted_by_the_truth_that_is_given(played: Result):
+    truth = {"g0.0": 1.0, "g0.8": 3.0, "g1.0": 11.0}
+    given = simulated(bed(0.0, 0.8, 1.0), truth=truth)
+    assert same(given["ucb"], played["ucb"])
+    counts = given["ucb"].samples / 5
+    np.testing.assert_allclose(given["ucb"].regret[:, -1], counts @ [0.0, 2.0, 10.0])
+    assert {known.origin for known in given.truth.values()} == {"given"}
+
+
+def test_truth_is_of_all_samples_or_closed_and_gaps_are_on_the_natural_scale():
+    gaussians = {"wide": GaussianSource(np.zeros(4), 4.0 * np.eye(4)), "near": GaussianSource(np.ones(4), np.eye(4))}
+    result = simulated(gaussians, rounds=5, trials=1)
+    assert [known.score for known in result.truth.values()] == pytest.approx([4.0, 4.0])
+    assert {known.origin for known in result.truth.values()} == {"closed form"}
+    kernel = {"sigma": 2.0, "features": 32}
+    samples = bed(0.0, 3.0)
+    samples["g3.0"] *= 0.1
+    vendi = simulated(samples, metric="vendi", kernel=kernel, reference=None, rounds=5, trials=1)
+    expected = [optimist.score(each, "vendi", kernel=kernel).score for each in samples.values()]
+    assert [known.score for known in vendi.truth.values()] == pytest.approx(expected)
+    np.testing.assert_allclose(vendi.gaps, [0.0, expected[0] - expected[1]])
+    assert vendi.truth["g0.0"].origin == "de-biased, all 400 samples"
+
+
+def test_open_kernels_are_fixed_once_for_all():
+    settings = {"metric": "rke", "kernel": {"sigma": "median", "features": 16}, "reference": None, "rounds": 12}
+    result = simulated(bed(0.0, 0.5), policies=["ucb", "rke-ucb"], **settings)
+    assert (result["ucb"].named[:, 4:] >= 0).all(), "no warm-up to fix a kernel"
+
+
+def test_a_trial_ends_where_a_generator_has_run_out():
+    with pytest.warns(SimulationWarning, match=r"expected 200 samples of each.* found 32 in generator 'g0.0', 32 in"):
+        result = simulated(bed(0.0, 3.0, n=32), policies=["ucb", "uniform"])
+    run = result["uniform"]
+    assert (run.lengths == 12).all(), "six whole batches of each"
+    assert run.exhausted == ("g0.0",) * 3
+    assert (run.samples <= 30).all()
+    (note,) = [line for line in result.table().splitlines() if line.startswith("uniform:")]
+    assert note == "uniform: 3 of 3 trials ended early, the first after 12 batches, as no samples were left of g0.0."
+
+
+def test_stopping_ends_trials_and_its_numbers_stand():
+    result = simulated(bed(0.0, 2.0), policies=["top-two", "fid-ucb"], stop=True)
+    stopped, running = result["top-two"], result["fid-ucb"]
+    assert stopped.decided.all()
+    assert not running.decided.any(), "a bound without errors runs on"
+    assert (stopped.lengths < 40).all()
+    ends = stopped.lengths - 1
+    np.testing.assert_array_equal(stopped.regret[:, -1], stopped.regret[range(3), ends])
+    np.testing.assert_array_equal(stopped.accuracy[:, -1], 1.0)
+    summary = stopped.summary("x")
+    assert (summary.decided, summary.wrong_stops, summary.stop_samples) == (3, 0, float(stopped.lengths.mean() * 5))
+    wrong = simulated(bed(0.0, 2.0), policies="top-two", stop=True, truth={"g0.0": 5.0, "g2.0": 1.0})
+    assert wrong.summaries[0].wrong_stops == 3
+
+
+@pytest.mark.parametrize(
+    ("sources", "changes", "message"),
+    [
+        ({"a": rows(1), "b": rows(2, d=3)}, {}, "'b': features: expected 4 columns, as the reference has; found 3"),
+        ({"a": rows(1, d=3), "b": rows(2)}, {"metric": "rke", "reference": None, "kernel": {"sigma": 1.0}},
+         "generator 'b': features: expected 3 columns, as generator 'a' has; found 4"),
+        ({"a": rows(1), "b": np.full((9, 4), np.nan)}, {}, "'b': features: expected finite numbers .* got nan"),
+        ({"a": rows(1), "b": rows(1, n=3)}, {}, "generator 'b': expected at least one batch of 5 samples, found 3"),
+        ({"a": {"features": rows(1, n=9), "prompts": rows(1, n=8)}},
+         {"metric": "conditional-vendi", "reference": None, "kernel": {"sigma": 1.0}, "prompt_kernel": {"sigma": 1.0}},
+         "generator 'a': expected as many rows of each tensor, got 9 of features, 8 of prompts"),
+        ({"a": {"probabilities": rows(1)}}, {}, "generator 'a': expected features, found probabilities"),
+        ({"a": rows(1)}, {"reference": None}, "reference: the metric 'fid' needs real features"),
+        ({"a": rows(1)}, {"reference": "no.npz"}, "no.npz: no such file"),
+        ({"a": rows(1)}, {"truth": {"b": 1.0}}, "truth: expected scores of a; got b"),
+        ({"a": rows(1)}, {"truth": {"a": math.nan}}, "expected a score of 'fid' for 'a', got nan"),
+        ({"a": rows(1)}, {"trials": 0}, "trials"),
+        ({"a": rows(1)}, {"policies": "is-ucb"}, "preset 'is-ucb' is of metric 'is'"),
+        ({"a": rows(1)}, {"policies": "thompson:bound=theorem"}, "standard errors"),
+        ({"a": rows(1)}, {"policies": "ucb:bound=theorem,kappa=1"}, "kappa"),
+        ({}, {}, "sources: expected generators by name"),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_before_anything_is_played(sources: Any, changes: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        simulated(sources, **changes)
+
+
+def test_policies_as_they_are_written():
+    (one, two, three) = contenders("ucb:bound=theorem,delta=0.1,greedy, fd-ucb:M=0.3")
+    assert (one.label, one.settings) == (
+        "ucb:bound=theorem,delta=0.1",
+        {"policy": "ucb", "bound": "theorem", "delta": 0.1},
+    )
+    assert (two.settings, three.settings) == ({"policy": "greedy"}, {"policy": "fd-ucb", "M": 0.3})
+    assert contenders({"ours": "ucb:warmup=3"})[0].settings == {"policy": "ucb", "warmup": 3}
+    for text, message in (
+        ("ucbb", "expected one of ucb, top-two, .*fid-ucb, .* got 'ucbb'"),
+        ("ucb:gamma=1", "expected option=value with one of bound, delta, .*kappa; got 'gamma=1'"),
+        ("ucb:warmup=x", "expected a whole number for warmup, got 'x'"),
+        ("ucb,ucb", "each once"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            contenders(text)
+
+
+def test_a_bed_s_settings_hold_unless_others_are_given():
+    made = Bed({"a": ArraySource({"features": rows(0)}), "b": ArraySource({"features": rows(1)})},
+               {"metric": "rke", "kernel": {"sigma": 1.0, "features": 8}})  # fmt: skip
+    assert optimist.simulate(made, rounds=4, trials=1).metric == "rke"
+    assert simulated(made, metric="fid", rounds=4, trials=1).metric == "fid"
+
+
+def test_what_is_written(played: Result, tmp_path: Path):
+    listed = json.loads(played.to_json(tmp_path / "out.json"))
+    assert listed == json.loads((tmp_path / "out.json").read_text())
+    assert [each["policy"] for each in listed] == ["ucb", "top-two", "uniform", "fid-ucb"]
+    wanted = ("regret", "average_regret", "optimal_pick_ratio", "accuracy", "samples_to_95")
+    assert all({name, f"{name}_se"} <= set(each) for name in wanted for each in listed)
+    assert listed[0]["regret"] == pytest.approx(played["ucb"].regret[:, -1].mean())
+    assert listed[0]["best"] == ["g0.0"]
+    played.to_csv(tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 4 * 40
+    assert float(table[39]["regret"]) == pytest.approx(listed[0]["regret"])
+    assert (table[39]["round"], table[39]["samples"], table[39]["trials"]) == ("40", "200", "3")
+    text = played.table()
+    assert all(policy in text for policy in played.policies)
+    assert "Best: g0.0" in text
+    assert "all 400 samples" in text
+
+
+def test_names_are_escaped_in_notebooks():
+    result = simulated({"<i>": rows(0), "c": rows(1)}, rounds=2, trials=1)
+    shown = result._repr_html_()
+    assert "&lt;i&gt;" in shown
+    assert "<i>" not in shown
+
+
+def test_every_figure_is_drawn_in_both_formats(tmp_path: Path):
+    with pytest.warns(SimulationWarning):
+        result = simulated(bed(0.0, 0.8, n=60), policies=["ucb", "fid-ucb", "uniform", "greedy", "top-two"])
+    files = result.plot(tmp_path / "figures")
+    stems = {"total_regret", "average_regret", "optimal_pick_ratio", "accuracy", "pick_share", "estimates"}
+    assert {file.stem for file in files} == stems
+    for file in files:
+        start = file.read_bytes()[:200]
+        assert start.startswith(b"\x89PNG") if file.suffix == ".png" else b"<?xml" in start
+    drawn = (tmp_path / "figures" / "total_regret.svg").read_bytes()
+    result.plot(tmp_path / "figures")
+    assert (tmp_path / "figures" / "total_regret.svg").read_bytes() == drawn
+
+
+def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
+    np.savez(tmp_path / "bed.npz", a=rows(1), b=rows(2, d=3))
+    np.save(tmp_path / "real.npy", rows(3))
+
+    def said(*arguments: str, code: int = 1) -> str:
+        run = CliRunner().invoke(app, ["simulate", *arguments])
+        assert run.exit_code == code, run.output
+        assert "Traceback" not in run.output
+        return run.output
+
+    files = [f"--features={tmp_path / 'bed.npz'}", f"--reference={tmp_path / 'real.npy'}"]
+    assert "bed.npz: 'b': features: expected 4 columns, as the reference has; found 3" in said(*files)
+    assert "'vendi' needs --sigma" in said(files[0], "--metric=vendi")
+    assert "--truth: expected scores as a=1.5,b=2.5; got 'x'" in said(*files, "--truth=x")
+    assert "--features" in said(code=2)
+
+
+def test_the_command_warns_first_and_writes_what_it_is_asked_to(tmp_path: Path):
+    (tmp_path / "bed").mkdir()
+    for name, samples in bed(0.0, 1.0, n=50).items():
+        np.save(tmp_path / "bed" / f"{name}.npy", samples)
+    np.savez(tmp_path / "bed" / "real.npz", mean=np.zeros(4), covariance=np.eye(4))
+    told = [f"--features={tmp_path / 'bed'}", f"--reference={tmp_path / 'bed' / 'real.npz'}", "--rounds=15"]
+    written = [f"--json={tmp_path / 'o.json'}", f"--csv={tmp_path / 'o.csv'}", f"--plot={tmp_path / 'figures'}"]
+    run = CliRunner().invoke(app, ["simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", *written])
+    assert run.exit_code == 0, run.output
+    assert "found 50 in " in run.stderr
+    assert "g0.0.npy, 50 in " in run.stderr
+    assert "FID of 2 generators, 2 trials of 15 batches of 5, seed 0" in run.stdout
+    assert len(json.loads((tmp_path / "o.json").read_text())) == 2
+    assert (tmp_path / "o.csv").exists()
+    assert len(list((tmp_path / "figures").iterdir())) == 12

@@ -1,0 +1,207 @@
+"""Where samples come from: files of every kind, exported experiments, Gaussians, the demo's generators."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet
+import pytest
+from safetensors.numpy import save_file
+
+from optimist.archive import ArchivedGenerator, ArchiveWriter, Contents
+from optimist.evaluation import Question
+from optimist.metrics import Reference
+from optimist.offline import FileError
+from optimist.simulation import sources
+from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
+from optimist.store.records import LogEntry
+from optimist_client import tensors
+from optimist_client.models import Experiment, ExperimentConfig
+
+
+def rows(seed: int, n: int = 12, d: int = 3) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def held(source: Source, tensor: str = "features") -> np.ndarray:
+    taken = source.stream(Draw(0, 0, "g", shuffle=False)).take(source.samples or 0)
+    assert taken is not None
+    return taken[tensor]
+
+
+def test_a_folder_holds_a_file_or_a_folder_for_each_generator(tmp_path: Path):
+    np.save(tmp_path / "a.npy", rows(1))
+    np.savez(tmp_path / "b.npz", features=rows(2), labels=np.arange(12))
+    save_file({"anything": rows(3)}, tmp_path / "c.safetensors")
+    arrow.parquet.write_table(
+        arrow.table({"label": list(range(12)), "features": rows(4).tolist()}), tmp_path / "d.parquet"
+    )
+    arrow.parquet.write_table(
+        arrow.table({str(column): values for column, values in enumerate(rows(5).T)}), tmp_path / "e.parquet"
+    )
+    (tmp_path / "f").mkdir()
+    for part in range(3):
+        np.save(tmp_path / "f" / f"part-{part}.npy", rows(6)[4 * part : 4 * part + 4])
+    np.savez(tmp_path / "g.npz", mu=np.zeros(3), sigma=np.eye(3))
+    np.save(tmp_path / "real.npy", rows(0))
+    (tmp_path / "README.md").write_text("no samples")
+    found = sources.files(tmp_path, "fid", beside=tmp_path / "real.npy")
+    assert list(found) == ["a", "b", "c", "d", "e", "f", "g"]
+    for seed, name in enumerate("abcdef", 1):
+        np.testing.assert_array_equal(held(found[name]), rows(seed), err_msg=name)
+        assert f"{tmp_path / name}" in found[name].origin
+    assert isinstance(found["g"], GaussianSource)
+
+
+def test_a_file_holds_an_array_for_each_generator(tmp_path: Path):
+    np.savez(tmp_path / "bed.npz", a=rows(1), b=rows(2), **{"c/mean": np.zeros(3), "c/covariance": np.eye(3)})
+    found = sources.files(tmp_path / "bed.npz")
+    np.testing.assert_array_equal(held(found["b"]), rows(2))
+    assert found["c"].samples is None
+    table = arrow.table({"generator": ["y", "x"] * 6, "features": rows(3).tolist()})
+    arrow.parquet.write_table(table, tmp_path / "long.parquet")
+    found = sources.files(tmp_path / "long.parquet")
+    assert list(found) == ["x", "y"]
+    np.testing.assert_array_equal(held(found["y"]), rows(3)[::2])
+
+
+def test_pairs_are_read_from_files_and_folders(tmp_path: Path):
+    np.savez(tmp_path / "a.npz", features=rows(1), prompts=rows(2, d=2))
+    (tmp_path / "b").mkdir()
+    np.save(tmp_path / "b" / "features.npy", rows(3))
+    np.save(tmp_path / "b" / "prompts.npy", rows(4, d=2))
+    found = sources.files(tmp_path, "conditional-vendi")
+    assert [source.widths for source in found.values()] == [{"features": 3, "prompts": 2}] * 2
+    np.testing.assert_array_equal(held(found["b"], "prompts"), rows(4, d=2))
+
+
+@pytest.mark.parametrize(
+    ("made", "metric", "message"),
+    [
+        ({}, "fid", "expected a file ending in .npy"),
+        ({"a.npz": {"x": rows(1), "y": rows(2)}}, "fid", r"a.npz: expected one array, or one called 'features'; found"),
+        ({"a.npz": {"features": rows(1)}}, "conditional-vendi", "a.npz: expected the arrays features, prompts; found"),
+        ({"a.npz": {"x": np.zeros(3)}}, "fid", r"a.npz: features: expected shape \(n, d\), found \(3,\)"),
+        ({"a.npz": {"mean": np.zeros(3), "covariance": -np.eye(3)}}, "fid", "a.npz: the covariance must be positive"),
+        ({"a.npz": {"x": rows(1)}, "a.npy": rows(1)}, "fid", "expected one generator of each name, found 'a' in"),
+    ],
+)
+def test_files_that_are_not_as_expected(tmp_path: Path, made: dict[str, Any], metric: str, message: str):
+    for name, arrays in made.items():
+        np.savez(tmp_path / name, **arrays) if isinstance(arrays, dict) else np.save(tmp_path / name, arrays)
+    with pytest.raises(FileError, match=message):
+        sources.files(tmp_path, metric)
+
+
+def test_parts_of_unequal_widths_and_lists_of_unequal_lengths(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    np.save(tmp_path / "a" / "1.npy", rows(1))
+    np.save(tmp_path / "a" / "2.npy", rows(1, d=4))
+    with pytest.raises(FileError, match=r"a: features: expected parts with rows of one shape, found \(3,\) and \(4,\)"):
+        sources.files(tmp_path)
+    arrow.parquet.write_table(arrow.table({"features": [[1.0, 2.0], [1.0]]}), tmp_path / "short.parquet")
+    with pytest.raises(FileError, match="expected lists of one length, found 1 to 2"):
+        sources.files(tmp_path / "short.parquet")
+    arrow.parquet.write_table(arrow.table({"features": [[1.0, 2.0], None]}), tmp_path / "gap.parquet")
+    with pytest.raises(FileError, match="expected a value in every row, found 1 missing"):
+        sources.files(tmp_path / "gap.parquet")
+
+
+def test_samples_are_drawn_without_replacement_in_an_order_of_seed_trial_and_name():
+    source = ArraySource({"features": np.arange(40.0)[:, None]})
+
+    def drawn(draw: Draw) -> list[float]:
+        stream, found = source.stream(draw), []
+        while (batch := stream.take(7)) is not None:
+            found += batch["features"][:, 0].tolist()
+        return found
+
+    first = drawn(Draw(1, 2, "g"))
+    assert drawn(Draw(1, 2, "g")) == first
+    assert len(first) == len(set(first)) == 35
+    others = [drawn(draw) for draw in (Draw(2, 2, "g"), Draw(1, 3, "g"), Draw(1, 2, "h"), Draw(1, None, "g"))]
+    assert all(other != first for other in others)
+    assert drawn(Draw(1, 2, "g", shuffle=False)) == list(range(35))
+
+
+def test_a_gaussian_has_the_moments_and_the_distance_it_is_given():
+    covariance = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    source = pickle.loads(pickle.dumps(GaussianSource(np.array([1.0, 0.0, 2.0]), covariance)))
+    made = source.stream(Draw(0, 0, "g")).take(40_000)["features"]
+    np.testing.assert_allclose(made.mean(axis=0), source.mean, atol=0.03)
+    np.testing.assert_allclose(np.cov(made, rowvar=False), covariance, atol=0.05)
+    reference = Reference(np.zeros(3), np.diag([1.0, 4.0, 1.0]))
+    roots = np.linalg.eigvals(covariance @ np.diag([1.0, 4.0, 1.0])).real.clip(0)
+    expected = 5.0 + 3.0 + 6.0 - 2.0 * np.sqrt(roots).sum()
+    assert source.exact(Question("fid", reference=reference)) == pytest.approx(expected, rel=1e-9)
+    assert source.exact(Question("vendi", kernel={"sigma": 1.0})) is None
+
+
+def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
+    bed = sources.digits("fid")
+    assert list(bed.sources) == list(digits.generators)
+    source = bed.sources["gmm-40"]
+    whole = source.stream(Draw(0, 0, "gmm-40")).take(1100)
+    stream = source.stream(Draw(0, 0, "gmm-40"))
+    parts = [(stream.take(size) or {})["features"] for size in (3, 600, 497)]
+    np.testing.assert_array_equal(np.concatenate(parts), (whole or {})["features"])
+    assert len(np.unique(np.concatenate(parts), axis=0)) == 1100
+
+
+def test_prompted_generators_get_the_same_prompts(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
+    bed = sources.digits("information-vendi")
+    prompts = [
+        (source.stream(Draw(3, 1, name)).take(40) or {})["prompts"] for name, source in list(bed.sources.items())[:2]
+    ]
+    np.testing.assert_array_equal(*prompts)
+    other = (next(iter(bed.sources.values())).stream(Draw(3, 2, "x")).take(40) or {})["prompts"]
+    assert not np.array_equal(other, prompts[0])
+
+
+def exported(path: Path, keep_log: bool = True, **changes: Any) -> Path:
+    """An experiment of two generators, whose second told nothing, with three batches of the first, one damaged."""
+    config = ExperimentConfig(
+        **{"name": "x", "generators": ["a", "b"], "metric": "is", "dimension": 3, "delta": 0.1, "keep_log": keep_log}
+        | changes
+    )
+    made = [
+        tensors.encode({"probabilities": np.full((2, 3), 1 / 3) + 0.01 * k * np.array([1, -1, 0])}) for k in range(3)
+    ]
+    digests = [tensors.digest(tensors.decode(body)) for body in made]
+    entries = [
+        LogEntry(1, 1, 2, digests[0], made[0], None),
+        LogEntry(2, 2, 2, digests[0], made[1], None),
+        LogEntry(3, 3, 2, digests[2], made[2], None),
+    ]
+    blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "estimate_position": 0, "estimate": None}
+    blank |= {"aside": {}, "aside_count": 0, "snapshot_position": 0}
+    with path.open("wb+") as file, ArchiveWriter(file) as writer:
+        known = [ArchivedGenerator(name="a", pages=[writer.add_page(entries)], **blank)]
+        known.append(ArchivedGenerator(name="b", pages=[], **blank))
+        experiment = Experiment(config=config, dimension=3, created=1.0, instance="i")
+        contents = Contents(experiment=experiment, rounds=3, controls={}, decision=None, generators=known)
+        writer.finish(contents, (b"\0\0\0" + (2).to_bytes(4, "little")) * 3)
+    return path
+
+
+def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path: Path):
+    bed = sources.experiment(exported(tmp_path / "x.zip"))
+    assert list(bed.sources) == ["a"]
+    assert bed.settings == {"metric": "is", "order": 1.0, "delta": 0.1, "tolerance": 0.0}
+    assert held(bed.sources["a"], "probabilities")[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02])
+
+
+def test_exports_that_cannot_be_drawn_from(tmp_path: Path):
+    with pytest.raises(FileError, match=r"x.zip: expected an experiment made with keep_log"):
+        sources.experiment(exported(tmp_path / "x.zip", keep_log=False))
+    (tmp_path / "y.zip").write_bytes(b"nothing")
+    with pytest.raises(FileError, match=r"y.zip: expected an archive"):
+        sources.experiment(tmp_path / "y.zip")
+    with pytest.raises(FileError, match=r"z.zip: no such file"):
+        sources.experiment(tmp_path / "z.zip")
