@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -213,5 +214,7 @@ def test_the_readme_example_comes_to_a_decision(service: Service, name: str, cap
     text = (Path(__file__).parents[2] / "README.md").read_text()
     example = next(code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "optimist_client" in code)
     here = example.replace("http://127.0.0.1:8000", service.url).replace('"my-checkpoints"', repr(name))
-    exec(compile(here, "README.md", "exec"), {})
+    names: dict[str, Any] = {}
+    exec(compile(here, "README.md", "exec"), names)
+    names["optimist"].close()
     assert "new is best with" in capsys.readouterr().out
