@@ -16,7 +16,7 @@ from redis.asyncio.client import PubSub
 from redis.commands.core import AsyncScript
 
 from optimist.store.errors import Conflict, Gone, NotFound, StoreError, Superseded, reaching_redis
-from optimist.store.keys import EXPERIMENT_PARTS, experiment_keys
+from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, experiment_keys, full_name, namespace_of
 
 Argument = str | bytes | int | float
 
@@ -42,21 +42,40 @@ _LIBRARIES = {
 
 
 class Commands:
-    """One Redis, with answers as bytes. Every method raises `Unavailable` when it cannot serve now."""
+    """One Redis, with answers as bytes. Every method raises `Unavailable` when it cannot serve now.
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+    namespace: whose experiments and references are meant by their names; None: names are full, of any namespace.
+    """
+
+    def __init__(self, redis: Redis, namespace: str | None = None) -> None:
+        self.redis = redis
+        self.namespace = namespace
         self._scripts: dict[str, AsyncScript] = {}
+
+    def full(self, name: str) -> str:
+        """What an experiment or reference is called in keys, indices and announcements."""
+        return name if self.namespace is None else full_name(self.namespace, name)
+
+    def key(self, experiment: str, part: str) -> str:
+        """Key of one part of an experiment."""
+        return experiment_key(self.full(experiment), part)
+
+    def names(self, index: Sequence[bytes]) -> list[str]:
+        """The names among the members of an index, in their order: the only ones that are to be seen here."""
+        members = [member.decode() for member in index]
+        if self.namespace is None:
+            return members
+        return [member.rpartition("/")[2] for member in members if namespace_of(member) == self.namespace]
 
     async def call(self, *command: Argument) -> Any:
         """Run one command."""
         with reaching_redis():
-            return await self._redis.execute_command(*command)
+            return await self.redis.execute_command(*command)
 
     async def call_many(self, commands: Sequence[Sequence[Argument]], *, transaction: bool = False) -> list[Any]:
         """Run commands in one round trip; as a transaction all or none happen, and their keys share one slot."""
         with reaching_redis():
-            async with self._redis.pipeline(transaction=transaction) as pipeline:
+            async with self.redis.pipeline(transaction=transaction) as pipeline:
                 for command in commands:
                     pipeline.execute_command(*command)
                 return await pipeline.execute()
@@ -77,18 +96,18 @@ class Commands:
         """
         if name not in _WITHOUT_PRELUDE:
             arguments = (*arguments, instance or "")
-        return await self._run(name, _experiment_script, experiment_keys(experiment), arguments)
+        return await self._run(name, _experiment_script, experiment_keys(self.full(experiment)), arguments)
 
     def pubsub(self) -> PubSub:
         """A connection for subscriptions; close it with `aclose`."""
-        return self._redis.pubsub()
+        return self.redis.pubsub()
 
     async def _run(
         self, name: str, source: Callable[[str], str], keys: Sequence[str], arguments: Sequence[Argument]
     ) -> list[Any]:
         script = self._scripts.get(name)
         if script is None:
-            script = self._scripts[name] = self._redis.register_script(source(name))
+            script = self._scripts[name] = self.redis.register_script(source(name))
         with reaching_redis():
             word, *results = await script(keys, arguments)
         if word in _REFUSALS:

@@ -81,7 +81,7 @@ class Picks:
         """
         _check_batch(digest, rows)
         answer, duplicate = await self._commands.experiment_script(
-            *("settle", experiment, pick, digest, rows, body, keys.DUE, experiment, self._settled_limit),
+            *("settle", experiment, pick, digest, rows, body, keys.DUE, self._commands.full(experiment), self._settled_limit),
             instance=instance,
         )
         return Settled(**json.loads(answer), duplicate=bool(duplicate))
@@ -117,7 +117,7 @@ class Picks:
         if not key:
             raise ValueError("a batch without a pick has a key")
         answer, duplicate = await self._commands.experiment_script(
-            *("append", experiment, generator, key, digest, rows, body, keys.DUE, experiment),
+            *("append", experiment, generator, key, digest, rows, body, keys.DUE, self._commands.full(experiment)),
             *(self._settled_limit, APPENDED_SECONDS),
             instance=instance,
         )
