@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from optimist.api.assignment import Assignment, Opening
+from optimist.api.counting import count_ask
 from optimist.api.views import View
 from optimist.store import AskGroup, Look, NewPick, NotFound, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
@@ -23,7 +24,7 @@ POLL = 0.25
 TURN_POLL = 0.005
 """Seconds between looks while another replica has the turn at opening picks."""
 DRAINING = 0.5
-"""Seconds after which to ask again when the whole budget is on its way."""
+"""Seconds after which to ask again when the whole budget, or as many picks as may be, are on their way."""
 
 
 @dataclass(eq=False)
@@ -47,8 +48,9 @@ class _Ask:
 class Desk:
     """Answers the asks of one experiment. `wake` when its estimates may have changed."""
 
-    def __init__(self, store: Store, experiment: Experiment) -> None:
+    def __init__(self, store: Store, experiment: Experiment, most_open: int) -> None:
         self._store = store
+        self._most_open = most_open
         self._config = experiment.config
         self._instance = experiment.instance
         self._waiting: list[_Ask] = []
@@ -70,7 +72,9 @@ class Desk:
         self._changed.set()
         if self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(self._serve())
-        return await ask.answer
+        reply = await ask.answer
+        count_ask(reply)
+        return reply
 
     async def _serve(self) -> None:
         try:
@@ -120,7 +124,7 @@ class Desk:
         """Assign picks in the order of asking and open them all, or none when another replica was faster."""
         replies: dict[_Ask, list[Pick]] = {ask: [] for ask in ready}
         if not view.has_ended:
-            assignment = Assignment(view)
+            assignment = Assignment(view, self._most_open)
             replies = {ask: assignment.answer(ask.request, ask.lacks(view)) for ask in ready}
             if assignment.openings and not await self._open(view, assignment.openings):
                 return

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
+from optimist.api.access import CallerDep
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.desk import sealed
 from optimist.api.problems import invalid
@@ -31,7 +32,10 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
         check_policy(config.policy, config.bound)
     except ValueError as error:
         raise invalid(f"policy: {error}") from None
+    if len(config.generators) > context.settings.max_generators:
+        raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
+        await context.check_room()
         new = await _pinned(config, context)
         with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
             await context.store.create_experiment(
@@ -59,9 +63,10 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
 
 
 @router.get("")
-async def list_experiments(context: ContextDep) -> list[Experiment]:
-    """All experiments, by creation."""
-    return [await context.experiment(name) for name in await context.store.experiments()]
+async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Experiment]:
+    """All experiments that the caller's key is good for, by creation."""
+    names = await context.store.experiments()
+    return [await context.experiment(name) for name in names if caller.sees(name)]
 
 
 @router.get("/{name}")

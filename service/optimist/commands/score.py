@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, said_plainly
+from optimist.commands.shared import AsJson, LogFormat, extras, said_plainly
 from optimist.estimates import natural
 from optimist.kernels import MEDIAN
 from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
@@ -49,6 +49,13 @@ def score(
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
     redis_url: Annotated[str | None, typer.Option(help="Without FILES: the Redis the API replicas use.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Without FILES: serve /metrics for Prometheus on this port.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address of the metrics: anybody who reaches it may read.")] = (
+        "127.0.0.1"
+    ),
+    log_format: Annotated[LogFormat, typer.Option(help="Without FILES: how to log.")] = "text",
     as_json: AsJson = False,
 ) -> None:
     """Score FILES and print them best first. Without FILES: run a scorer process.
@@ -60,9 +67,11 @@ def score(
         raise typer.BadParameter("expected either FILES to score, or --redis-url to run a scorer")
     if redis_url:
         with extras("server,scoring"):
+            from optimist.insight.logs import configure
             from optimist.server import score_for_ever
-        with said_plainly():
-            score_for_ever(redis_url)
+        configure(log_format)
+        with said_plainly(OSError):
+            score_for_ever(redis_url, None if metrics_port is None else (metrics_host, metrics_port))
         return
     with extras("server,scoring"):
         from optimist.offline import read_reference, score_files

@@ -63,7 +63,10 @@ class Experiments:
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""
         config, indexed = await self._commands.call_many(
-            [("GET", self._commands.key(experiment, "config")), ("ZSCORE", keys.EXPERIMENTS, self._commands.full(experiment))]
+            [
+                ("GET", self._commands.key(experiment, "config")),
+                ("ZSCORE", keys.EXPERIMENTS, self._commands.full(experiment)),
+            ]
         )
         if config is None:
             return None

@@ -35,7 +35,12 @@ class Logs:
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
         while (position := after_seq + len(entries)) < int(last) and page > 0:
             found = await self._commands.call(
-                "XRANGE", self._commands.key(experiment, f"log:{generator}"), f"{position + 1}-0", f"{int(last)}-0", "COUNT", page
+                "XRANGE",
+                self._commands.key(experiment, f"log:{generator}"),
+                f"{position + 1}-0",
+                f"{int(last)}-0",
+                "COUNT",
+                page,
             )
             for offset, (entry_id, fields) in enumerate(found or [(b"nothing", {})], start=1):
                 if entry_id != b"%d-0" % (position + offset):

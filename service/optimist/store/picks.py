@@ -81,7 +81,17 @@ class Picks:
         """
         _check_batch(digest, rows)
         answer, duplicate = await self._commands.experiment_script(
-            *("settle", experiment, pick, digest, rows, body, keys.DUE, self._commands.full(experiment), self._settled_limit),
+            *(
+                "settle",
+                experiment,
+                pick,
+                digest,
+                rows,
+                body,
+                keys.DUE,
+                self._commands.full(experiment),
+                self._settled_limit,
+            ),
             instance=instance,
         )
         return Settled(**json.loads(answer), duplicate=bool(duplicate))

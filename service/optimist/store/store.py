@@ -55,7 +55,7 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
         await self._commands.call("PING")
 
     async def probe(self) -> None:
-        """Return when Redis has taken a write: one that is full, or has become a replica, answers pings all the same."""
+        """Return when Redis has taken a write: one that is full, or a replica by now, answers pings all the same."""
         await self._commands.call("SET", PROBE, "1", "EX", 60)
 
     async def health(self) -> Health:
