@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +21,19 @@ class Optimist:
     """A connection to an Optimist service; one a process is enough, threads may share it.
 
     `timeout` (seconds) bounds one request; `patience` (seconds) bounds all tries of one call, so a service that is
-    restarted in that time is not noticed.
+    restarted in that time is not noticed. `api_key`: what the service asks for, where it asks for keys; by default the
+    variable OPTIMIST_API_KEY.
     """
 
-    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout: float = 30.0, patience: float = 60.0) -> None:
-        self._transport = Transport(url, timeout, patience)
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        *,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        patience: float = 60.0,
+    ) -> None:
+        self._transport = Transport(url, timeout, patience, api_key or os.environ.get("OPTIMIST_API_KEY"))
 
     def create_reference(
         self,

@@ -23,8 +23,11 @@ class Transport:
     so a lost connection or a busy answer is retried until `patience` seconds have passed since the first try.
     """
 
-    def __init__(self, url: str, timeout: float, patience: float) -> None:
-        self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0))
+    def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
+        headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0), headers=headers
+        )
         # The service reads, or writes, all of an archive before it answers.
         self._of_files = httpx.Timeout(max(timeout, 600.0), connect=5.0)
         self._patience = patience

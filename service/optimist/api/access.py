@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -27,14 +28,15 @@ logger = logging.getLogger(__name__)
 COOKIE = "optimist_key"
 FRESH = 5.0
 """Seconds for which the keys are taken to be as they were read: a revoked one is good for no longer than that."""
-UNKNOWN = 0.5
-"""The same where a key is not among them: a new one is good at once, and a flood of wrong ones asks Redis seldom."""
 ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
 """Who calls a service that is open."""
 
 
 class KeyRing:
-    """The keys as Redis has them, read anew every few seconds so that no request waits for Redis to be checked."""
+    """The keys as Redis has them, all read anew every few seconds; between, only one that is not among them asks Redis.
+
+    So no request waits for Redis to be checked, and a new key is good at once.
+    """
 
     def __init__(self, keys: AccessKeys) -> None:
         self._keys = keys
@@ -48,24 +50,30 @@ class KeyRing:
         if parts is None:
             return None
         id_, secret = parts
-        if self._is_old(id_):
+        if self._are_old:
             async with self._reading:
-                if self._is_old(id_):
-                    await self._read()
+                if self._are_old:
+                    begun = time.monotonic()
+                    self._records = _parsed(await self._keys.all())
+                    self._read_at = begun
+        if id_ not in self._records and (text := await self._keys.get(id_)) is not None:
+            self._records |= _parsed({id_: text})
         record = self._records.get(id_)
         return None if record is None else caller_of(id_, secret, record)
 
-    def _is_old(self, id_: str) -> bool:
-        return time.monotonic() - self._read_at >= (FRESH if id_ in self._records else UNKNOWN)
+    @property
+    def _are_old(self) -> bool:
+        return time.monotonic() - self._read_at >= FRESH
 
-    async def _read(self) -> None:
-        begun, records = time.monotonic(), {}
-        for id_, text in (await self._keys.all()).items():
-            try:
-                records[id_] = KeyRecord.model_validate_json(text)
-            except ValidationError:
-                logger.error("access key %s cannot be read, and is good for nothing", id_)
-        self._records, self._read_at = records, begun
+
+def _parsed(texts: Mapping[str, str]) -> dict[str, KeyRecord]:
+    records = {}
+    for id_, text in texts.items():
+        try:
+            records[id_] = KeyRecord.model_validate_json(text)
+        except ValidationError:
+            logger.error("access key %s cannot be read, and is good for nothing", id_)
+    return records
 
 
 class Access:

@@ -16,6 +16,11 @@ class AccessKeys:
         """Store a new key; False if the id is taken."""
         return bool(await self._commands.call("HSETNX", keys.KEYS, id_, record))
 
+    async def get(self, id_: str) -> str | None:
+        """The record of one key, None if there is none."""
+        record = await self._commands.call("HGET", keys.KEYS, id_)
+        return None if record is None else record.decode()
+
     async def all(self) -> dict[str, str]:
         """Records by id."""
         found = await self._commands.call("HGETALL", keys.KEYS)
