@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -107,6 +109,18 @@ def test_a_slow_body_keeps_nobody_waiting(limited: Service, connection: socket.s
     connection.sendall(b"POST /v1/experiments HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n")
     connection.sendall(b"content-length: 1000\r\n\r\n{")
     assert httpx.get(f"{limited.url}/v1/experiments/x/report").status_code == 200
+
+
+def test_a_header_of_many_tensors_is_refused_before_it_is_read(limited: Service):
+    entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header = json.dumps({f"{n}": entry for n in range(5000)}).encode()
+    reply = httpx.post(
+        f"{limited.url}/v1/experiments/x/generators/a/batches",
+        content=struct.pack("<Q", len(header)) + header,
+        headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": "k"},
+    )
+    assert reply.status_code == 422
+    assert "header of at most" in reply.json()["detail"]
 
 
 def test_json_has_a_size_of_its_own(limited: Service):
