@@ -29,6 +29,7 @@ class Limits:
         self._settings = settings
         self._archives = archives
         self._held = 0
+        BODY_BYTES.set_function(lambda: self._held)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with a `receive` that counts."""
@@ -36,7 +37,7 @@ class Limits:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        limit = self._limit(scope["path"], headers)
+        limit, announced = self._limit(scope["path"], headers), _announced(headers)
         in_memory = scope["path"] != self._archives
         loop = asyncio.get_running_loop()
         begun, taken, more = loop.time(), 0, True
@@ -52,14 +53,13 @@ class Limits:
                 raise HTTPException(408, f"the body stopped after {taken} bytes, or came too slowly") from None
             more = message.get("more_body", False)
             size = len(message.get("body", b""))
-            if taken + size > limit or _announced(headers) > limit:
+            if max(taken + size, announced) > limit:
                 raise HTTPException(413, f"expected a body of at most {limit} bytes")
             if in_memory:
                 # One alone may have all there is: it could never come otherwise.
                 if self._held > taken and self._held + size > self._settings.max_memory:
                     raise HTTPException(503, "the bodies of other requests take all the memory there is for them")
                 self._held += size
-                BODY_BYTES.set(self._held)
             taken += size
             return message
 
@@ -68,7 +68,6 @@ class Limits:
         finally:
             if in_memory:
                 self._held -= taken
-                BODY_BYTES.set(self._held)
 
     def _limit(self, path: str, headers: Headers) -> int:
         if path == self._archives:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
-import uuid
+from functools import cache
 
+from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,7 +35,7 @@ class Watching:
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get(HEADER, "")
-        request_id = scope["request_id"] = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = scope["request_id"] = given if _ID.fullmatch(given) else os.urandom(16).hex()
         REQUEST_ID.set(request_id)
         begun, status = time.perf_counter(), 500
 
@@ -50,11 +52,21 @@ class Watching:
             _record(scope, status, time.perf_counter() - begun)
 
 
+@cache
+def _answered(method: str, route: str, status: int) -> Counter:
+    return ANSWERED.labels(method, route, str(status))
+
+
+@cache
+def _seconds(route: str) -> Histogram:
+    return REQUEST_SECONDS.labels(route)
+
+
 def _record(scope: Scope, status: int, seconds: float) -> None:
     route = getattr(scope.get("route"), "path", OTHER)
     method = scope["method"] if scope["method"] in _METHODS else OTHER
-    ANSWERED.labels(method, route, str(status)).inc()
-    REQUEST_SECONDS.labels(route).observe(seconds)
+    _answered(method, route, status).inc()
+    _seconds(route).observe(seconds)
     if REQUESTS.isEnabledFor(logging.INFO):
         caller = scope.get("caller")
         fields = {

@@ -41,7 +41,7 @@ def create(
     redis_url: RedisUrl = None,
 ) -> None:
     """Make a key and print it: once, as it is not kept. It is good at once."""
-    with extras("server"), said_plainly(ValueError):
+    with extras("server"), said_plainly(ValueError, OSError):
         from optimist.access import make_key
         from optimist.store.access import AccessKeys
 
@@ -57,7 +57,7 @@ def create(
 @app.command("list")
 def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson = False) -> None:
     """Print every key's id, and what it is good for."""
-    with extras("server"), said_plainly(ValueError):
+    with extras("server"), said_plainly(ValueError, OSError):
         from optimist.access import KeyRecord
         from optimist.store.access import AccessKeys
 
@@ -86,7 +86,7 @@ def revoke(
     redis_url: RedisUrl = None,
 ) -> None:
     """Make a key worthless, within five seconds."""
-    with extras("server"), said_plainly(ValueError):
+    with extras("server"), said_plainly(ValueError, OSError):
         from optimist.access import split_key
         from optimist.store.access import AccessKeys
 
