@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast test-faults test-redis lint benchmark clean
+.PHONY: demo test test-fast test-faults test-redis fuzz lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
@@ -22,6 +22,11 @@ test-redis: $(STAMP)
 # Everything that kills real processes; the long runs are in docs/reliability.md.
 test-faults: $(STAMP)
 	$(BIN)/pytest -m faults
+
+# The fuzzers' long run: as many cases of tensor bodies, and a tenth of it for each operation of the API.
+CASES ?= 100000
+fuzz: $(STAMP)
+	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
