@@ -11,17 +11,26 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-
+import diversity
 import online
 import table
 from beds import COMPARISONS
+from convergence import convergence
 from figures import save
-from offline import STUDIES
 from recorded import comparisons
-from settings import Settings
+from rich.console import Console
+from settings import Settings, Study
+
+STUDIES: dict[str, Callable[[Settings], Study]] = {
+    "diversity-classes": diversity.classes,
+    "diversity-truncation": diversity.truncations,
+    "conditional": diversity.conditional,
+    "convergence": convergence,
+}
+"""Experiments without policies, by name."""
 
 
 def main() -> None:
@@ -51,7 +60,8 @@ def main() -> None:
             result = online.play(known[name], settings)
             found, figure = online.document(known[name], result), online.figure(known[name], result)
         else:
-            found, figure = STUDIES[name](settings)
+            study = STUDIES[name](settings)
+            found, figure = study.numbers, study.figure
         (asked.out / f"{name}.json").write_text(f"{json.dumps(found, indent=1)}\n")
         save(figure, asked.out / name)
 

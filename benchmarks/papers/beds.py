@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import images
 import numpy as np
 from numpy.typing import NDArray
 
-import images
 from optimist.simulation.sources import ArraySource, Bed, GaussianSource
 
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 64}
@@ -112,11 +112,13 @@ COMPARISONS = {
     "truncation-fid-pixels": Comparison(
         "20 truncations of a VAE, FID by pixels", "fid", _digits(images.truncations, images.pixels)
     ),
-    "truncation-is": Comparison(
-        "20 truncations of a VAE, IS", "is", _digits(images.truncations, images.probabilities)
+    "truncation-is": Comparison("20 truncations of a VAE, IS", "is", _digits(images.truncations, images.probabilities)),
+    "kinds-fid": Comparison(
+        "7 models of the digits, FID by the network's features", "fid", _digits(images.kinds, images.features)
     ),
-    "kinds-fid": Comparison("7 models of the digits, FID by the network's features", "fid", _digits(images.kinds, images.features)),
-    "kinds-fid-pixels": Comparison("7 models of the digits, FID by pixels", "fid", _digits(images.kinds, images.pixels)),
+    "kinds-fid-pixels": Comparison(
+        "7 models of the digits, FID by pixels", "fid", _digits(images.kinds, images.pixels)
+    ),
     "kinds-is": Comparison("7 models of the digits, IS", "is", _digits(images.kinds, images.probabilities)),
     "truncation-rke": Comparison("20 truncations of a VAE, RKE", "rke", _kernel(images.truncations)),
     "mixtures-vendi": Comparison("mixtures of 1 to 10 digits, Vendi", "vendi", _mixtures, rounds=300),
@@ -125,4 +127,3 @@ COMPARISONS = {
     "gaussian-rotations": Comparison("Gaussians turned and scaled, d = 128", "fid", _rotations),
 }
 """Those that need nothing but this repository, by name."""
-

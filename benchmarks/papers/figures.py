@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from optimist.simulation.plots import COLOURS, DASHES
+
+MARKERS = ("o", "s", "^", "D", "v", "x")
 
 
 def labelled(axes: Axes, across: str, up: str) -> None:
@@ -14,6 +20,12 @@ def labelled(axes: Axes, across: str, up: str) -> None:
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(alpha=0.3)
+
+
+def draw_lines(axes: Axes, across: Sequence[float], lines: Mapping[str, Sequence[float]], suffix: str = "") -> None:
+    """Named lines that differ in colour, dashes and markers."""
+    for (name, line), colour, dash, marker in zip(lines.items(), COLOURS, cycle(DASHES), MARKERS, strict=False):
+        axes.plot(across, line, color=colour, linestyle=dash, marker=marker, ms=4, lw=1.6, label=f"{name}{suffix}")
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

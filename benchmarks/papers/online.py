@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
-
-import optimist
 from beds import POLICIES, Comparison
 from figures import labelled
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from settings import Settings
+
+import optimist
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.plots import COLOURS, DASHES
 from optimist.simulation.reporting import shown
 from optimist.simulation.result import Result
-from settings import Settings
 
 POOL = 20_000
 """Samples of each generator, of which a trial draws up to 5,000; the truth is their de-biased score."""
-CURVES = {"regret": "total regret", "average_regret": "average regret per batch", "optimal_pick_ratio": "optimal pick ratio"}
+CURVES = {
+    "regret": "total regret",
+    "average_regret": "average regret per batch",
+    "optimal_pick_ratio": "optimal pick ratio",
+}
 
 
 def play(comparison: Comparison, settings: Settings) -> Result:
@@ -70,7 +74,9 @@ def figure(comparison: Comparison, result: Result) -> Figure:
             axes.plot(rounds, mean, color=colour, linestyle=dash, lw=1.6, label=name)
             axes.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
         is_share = measure == "optimal_pick_ratio"
-        labelled(axes, f"batches of {result.batch_size} samples", label if is_share else f"{label} ({shown(result.metric)})")
+        labelled(
+            axes, f"batches of {result.batch_size} samples", label if is_share else f"{label} ({shown(result.metric)})"
+        )
         if is_share:
             axes.set_ylim(-0.02, 1.02)
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))

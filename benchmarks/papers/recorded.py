@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-
 from beds import Comparison
+
 from optimist.simulation.sources import ArraySource, Bed
 
 PRINCIPAL = 64
@@ -21,8 +21,12 @@ def comparisons(folder: Path) -> dict[str, Comparison]:
     found = {
         "mnist-fid": Comparison("mnist_lenet_generators, FID, d = 84", "fid", partial(_mnist, folder, "fid")),
         "mnist-is": Comparison("mnist_lenet_generators, IS", "is", partial(_mnist, folder, "is")),
-        "cifar10-fid": Comparison("cifar10_ref2048, FID on 64 principal directions", "fid", partial(_cifar10, folder, "fid"), rounds=150),
-        "cifar10-is": Comparison("cifar10_ref2048, IS, 1000 classes", "is", partial(_cifar10, folder, "is"), rounds=150),
+        "cifar10-fid": Comparison(
+            "cifar10_ref2048, FID on 64 principal directions", "fid", partial(_cifar10, folder, "fid"), rounds=150
+        ),
+        "cifar10-is": Comparison(
+            "cifar10_ref2048, IS, 1000 classes", "is", partial(_cifar10, folder, "is"), rounds=150
+        ),
         "llmfao-rke": Comparison("llmfao_minilm, RKE", "rke", partial(_llmfao, folder), rounds=50, batch=2),
         "pakucb-rke": Comparison("pakucb_code_minilm, RKE", "rke", partial(_pakucb, folder), rounds=300),
     }
@@ -57,7 +61,9 @@ def _cifar10(folder: Path, metric: str, size: int) -> Bed:
         tensor = "prob" if metric == "is" else "feat2048"
         rows = {name: data[f"{tensor}_{name}"].astype(np.float64) for name in names}
     if metric == "is":
-        return Bed({name: ArraySource({"probabilities": own / own.sum(1, keepdims=True)}, name) for name, own in rows.items()})
+        return Bed(
+            {name: ArraySource({"probabilities": own / own.sum(1, keepdims=True)}, name) for name, own in rows.items()}
+        )
     with np.load(folder / "cifar10_ref2048_stats.npz") as data:
         mean, covariance = data["mu"].astype(np.float64), data["sigma"].astype(np.float64)
     basis = np.linalg.eigh(covariance).eigenvectors[:, -PRINCIPAL:]
@@ -67,7 +73,13 @@ def _cifar10(folder: Path, metric: str, size: int) -> Bed:
 
 def _llmfao(folder: Path, size: int) -> Bed:
     """Answers of families of language models to the same 19 prompts: embeddings (n, 384)."""
-    families = {"claude": "Claude", "code-llama": "Code Llama", "luminous": "Luminous", "llama-2": "LLaMA-2", "gpt": "GPT "}
+    families = {
+        "claude": "Claude",
+        "code-llama": "Code Llama",
+        "luminous": "Luminous",
+        "llama-2": "LLaMA-2",
+        "gpt": "GPT ",
+    }
     with np.load(folder / "llmfao_minilm.npz") as data:
         rows, made_by = data["emb"].astype(np.float64), data["models"][data["model"]]
     chosen = {

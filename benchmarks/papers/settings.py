@@ -1,6 +1,9 @@
-"""How much of an experiment is run."""
+"""What an experiment is told, and what it hands back."""
 
 from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -11,3 +14,11 @@ class Settings:
     trials: int = 20
     jobs: int = 1
     progress: bool = True
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment without policies: its numbers, as JSON takes them, and its figure."""
+
+    numbers: dict[str, Any]
+    figure: Figure
