@@ -25,6 +25,7 @@ POLICIES: dict[str, dict[str, str]] = {
     }.items()
 }
 """Ours first."""
+OURS = "ucb"
 
 
 @dataclass(frozen=True)

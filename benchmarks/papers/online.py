@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from beds import POLICIES, Comparison
+from beds import OURS, POLICIES, Comparison
 from figures import labelled
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter, StrMethodFormatter
 from settings import Settings
 
 import optimist
@@ -66,13 +66,15 @@ def figure(comparison: Comparison, result: Result) -> Figure:
     drawn = Figure(figsize=(11, 3.6), layout="constrained")
     panels = drawn.subplots(1, len(CURVES))
     for axes, (measure, label) in zip(panels, CURVES.items(), strict=True):
-        for (policy, run), colour, dash in zip(result.runs.items(), cycle(COLOURS), cycle(DASHES), strict=False):
+        styles = zip(result.runs.items(), cycle(COLOURS), cycle(DASHES), strict=False)
+        for place, ((policy, run), colour, dash) in enumerate(styles):
             curve = run.curve(measure)
             rounds = np.flatnonzero(curve.trials) + 1
             mean, error = curve.mean[rounds - 1], np.nan_to_num(curve.error[rounds - 1])
-            name = f"{policy} (ours)" if policy == "ucb" else policy
-            axes.plot(rounds, mean, color=colour, linestyle=dash, lw=1.6, label=name)
-            axes.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
+            name = f"{policy} (ours)" if policy == OURS else policy
+            style = {"color": colour, "zorder": 3.0 - 0.1 * place}  # ours on top
+            axes.plot(rounds, mean, linestyle=dash, lw=1.6, label=name, **style)
+            axes.fill_between(rounds, mean - error, mean + error, alpha=0.2, lw=0, **style)
         is_share = measure == "optimal_pick_ratio"
         labelled(
             axes, f"batches of {result.batch_size} samples", label if is_share else f"{label} ({shown(result.metric)})"
@@ -82,6 +84,9 @@ def figure(comparison: Comparison, result: Result) -> Figure:
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         else:
             axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlim(0, result.rounds)
     handles, labels = panels[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small")

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from beds import POLICIES
-
-OURS = "ucb"
+from beds import OURS, POLICIES
 
 
 def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
