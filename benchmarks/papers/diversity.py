@@ -15,12 +15,12 @@ from rich.progress import track
 from settings import Settings, Study
 
 from optimist import score
-from optimist.metrics import exact_spectrum, log_vendi, make_metric
+from optimist.metrics import VendiScore, exact_spectrum, log_vendi, make_feature_map
 
 ORDERS = {"Vendi, order 1": 1.0, "Vendi, order 1.5": 1.5, "RKE": 2.0}
 FREQUENCIES = 1000
 """r of the random Fourier features: 2r = 2000 columns."""
-PIXEL_SIGMA = 16.0
+PIXEL_SIGMA = 24.0
 FEATURE_SIGMA = 5.0
 """Each about half the median distance between two real digits."""
 PROMPT_SIGMA = 2.5
@@ -80,7 +80,7 @@ def conditional(settings: Settings) -> Study:
         "prompts name the digit": named,
     }
     counts = [1, 10] if settings.quick else list(range(1, 11))
-    kernels = {
+    kernels: dict[str, Any] = {
         "kernel": {"sigma": FEATURE_SIGMA, "features": None},
         "prompt_kernel": {"sigma": PROMPT_SIGMA, "features": None},
     }
@@ -111,7 +111,8 @@ def _first(count: int) -> NDArray[np.bool_]:
 def _scores(rows: NDArray[Any], sigma: float, has_exact: bool) -> dict[str, dict[str, float]]:
     """Each order's plug-in score of rows (n, d) by random Fourier features, and by the n × n kernel matrix."""
     tensor = torch.from_numpy(rows.astype(np.float64))
-    fkea = make_metric("vendi", tensor.shape[1], kernel={"name": "gaussian", "sigma": sigma, "features": FREQUENCIES})
+    kernel = {"name": "gaussian", "sigma": sigma, "features": FREQUENCIES}
+    fkea = VendiScore(make_feature_map(kernel, tensor.shape[1]))
     statistic = fkea.statistic()
     statistic.update(tensor)
     spectra = {"FKEA": fkea.spectrum(statistic)}

@@ -55,8 +55,9 @@ def pools(
     generators: Mapping[str, Generator], embed: Callable[[Images], NDArray[Any]], size: int
 ) -> dict[str, ArraySource]:
     """`size` images of each generator, embedded once; trials draw from these without replacement."""
+    tensor = "probabilities" if embed is probabilities else "features"
     return {
-        name: ArraySource({_TENSOR.get(embed, "features"): embed(made.sample(size, seed))}, name)
+        name: ArraySource({tensor: embed(made.sample(size, seed))}, name)
         for seed, (name, made) in enumerate(generators.items())
     }
 
@@ -65,6 +66,3 @@ def reference(embed: Callable[[Images], NDArray[Any]]) -> tuple[NDArray[np.float
     """Mean (d,) and covariance (d, d) of all real images under an embedding."""
     rows = embed(digits().images).astype(np.float64)
     return rows.mean(axis=0), np.cov(rows, rowvar=False)
-
-
-_TENSOR = {probabilities: "probabilities"}
