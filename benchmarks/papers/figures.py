@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from itertools import cycle
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
 from optimist.simulation.plots import COLOURS, DASHES
 
@@ -29,9 +31,11 @@ def draw_lines(axes: Axes, across: Sequence[float], lines: Mapping[str, Sequence
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """As PNG and SVG; the same figure makes the same files."""
+    """As PNG, of so few colours that documents can carry it, and SVG; the same figure makes the same files."""
     files = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    drawn = BytesIO()
     with rc_context({"svg.hashsalt": "optimist"}):
-        figure.savefig(files[0], dpi=90)
+        figure.savefig(drawn, dpi=90)
+        Image.open(drawn).convert("RGB").quantize(128).save(files[0], optimize=True)
         figure.savefig(files[1], metadata={"Date": None})
     return files
