@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast test-faults test-redis lint benchmark clean
+.PHONY: demo test test-fast test-faults test-redis lint docs benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
@@ -28,6 +28,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# The reference pages, from the code they describe.
+docs: $(STAMP)
+	$(BIN)/python docs/generate
 
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/rounds.py
