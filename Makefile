@@ -4,16 +4,17 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast test-faults test-redis fuzz lint benchmark clean
+.PHONY: demo test test-fast test-faults test-redis fuzz lint docs benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
 
+# Two at a time: much of a test's time is waiting for processes to start, to stop and to answer.
 test: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadscope
 
 test-fast: $(STAMP)
-	$(BIN)/pytest -m "not faults"
+	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"
 
 # The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
 test-redis: $(STAMP)
@@ -33,6 +34,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# The reference pages, from the code they describe.
+docs: $(STAMP)
+	$(BIN)/python docs/generate
 
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/rounds.py

@@ -31,10 +31,13 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="OPTIMIST_", frozen=True)
 
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: int = Field(8000, ge=0, le=65535)
+    """Port to listen on; 0: a free one."""
     redis_url: str | None = None
     """redis://, rediss:// or unix:// of a running server; None starts an embedded one on `data_directory`."""
     data_directory: Path = Field(default_factory=default_data_directory)
+    """Where the embedded Redis keeps its data."""
     scoring: bool = True
     """Whether this process scores generators too; without it, `optimist score` must run elsewhere."""
     device: str = "cpu"

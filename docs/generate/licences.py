@@ -1,0 +1,80 @@
+"""docs/dependencies.md from the metadata of what is installed, beginning at this project's own requirements."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+INTRODUCTION = """# Dependencies and their licences
+
+What each extra brings, by the metadata of the versions in `constraints.txt`, dependencies of dependencies included. Only
+the SDK's part is in every install. Builds of torch for CUDA bring NVIDIA's libraries besides, under NVIDIA's licence. The
+dashboard brings no code of others; its charts are plotly's, from the wheel.
+"""
+EXTRAS = {"": "The SDK (no extra)", "server": "`server`", "scoring": "`scoring`", "simulate": "`simulate`"}
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+_PREFIX = "License :: "
+
+
+def page() -> str:
+    """The whole page: a table for each extra, of what the ones before it have not brought."""
+    parts = [INTRODUCTION]
+    seen: set[str] = set()
+    for extra, title in EXTRAS.items():
+        brought = _closure(extra) - seen
+        seen |= brought
+        rows = [f"| {name} | {_licence(distribution(name))} |" for name in sorted(brought)]
+        parts.append("\n".join([f"## {title}\n", "| package | licence |", "| --- | --- |", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def _closure(extra: str) -> set[str]:
+    """All that an extra of this project needs here, itself left out."""
+    found: set[str] = set()
+    todo = [("optimist", frozenset({extra}))]
+    done: set[tuple[str, frozenset[str]]] = set()
+    while todo:
+        name, extras = todo.pop()
+        if (name, extras) in done:
+            continue
+        done.add((name, extras))
+        if name.startswith(("nvidia-", "triton", "cuda-")):
+            continue
+        if name != "optimist":
+            found.add(name)
+        for needed in map(Requirement, _requirements(name, extras)):
+            if any(needed.marker is None or needed.marker.evaluate({"extra": one}) for one in extras or {""}):
+                todo.append((canonicalize_name(needed.name), frozenset(needed.extras)))
+    return found
+
+
+def _requirements(name: str, extras: frozenset[str]) -> list[str]:
+    if name != "optimist":
+        return distribution(name).requires or []
+    # An editable install's metadata is as old as the install.
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    return [
+        *project["dependencies"],
+        *(one for extra in extras if extra for one in project["optional-dependencies"][extra]),
+    ]
+
+
+def _licence(package: Distribution) -> str:
+    """By its metadata: the SPDX expression, else the classifiers, else the first line of the field."""
+    metadata = package.metadata
+    if expression := metadata.get("License-Expression"):
+        return expression
+    classifiers = [
+        one.removeprefix(_PREFIX).split(" :: ")[-1]
+        for one in metadata.get_all("Classifier") or []
+        if one.startswith(_PREFIX) and one != _PREFIX + "OSI Approved"
+    ]
+    if classifiers:
+        return ", ".join(classifiers)
+    first = (metadata.get("License") or "").strip().splitlines()
+    return re.sub(r"\s+", " ", first[0]) if first else "unknown"

@@ -1,0 +1,27 @@
+"""The strings under the fields of a class, which Python itself does not keep."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+
+def field_notes(cls: type) -> dict[str, str]:
+    """Of each field of `cls`, or of a class it inherits from, the string that stands under it, on one line."""
+    notes: dict[str, str] = {}
+    for home in reversed([one for one in cls.__mro__ if one.__module__.startswith("optimist")]):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(home)))
+        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+        for field, following in zip(body, body[1:], strict=False):
+            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+                continue
+            match following:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    notes[field.target.id] = " ".join(text.split())
+    return notes
+
+
+def cell(text: str) -> str:
+    """Text that may stand in a Markdown table."""
+    return text.replace("|", "\\|")

@@ -1,0 +1,48 @@
+"""docs/settings.md from the settings' own fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from notes import cell, field_notes
+
+from optimist.settings import Settings
+
+INTRODUCTION = """# Settings
+
+Environment variables of the service; options of the [command line](cli.md) override those that have one. Sizes are in
+bytes, times in seconds.
+
+| variable | default | |
+| --- | --- | --- |
+"""
+OF_CLIENTS = {
+    "OPTIMIST_API_KEY": "The access key that the SDK, `optimist export` and `optimist import` send.",
+}
+OF_TESTS = {
+    "OPTIMIST_TEST_REDIS": "A redis-server for the store's tests, beside the one that is found.",
+    "OPTIMIST_TEST_SERVERS": "Which servers the store's tests run on: `6.2`, `7.0`, `cluster`, `7.0-cluster`.",
+}
+
+
+def page() -> str:
+    """The whole page. Raises KeyError for a field without a note."""
+    notes = field_notes(Settings)
+    rows = [
+        f"| `OPTIMIST_{name.upper()}` | {cell(_default(field))} | {cell(notes[name])} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return INTRODUCTION + "\n".join(rows) + _others("Of clients", OF_CLIENTS) + _others("Of the tests", OF_TESTS)
+
+
+def _default(field: Any) -> str:
+    if field.default_factory is not None:
+        return field.default_factory.__doc__.strip().rstrip(".")
+    if field.default is None:
+        return "none"
+    return f"`{field.default:_}`" if type(field.default) is int and field.default > 9999 else f"`{field.default}`"
+
+
+def _others(title: str, variables: dict[str, str]) -> str:
+    rows = "\n".join(f"| `{name}` | {cell(note)} |" for name, note in variables.items())
+    return f"\n\n## {title}\n\n| variable | |\n| --- | --- |\n{rows}"
