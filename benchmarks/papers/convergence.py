@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import images
 import numpy as np
@@ -16,8 +16,8 @@ from settings import Settings, Study
 from optimist import score
 from optimist.metrics import exact_spectrum, log_vendi
 
-SIGMA = 4.0
-"""0.4 times the median distance: small enough that the kernel goes on seeing new samples as new."""
+SIGMA = 5.0
+"""Half the median distance between samples."""
 RANK = 256
 """t of the truncated score, the landmarks of Nyström and the columns of FKEA, as the paper matches them."""
 COUNTS = (250, 500, 1000, 2000, 4000, 8000, 16000)
@@ -32,20 +32,26 @@ def convergence(settings: Settings) -> Study:
     rows = images.features(images.digits().generators[GENERATOR].sample(max(counts), 0)).astype(np.float64)
     steps = track(counts, "samples", console=Console(stderr=True))
     found = [_scores(torch.from_numpy(rows[:count])) for count in steps]
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    scores = {
+        kernel: {name: [each[kernel].get(name) for each in found] for name in found[0][kernel]} for kernel in found[0]
+    }
+    return Study({"samples": counts, "scores": scores}, draw(counts, scores))
+
+
+def draw(counts: Sequence[int], scores: Mapping[str, Mapping[str, Sequence[float | None]]]) -> Figure:
+    """The scores against n by kernel and name; None where one was not made."""
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
     titles = {"cosine": "Cosine kernel, d = 64", "gaussian": f"Gaussian kernel, σ = {SIGMA:g}, t = m = 2r = {RANK}"}
-    numbers: dict[str, Any] = {}
     for axes, (kernel, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        lines = {name: [each[kernel].get(name, np.nan) for each in found] for name in found[0][kernel]}
+        lines = {name: [np.nan if value is None else value for value in line] for name, line in scores[kernel].items()}
         draw_lines(axes, counts, lines)
         labelled(axes, "samples n", "score (number of modes)")
         axes.set_xscale("log")
         axes.set_ylim(0, None)
         axes.set_title(title, fontsize="medium")
-        axes.legend(fontsize="small")
-        numbers[kernel] = {name: [None if np.isnan(value) else value for value in line] for name, line in lines.items()}
+        axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.suptitle(f"Features of the digits' {GENERATOR}", fontsize="medium")
-    return Study({"samples": counts, "scores": numbers}, figure)
+    return figure
 
 
 def _scores(rows: torch.Tensor) -> dict[str, dict[str, float]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ CURVES = {
     "average_regret": "average regret per batch",
     "optimal_pick_ratio": "optimal pick ratio",
 }
+PLACES = {OURS: 0, "fd-ucb": 2, "naive-ucb": 3, "greedy": 4, "uniform": 5}
+"""A policy's colour and dashes, the same in every figure; 1 is that of the metric's own preset."""
 
 
 def play(comparison: Comparison, settings: Settings) -> Result:
@@ -66,8 +67,9 @@ def figure(comparison: Comparison, result: Result) -> Figure:
     drawn = Figure(figsize=(11, 3.6), layout="constrained")
     panels = drawn.subplots(1, len(CURVES))
     for axes, (measure, label) in zip(panels, CURVES.items(), strict=True):
-        styles = zip(result.runs.items(), cycle(COLOURS), cycle(DASHES), strict=False)
-        for place, ((policy, run), colour, dash) in enumerate(styles):
+        for policy, run in result.runs.items():
+            place = PLACES.get(policy, 1)
+            colour, dash = COLOURS[place], DASHES[place % len(DASHES)]
             curve = run.curve(measure)
             rounds = np.flatnonzero(curve.trials) + 1
             mean, error = curve.mean[rounds - 1], np.nan_to_num(curve.error[rounds - 1])

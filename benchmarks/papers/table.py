@@ -8,6 +8,8 @@ from typing import Any
 
 from beds import OURS, POLICIES
 
+from optimist.simulation.reporting import shown
+
 
 def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
     """For each metric a table of regret and one of samples, with the median of the ratios in the last row."""
@@ -16,7 +18,12 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
         others = tuple(name for name in policies if name != OURS)
         beds = {name: each for name, each in found.items() if each["metric"] == metric}
         if beds:
-            parts += [f"**{metric}**, regret", _regret(beds, others), f"**{metric}**, samples", _samples(beds, others)]
+            parts += [
+                f"{shown(metric)}, regret:",
+                _regret(beds, others),
+                f"{shown(metric)}, samples:",
+                _samples(beds, others),
+            ]
     return "\n\n".join(parts)
 
 
@@ -27,10 +34,10 @@ def _regret(beds: Mapping[str, Mapping[str, Any]], others: tuple[str, ...]) -> s
         ours = by_policy[OURS]["regret"]
         for other in others:
             ratios[other].append(by_policy[other]["regret"] / ours)
-        shown = [f"{ratios[other][-1]:.2g}" for other in others]
+        times = [_number(ratios[other][-1]) for other in others]
         error = by_policy[OURS]["regret_se"] or 0.0
-        rows.append([name, _setup(bed), f"{ours:,.3g} ± {error:.2g}", *shown])
-    middle = [f"{median(ratios[other]):.2g}" for other in others]
+        rows.append([name, _setup(bed), f"{_number(ours)} ± {_number(error)}", *times])
+    middle = [_number(median(ratios[other])) for other in others]
     return _lines(["bed", "G, T, trials", OURS, *others], [*rows, ["median", "", "", *middle]])
 
 
@@ -40,15 +47,19 @@ def _samples(beds: Mapping[str, Mapping[str, Any]], others: tuple[str, ...]) -> 
     for name, bed in beds.items():
         by_policy = {each["policy"]: each["samples_to_95"] for each in bed["policies"]}
         ours, budget = by_policy[OURS], bed["rounds"] * bed["batch"]
-        shown = [_times(by_policy[other], ours, budget) for other in others]
-        rows.append([name, "never" if ours is None else f"{ours:,.0f}", *shown])
+        times = [_times(by_policy[other], ours, budget) for other in others]
+        rows.append([name, "never" if ours is None else f"{ours:,.0f}", *times])
     return _lines(["bed", OURS, *others], rows)
 
 
 def _times(theirs: float | None, ours: float | None, budget: int) -> str:
     if ours is None:
         return "never" if theirs is None else f"{theirs:,.0f} samples"
-    return f"> {budget / ours:.2g}" if theirs is None else f"{theirs / ours:.2g}"
+    return f"> {_number(budget / ours)}" if theirs is None else _number(theirs / ours)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10.0 else f"{value:.2g}"
 
 
 def _setup(bed: Mapping[str, Any]) -> str:
