@@ -33,6 +33,7 @@ def redis_of(settings: Settings) -> Iterator[str]:
         yield settings.redis_url
         return
     with start_embedded(settings.data_directory) as embedded:
+        asyncio.run(wait_for_server(embedded.url))
         yield embedded.url
 
 

@@ -49,7 +49,7 @@ def run_python(snippet: Snippet, page: Path, code: str, namespace: dict[str, Any
     lines = "\n" * snippet.line + code
     compiled = compile(lines, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     if compiled.co_flags & inspect.CO_COROUTINE:
-        result = eval(compiled, namespace)
-        asyncio.run(result)
+        # With names of its own: what follows on the page goes on with the blocking client.
+        asyncio.run(eval(compiled, dict(namespace)))
     else:
         exec(compiled, namespace)

@@ -146,4 +146,4 @@ async def check_deleting(client: Client, redis: Redis, questions: Sequence[Quest
 
 
 def _keys(redis: Redis) -> list[str]:
-    return sorted(key.decode() for key in redis.scan_iter(count=1000))
+    return sorted(key.decode() for key in redis.scan_iter(count=1000) if key != b"optimist:format")

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from optimist.store.cluster import Cluster
 from optimist.store.connect import connect
 from optimist.store.errors import CannotStart, Unavailable, reaching_redis
+from optimist.store.formats import check_format
 
 _log = logging.getLogger(__name__)
 _OLDEST = (6, 2)
@@ -40,7 +41,7 @@ _ADVICE = "; appendonly yes with appendfsync always loses nothing"
 async def wait_for_server(url: str) -> None:
     """Return when the Redis at `url` answers and is fit to serve, however long it loads or is away.
 
-    Raises CannotStart as `check_server` does, and for a URL that `connect` does not take.
+    Raises CannotStart as `check_server` and `check_format` do, and for a URL that `connect` does not take.
     """
     try:
         redis = connect(url)
@@ -50,7 +51,8 @@ async def wait_for_server(url: str) -> None:
     try:
         while True:
             try:
-                return await check_server(redis)
+                await check_server(redis)
+                return await check_format(redis)
             except Unavailable as error:
                 if time.monotonic() - said >= _REMIND_SECONDS:
                     said = time.monotonic()

@@ -1,0 +1,145 @@
+"""Restart every process of a deployment in turn, under load, and count what was lost: `python deploy/local/run.py`.
+
+Two API replicas, two scorers, Redis and nginx run as plain processes, with the configuration of docker/. Workers drive
+them through the proxy by the SDK. Each process is told to stop (SIGTERM; SIGQUIT for nginx), as an upgrade would, and
+started again once it has. Nothing may fail after the SDK's retries, and nothing acknowledged may be missing in the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from topology import Member, topology, until
+
+from optimist_client import Experiment, Optimist, OptimistError
+
+SHIFTS = {"a": 0.0, "b": 0.3, "c": 0.6}
+DIMENSION = 32
+
+
+@dataclass(frozen=True)
+class Tell:
+    """One acknowledged batch: when it was told, for how many seconds, and its place in its generator's log."""
+
+    at: float
+    seconds: float
+    generator: str
+    position: int
+    repeated: bool
+
+
+class Load:
+    """Workers that sample until told to stop."""
+
+    def __init__(self, url: str, workers: int) -> None:
+        self.tells: list[Tell] = []
+        self.failures: list[str] = []
+        self._url = url
+        self._stopping = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let every worker finish its round."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def goes_on(self, tells: int) -> None:
+        """Return after so many more tells."""
+        enough = len(self.tells) + tells
+        until(lambda: len(self.tells) >= enough, "tells to go on")
+
+    def _work(self, number: int) -> None:
+        with Optimist(self._url) as client:
+            experiment = client.experiment("rolling")
+            while not self._stopping.is_set():
+                try:
+                    self._round(experiment, f"worker-{number}")
+                except OptimistError as error:
+                    self.failures.append(f"{type(error).__name__}: {error}")
+
+    def _round(self, experiment: Experiment, worker: str) -> None:
+        pick = experiment.ask(worker=worker)
+        if pick is None:
+            return
+        rng = np.random.default_rng(pick.seed)
+        rows = rng.normal(SHIFTS[pick.generator], 1.0, (pick.size, DIMENSION))
+        began = time.monotonic()
+        reply = pick.tell(rows)
+        now = time.monotonic()
+        self.tells.append(Tell(now, now - began, pick.generator, reply.position, reply.duplicate))
+
+
+def restart(member: Member, load: Load) -> list[str]:
+    """Stop and start one process under load; a row of the table."""
+    began = time.monotonic()
+    code = member.stop()
+    stopped = time.monotonic()
+    member.start()
+    member.wait()
+    ready = time.monotonic()
+    load.goes_on(20)
+    meanwhile = [tell for tell in load.tells if began <= tell.at <= ready]
+    longest = max((tell.seconds for tell in load.tells if tell.at >= began), default=0.0)
+    cells = (f"{stopped - began:.1f}", f"{ready - stopped:.1f}", f"{len(meanwhile)}", f"{longest:.2f}")
+    return [member.name, f"{code}", *cells]
+
+
+def lost(experiment: Experiment, tells: list[Tell]) -> list[str]:
+    """What was acknowledged and is not there, or is there twice."""
+    report = experiment.report()
+    wrong = []
+    for row in report.standings:
+        positions = sorted(tell.position for tell in tells if tell.generator == row.generator)
+        if positions != list(range(1, len(positions) + 1)):
+            wrong.append(f"{row.generator}: the positions acknowledged are not 1 to {len(positions)}")
+        if row.batches != len(positions):
+            wrong.append(f"{row.generator}: {len(positions)} batches acknowledged, {row.batches} counted")
+    return wrong
+
+
+def main(workers: int, rounds: int) -> int:
+    """Start, drive, restart everything `rounds` times, and print what came of it; 0 where nothing was lost."""
+    table = Table("restarted", "exit", "s to stop", "s until ready", "tells meanwhile", "slowest tell, s")
+    with tempfile.TemporaryDirectory(prefix="optimist-") as folder, topology(Path(folder)) as (url, members):
+        with Optimist(url) as client:
+            reference = (np.zeros(DIMENSION), np.eye(DIMENSION))
+            experiment = client.create_experiment("rolling", list(SHIFTS), reference=reference, stop=False)
+            load = Load(url, workers)
+            try:
+                load.goes_on(50)
+                for _ in range(rounds):
+                    for member in members:
+                        table.add_row(*restart(member, load))
+            finally:
+                load.stop()
+            wrong = [*load.failures, *lost(experiment, load.tells)]
+    console = Console(width=100)
+    console.print(table)
+    repeats = sum(tell.repeated for tell in load.tells)
+    console.print(
+        f"{len(load.tells):,} tells acknowledged by {workers} workers, {repeats} of them repeats; "
+        f"{len(load.failures)} failed after retries, {len(wrong) - len(load.failures)} checks of the counts failed."
+    )
+    for line in wrong:
+        console.print(line, style="red", soft_wrap=True)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=8, help="loops of the SDK that ask and tell")
+    parser.add_argument("--rounds", type=int, default=1, help="how often every process is restarted")
+    given = parser.parse_args()
+    sys.exit(main(given.workers, given.rounds))

@@ -1,0 +1,179 @@
+"""The deployment's topology as plain processes of this machine: Redis, API replicas, scorers, and the proxy before them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from redis import Redis
+from redis import exceptions as redis_errors
+
+from optimist.store.keys import DUE
+from optimist.store.redis_program import find_program
+
+DOCKER = Path(__file__).parents[2] / "docker"
+NGINX = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log warn;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    upstream optimist {{
+        {servers}
+        keepalive 64;
+        keepalive_timeout 60s;
+    }}
+    server {{
+        listen 127.0.0.1:{port};
+        include {common};
+    }}
+}}
+"""
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
+    """Return once the condition holds. Raises TimeoutError, which says what did not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(0.05)
+
+
+@dataclass
+class Member:
+    """One process, which can be stopped in order and started again."""
+
+    name: str
+    command: list[str]
+    is_ready: Callable[[], bool]
+    log: Path
+    stop_signal: signal.Signals = signal.SIGTERM
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def start(self) -> None:
+        """Start it; `wait` says when it serves."""
+        with self.log.open("ab") as log:
+            # Of its own session: Ctrl-C ends the script, which then stops all in order.
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
+
+    def wait(self) -> None:
+        """Return when it serves. Raises RuntimeError with the end of its log where it ended instead."""
+
+        def serves() -> bool:
+            if self.process is None or self.process.poll() is not None:
+                raise RuntimeError(f"{self.name} ended: {self.log.read_text()[-2000:]}")
+            return self.is_ready()
+
+        until(serves, f"{self.name} to serve")
+
+    def stop(self) -> int:
+        """Ask it to end, and return its exit code once it has."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(self.stop_signal)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+@contextmanager
+def topology(folder: Path) -> Iterator[tuple[str, list[Member]]]:
+    """Start everything, and stop it in the end; the proxy's URL, and the members in the order of a rolling restart.
+
+    Raises FileNotFoundError without nginx, CannotStart without redis-server.
+    """
+    nginx = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+    if nginx is None:
+        raise FileNotFoundError("nginx is needed, the proxy of the deployment")
+    redis_port, proxy_port, *api_ports = (free_port() for _ in range(4))
+    redis_url = f"redis://127.0.0.1:{redis_port}"
+    optimist = [sys.executable, "-m", "optimist.cli"]
+
+    def reads(port: int, path: str) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=2.0).status_code == 200
+        return False
+
+    def listeners() -> int:
+        """How many scorers wait for batches."""
+        with Redis(port=redis_port) as redis, contextlib.suppress(redis_errors.ConnectionError):
+            return redis.pubsub_numsub(DUE)[0][1]
+        return 0
+
+    def answers() -> bool:
+        with Redis(port=redis_port) as redis, contextlib.suppress(redis_errors.RedisError):
+            return redis.ping()
+        return False
+
+    def member(name: str, command: list[str], is_ready: Callable[[], bool]) -> Member:
+        return Member(name, command, is_ready, folder / f"{name}.log")
+
+    (folder / "data").mkdir()
+    options = ["--port", f"{redis_port}", "--bind", "127.0.0.1", "--dir", f"{folder / 'data'}"]
+    redis = member("redis", [find_program(), f"{DOCKER / 'redis' / 'redis.conf'}", *options], answers)
+    apis = [
+        member(
+            f"api-{number}",
+            [*optimist, "serve", "--no-scoring", f"--port={port}", f"--redis-url={redis_url}"],
+            lambda port=port: reads(port, "/readyz"),
+        )
+        for number, port in enumerate(api_ports, 1)
+    ]
+    scorers = [
+        member(f"scorer-{number}", [*optimist, "score", f"--redis-url={redis_url}"], lambda: listeners() == 2)
+        for number in (1, 2)
+    ]
+    configuration = folder / "nginx.conf"
+    configuration.write_text(
+        NGINX.format(
+            folder=folder,
+            port=proxy_port,
+            common=DOCKER / "nginx" / "optimist.conf",
+            servers="\n".join(f"server 127.0.0.1:{port} max_fails=1 fail_timeout=2s;" for port in api_ports),
+        )
+    )
+    proxy = member(
+        "proxy",
+        [nginx, "-e", f"{folder / 'nginx.log'}", "-c", f"{configuration}"],
+        lambda: reads(proxy_port, "/healthz"),
+    )
+    proxy.stop_signal = signal.SIGQUIT  # it finishes what it has begun
+    members = [redis, *apis, *scorers, proxy]
+    try:
+        for one in members:
+            one.start()
+            if one is redis:
+                one.wait()
+        for one in members:
+            one.wait()
+        yield f"http://127.0.0.1:{proxy_port}", [*apis, *scorers, redis, proxy]
+    finally:
+        for one in reversed(members):
+            one.stop()

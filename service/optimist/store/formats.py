@@ -1,0 +1,33 @@
+"""The version of what lies in Redis, so that no service misreads data of a newer one."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from optimist.store import keys
+from optimist.store.errors import CannotStart, reaching_redis
+
+FORMAT = 1
+"""What this service writes. A version that reads this one's data, but whose data this one would misread, counts on."""
+
+
+async def check_format(redis: Redis) -> None:
+    """Mark a Redis that has no mark yet, as one that was written before there were marks; accept older formats.
+
+    Raises CannotStart where the data are of a newer service, or the mark is none of ours; Unavailable when Redis cannot
+    be reached now.
+    """
+    with reaching_redis():
+        # Read first: a Redis that is full takes no writes, and may be served from all the same.
+        found = await redis.get(keys.FORMAT)
+        if found is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
+            return
+        found = found or await redis.get(keys.FORMAT)
+    text = bytes(found or b"").decode(errors="replace")
+    if not text.isdecimal():
+        raise CannotStart(f"{keys.FORMAT} in Redis is {text!r}, not a number: are these the data of another program?")
+    if int(text) > FORMAT:
+        raise CannotStart(
+            f"Redis holds data of format {text}, and this service knows {FORMAT} and older: it would misread them. "
+            "Start the version that wrote them, or a newer one"
+        )

@@ -1,0 +1,87 @@
+"""What the pages' snippets take for granted: the reader's own models, files and experiments, at the smallest size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from optimist_client import AsyncOptimist, Optimist
+
+Prelude = Callable[[str], dict[str, Any]]
+"""From the service's URL to the names that a page's Python begins with; files are made in the working directory."""
+
+
+def _rows(shift: float, size: int, seed: int, width: int = 8) -> np.ndarray:
+    return np.random.default_rng(seed).normal(shift, 1.0, (size, width))
+
+
+def _moments(file: str, width: int = 8) -> None:
+    np.savez(file, mu=np.zeros(width), sigma=np.eye(width))
+
+
+def sdk(url: str) -> dict[str, Any]:
+    _moments("real.npz")
+    shifts = {"old": 1.5, "new": 0.0}
+    return {
+        "AsyncOptimist": AsyncOptimist,
+        "sample_old": lambda size, seed: _rows(shifts["old"], size, seed),
+        "sample_new": lambda size, seed: _rows(shifts["new"], size, seed),
+        "features": lambda samples: samples,
+        "models": {
+            name: SimpleNamespace(sample=lambda size, seed, shift=shift: _rows(shift, size, seed))
+            for name, shift in shifts.items()
+        },
+    }
+
+
+def metrics(url: str) -> dict[str, Any]:
+    _moments("real.npz")
+    np.save("gen-a.npy", _rows(0.0, 60, 1))
+    np.savez("gen-b.npz", features=_rows(0.5, 60, 2))
+    save_file({"features": _rows(1.0, 60, 3)}, "gen-c.safetensors")
+    np.save("real.npy", _rows(0.0, 400, 4))
+    for number in (1, 2):
+        pairs = {"features": _rows(0.0, 60, number), "prompts": _rows(0.0, 60, 10 + number)}
+        np.savez(f"answers-{number}.npz", **pairs)
+    kernel = {"name": "gaussian", "sigma": 4.0, "features": 16}
+    optimist = Optimist(url)
+    experiment = optimist.create_experiment(
+        "pairs",
+        ["a", "b"],
+        metric="conditional-vendi",
+        dimension=8,
+        prompt_dimension=8,
+        kernel=kernel,
+        prompt_kernel=kernel,
+        prompts=[f"prompt {number}" for number in range(20)],
+        budget=60,
+    )
+    return {
+        "optimist": optimist,
+        "experiment": experiment,
+        "models": {name: lambda prompts, seed: _rows(0.0, len(prompts), seed % 2**32) for name in ("a", "b")},
+        "embed": lambda images: images,
+        "embed_text": lambda prompts: _rows(0.0, len(prompts), 5),
+        "url_of": lambda image: f"https://images.example/{abs(image[0]):.6f}.png",
+    }
+
+
+def operations(url: str) -> dict[str, Any]:
+    with Optimist(url) as optimist:
+        experiment = optimist.create_experiment("to-export", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
+        for seed in range(3):
+            pick = experiment.ask()
+            assert pick is not None
+            pick.tell(_rows(0.0, pick.size, seed, 4))
+    return {}
+
+
+PRELUDES: dict[str, Prelude] = {
+    "sdk.md": sdk,
+    "metrics.md": metrics,
+    "operations.md": operations,
+}
