@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from made import GENERATORS, QUESTIONS, make, play, standing
+from stored import GENERATORS, QUESTIONS, make, play, standing
 from processes import serving
 from redis import Redis
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made import QUESTIONS, play, standing
+from stored import QUESTIONS, play, standing
 from processes import serving
 from redis import Redis
 

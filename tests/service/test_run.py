@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,14 @@ GENERATORS = {generator: drawing(generator) for generator in SHIFTS}
 @pytest.fixture
 def experiment(client: Optimist, name: str, reference) -> Experiment:
     return client.create_experiment(name, list(SHIFTS), reference=reference, budget=5_000)
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as at a prompt: processes that run in the background, as those of pytest-xdist do, ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def wait_until(reached: Callable[[], bool]) -> None:

@@ -23,7 +23,7 @@ async def check_format(redis: Redis) -> None:
         if found is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
             return
         found = found or await redis.get(keys.FORMAT)
-    text = bytes(found or b"").decode(errors="replace")
+    text = (found or b"").decode(errors="replace") if not isinstance(found, str) else found
     if not text.isdecimal():
         raise CannotStart(f"{keys.FORMAT} in Redis is {text!r}, not a number: are these the data of another program?")
     if int(text) > FORMAT:
