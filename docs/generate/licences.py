@@ -58,7 +58,10 @@ def _requirements(name: str, extras: frozenset[str]) -> list[str]:
         return distribution(name).requires or []
     # An editable install's metadata is as old as the install.
     project = tomllib.loads(PYPROJECT.read_text())["project"]
-    return [*project["dependencies"], *(one for extra in extras if extra for one in project["optional-dependencies"][extra])]
+    return [
+        *project["dependencies"],
+        *(one for extra in extras if extra for one in project["optional-dependencies"][extra]),
+    ]
 
 
 def _licence(package: Distribution) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from optimist.api.app import create_app
 from optimist.commands import app as commands
@@ -80,7 +81,9 @@ def test_every_page_is_linked_to(name: str):
     assert any(f"({name}" in text or f"(docs/{name}" in text for text in others)
 
 
-@pytest.mark.parametrize("page", ["README.md", "SECURITY.md", "CHANGELOG.md", *(f"docs/{name}" for name in sorted(PAGES))])
+@pytest.mark.parametrize(
+    "page", ["README.md", "SECURITY.md", "CHANGELOG.md", *(f"docs/{name}" for name in sorted(PAGES))]
+)
 def test_links_lead_somewhere(page: str):
     file = ROOT / page
     for target in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):
@@ -91,4 +94,13 @@ def test_links_lead_somewhere(page: str):
         assert found.exists(), target
         if anchor and found.suffix == ".md":
             headings = re.findall(r"^#+ (.+)$", found.read_text(), re.M)
-            assert anchor in {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}, target
+            assert anchor in {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}, (
+                target
+            )
+
+
+def test_the_runbook_knows_every_alert():
+    rules = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
+    alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+    assert alerts
+    assert not [name for name in alerts if f"| {name} |" not in PAGES["operations.md"]]
