@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from stored import GENERATORS, QUESTIONS, make, play, standing
+from stored import QUESTIONS, make, play, standing
 from processes import serving
 from redis import Redis
 
@@ -31,14 +31,18 @@ def main() -> int:
     if file.exists():
         print(f"{file} is there: formats that were released stay as they are")
         return 1
-    with tempfile.TemporaryDirectory() as directory, serving(Path(directory)) as service, Optimist(service.url) as client:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        serving(Path(directory)) as service,
+        Optimist(service.url) as client,
+    ):
         make(client)
         experiments = {name: client.experiment(name) for name in QUESTIONS}
         before = {name: standing(experiment) for name, experiment in experiments.items()}
         held = json.loads((Path(directory) / "lock").read_bytes())
         with Redis(unix_socket_path=f"{held['runtime']}/redis.sock") as redis:
             # The logs of this one are longer than its statistics.
-            while redis.hlen("optimist:{trimmed}:snapshots") < len(GENERATORS):
+            while redis.hlen("optimist:{trimmed}:snapshots") < 2:
                 time.sleep(0.05)
             keys = {key: redis.dump(key) for key in sorted(redis.keys()) if redis.ttl(key) == -1}
         dumps = {key.decode(): base64.b64encode(dump).decode() for key, dump in keys.items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from optimist.api.app import create_app
 from optimist.commands import app as commands
@@ -96,3 +97,10 @@ def test_links_lead_somewhere(page: str):
             assert anchor in {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}, (
                 target
             )
+
+
+def test_the_runbook_knows_every_alert():
+    rules = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
+    alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+    assert alerts
+    assert not [name for name in alerts if f"| {name} |" not in PAGES["operations.md"]]
