@@ -34,6 +34,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/bandit -q -c pyproject.toml -r service clients deploy docs/generate
 
 # The reference pages, from the code they describe.
 docs: $(STAMP)

@@ -112,19 +112,22 @@ def lost(experiment: Experiment, tells: list[Tell]) -> list[str]:
 def main(workers: int, rounds: int) -> int:
     """Start, drive, restart everything `rounds` times, and print what came of it; 0 where nothing was lost."""
     table = Table("restarted", "exit", "s to stop", "s until ready", "tells meanwhile", "slowest tell, s")
-    with tempfile.TemporaryDirectory(prefix="optimist-") as folder, topology(Path(folder)) as (url, members):
-        with Optimist(url) as client:
-            reference = (np.zeros(DIMENSION), np.eye(DIMENSION))
-            experiment = client.create_experiment("rolling", list(SHIFTS), reference=reference, stop=False)
-            load = Load(url, workers)
-            try:
-                load.goes_on(50)
-                for _ in range(rounds):
-                    for member in members:
-                        table.add_row(*restart(member, load))
-            finally:
-                load.stop()
-            wrong = [*load.failures, *lost(experiment, load.tells)]
+    reference = (np.zeros(DIMENSION), np.eye(DIMENSION))
+    with (
+        tempfile.TemporaryDirectory(prefix="optimist-") as folder,
+        topology(Path(folder)) as (url, members),
+        Optimist(url) as client,
+    ):
+        experiment = client.create_experiment("rolling", list(SHIFTS), reference=reference, stop=False)
+        load = Load(url, workers)
+        try:
+            load.goes_on(50)
+            for _ in range(rounds):
+                for member in members:
+                    table.add_row(*restart(member, load))
+        finally:
+            load.stop()
+        wrong = [*load.failures, *lost(experiment, load.tells)]
     console = Console(width=100)
     console.print(table)
     repeats = sum(tell.repeated for tell in load.tells)

@@ -1,4 +1,4 @@
-"""The deployment's topology as plain processes of this machine: Redis, API replicas, scorers, and the proxy before them."""
+"""The deployment's topology as plain processes of this machine: Redis, API replicas, scorers, and the proxy."""
 
 from __future__ import annotations
 

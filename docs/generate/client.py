@@ -17,8 +17,8 @@ import optimist_client.embedders
 
 INTRODUCTION = """# SDK reference
 
-What `optimist_client`, its embedders, and `optimist` (scores and evaluations in memory) export, by their docstrings. The
-ideas, with examples: [sdk.md](sdk.md), [embedders.md](embedders.md), [simulate.md](simulate.md).
+What `optimist_client`, its embedders, and `optimist` (scores and evaluations in memory) export, by their docstrings.
+The ideas, with examples: [sdk.md](sdk.md), [embedders.md](embedders.md), [simulate.md](simulate.md).
 """
 
 

@@ -12,9 +12,9 @@ from packaging.utils import canonicalize_name
 
 INTRODUCTION = """# Dependencies and their licences
 
-What each extra brings, by the metadata of the versions in `constraints.txt`, dependencies of dependencies included. Only
-the SDK's part is in every install. Builds of torch for CUDA bring NVIDIA's libraries besides, under NVIDIA's licence. The
-dashboard brings no code of others; its charts are plotly's, from the wheel.
+What each extra brings, by the metadata of the versions in `constraints.txt`, dependencies of dependencies included.
+Only the SDK's part is in every install. Builds of torch for CUDA bring NVIDIA's libraries besides, under NVIDIA's
+licence. The dashboard brings no code of others; its charts are plotly's, from the wheel.
 """
 EXTRAS = {"": "The SDK (no extra)", "server": "`server`", "scoring": "`scoring`", "simulate": "`simulate`"}
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -47,9 +47,11 @@ def _closure(extra: str) -> set[str]:
             continue
         if name != "optimist":
             found.add(name)
-        for needed in map(Requirement, _requirements(name, extras)):
-            if any(needed.marker is None or needed.marker.evaluate({"extra": one}) for one in extras or {""}):
-                todo.append((canonicalize_name(needed.name), frozenset(needed.extras)))
+        todo += [
+            (canonicalize_name(needed.name), frozenset(needed.extras))
+            for needed in map(Requirement, _requirements(name, extras))
+            if any(needed.marker is None or needed.marker.evaluate({"extra": one}) for one in extras or {""})
+        ]
     return found
 
 

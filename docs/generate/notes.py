@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from itertools import pairwise
 
 
 def field_notes(cls: type) -> dict[str, str]:
@@ -13,7 +14,7 @@ def field_notes(cls: type) -> dict[str, str]:
     for home in reversed([one for one in cls.__mro__ if one.__module__.startswith("optimist")]):
         tree = ast.parse(textwrap.dedent(inspect.getsource(home)))
         body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, following in zip(body, body[1:], strict=False):
+        for field, following in pairwise(body):
             if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
                 continue
             match following:

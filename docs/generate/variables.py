@@ -19,7 +19,11 @@ bytes, times in seconds.
 OF_CLIENTS = {
     "OPTIMIST_API_KEY": "The access key that the SDK, `optimist export` and `optimist import` send.",
 }
+OF_DEMO = {
+    "OPTIMIST_CACHE": "Where `optimist demo` and `simulate --generators` keep the generators they fit.",
+}
 OF_TESTS = {
+    "OPTIMIST_FUZZ_CASES": "How many cases the fuzzers try.",
     "OPTIMIST_TEST_REDIS": "A redis-server for the store's tests, beside the one that is found.",
     "OPTIMIST_TEST_SERVERS": "Which servers the store's tests run on: `6.2`, `7.0`, `cluster`, `7.0-cluster`.",
 }
@@ -32,7 +36,8 @@ def page() -> str:
         f"| `OPTIMIST_{name.upper()}` | {cell(_default(field))} | {cell(notes[name])} |"
         for name, field in Settings.model_fields.items()
     ]
-    return INTRODUCTION + "\n".join(rows) + _others("Of clients", OF_CLIENTS) + _others("Of the tests", OF_TESTS)
+    others = _others("Of clients", OF_CLIENTS) + _others("Of the demo", OF_DEMO) + _others("Of the tests", OF_TESTS)
+    return INTRODUCTION + "\n".join(rows) + others
 
 
 def _default(field: Any) -> str:

@@ -52,8 +52,9 @@ class Settings(BaseSettings):
     insecure: bool = False
     """Whether everybody who reaches the service may do everything, wherever it listens."""
     tls_certificate: Path | None = None
+    """PEM file, to serve https without a proxy."""
     tls_key: Path | None = None
-    """PEM files, to serve https without a proxy."""
+    """PEM file with the certificate's key."""
     rate_limit: float | None = Field(None, gt=0)
     """Requests a second that each access key has in each process; None: any number."""
     max_connections: int = Field(1000, ge=1)

@@ -1,4 +1,4 @@
-"""Make the fixture of the present format: `python tests/compatibility/make_fixture.py`, with tests/service on PYTHONPATH.
+"""Make the fixture of the present format: `PYTHONPATH=tests/service python tests/compatibility/make_fixture.py`.
 
 Only for a format that is new: the fixture of one that was released must stay as it is. In the file: every key as
 Redis's own DUMP (base64), what the reports say, and what the next rounds must pick and lead to.

@@ -1,4 +1,4 @@
-"""The Dockerfile is linted, compose.yaml is of the Compose Specification, and both agree with the service and with Redis."""
+"""The Dockerfile is linted, compose.yaml keeps the Compose Specification, and both fit what they are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every manifest is valid against Kubernetes' own schemas, with nothing it does not know; overlays render to that, too."""
+"""Every manifest is valid by Kubernetes' own schemas, with nothing they do not know; what overlays render to, too."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The fenced blocks of the README and the documents, and how they are run.
 
-Python blocks of a page run one after the other in one namespace, on what `preludes.PRELUDES` gives the page; bash blocks
-in one folder. A block that cannot run has a comment before it: `<!-- not run: the reason -->`. One whose last command
-runs until it is stopped has `<!-- runs until stopped -->`. Blocks of text, YAML and the like are not for running.
+Python blocks of a page run one after the other in one namespace, on what `preludes.PRELUDES` gives the page; bash
+blocks in one folder. A block that cannot run has a comment before it: `<!-- not run: the reason -->`. One whose last
+command runs until it is stopped has `<!-- runs until stopped -->`. Blocks of text, YAML and the like are not run.
 """
 
 from __future__ import annotations

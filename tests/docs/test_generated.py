@@ -104,3 +104,11 @@ def test_the_runbook_knows_every_alert():
     alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
     assert alerts
     assert not [name for name in alerts if f"| {name} |" not in PAGES["operations.md"]]
+
+
+def test_every_metric_is_on_its_page():
+    made = (ROOT / "service" / "optimist" / "insight" / "metrics.py").read_text()
+    names = set(re.findall(r'"(optimist_[a-z_]+)"', made))
+    assert names
+    page = PAGES["metrics-prometheus.md"]
+    assert not {name for name in names if f"`{name}`" not in page and f"`{name}_total`" not in page}
