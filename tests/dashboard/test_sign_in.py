@@ -28,7 +28,9 @@ def test_a_key_signs_in_and_stays_out_of_reach(browser: Browser, tmp_path: Path)
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("link", name="secret")).to_be_visible()
         assert key not in page.url
-        assert key not in page.evaluate("document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+        assert key not in page.evaluate(
+            "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
+        )
         assert key not in page.content()
         page.reload()
         expect(page.get_by_role("link", name="secret")).to_be_visible()
