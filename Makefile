@@ -4,16 +4,17 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast test-faults test-redis lint docs benchmark clean
+.PHONY: demo test test-fast test-faults test-redis fuzz lint docs benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
 
+# Two at a time: much of a test's time is waiting for processes to start, to stop and to answer.
 test: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadscope
 
 test-fast: $(STAMP)
-	$(BIN)/pytest -m "not faults"
+	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"
 
 # The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
 test-redis: $(STAMP)
@@ -22,6 +23,11 @@ test-redis: $(STAMP)
 # Everything that kills real processes; the long runs are in docs/reliability.md.
 test-faults: $(STAMP)
 	$(BIN)/pytest -m faults
+
+# The fuzzers' long run: as many cases of tensor bodies, and a tenth of it for each operation of the API.
+CASES ?= 100000
+fuzz: $(STAMP)
+	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

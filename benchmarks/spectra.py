@@ -1,21 +1,23 @@
 """What one batch of 5 costs, score included: beside the peers' ways of computing the same score from scratch.
 
-    python benchmarks/spectra.py [--quick] [--threads 1] [--seconds 20] [--cpu-time]
+    python benchmarks/spectra.py [--quick] [--threads 1] [--cpu-time]
 
 Rows: FID at several sample counts, log Vendi_1 and log RKE at two widths. "update + score" is what a generator costs
-after every batch where each is scored (growth 0): statistic, follower and plug-in score, averaged over as many batches
-as fit into the time and over the refreshes among them; where no whole cycle fits, the refresh is timed and counted as
-its part of one. Peers see the same statistic, in turns with it: `scipy.linalg.sqrtm` as pytorch-fid calls it,
-`torch.linalg.eigvals` of Σ₁Σ₂ as torchmetrics' FrechetInceptionDistance does (that line, not the package), whitening
-and `eigvalsh`, `eigh` and `eigvalsh` of the kernel covariance, and the rank-5 float64 pass that the update itself is.
-With --cpu-time processor time is counted instead of the clock: for one thread on a machine that
-has other work. sqrtm takes minutes at d = 2048: it is timed at a quarter of d and taken 64-fold, as d³ has it.
+after every batch where each is scored (growth 0): statistic, follower and plug-in score, averaged over one whole cycle
+of batches, its refresh included; where there is none, over `PLAIN_BATCHES`. Peers see the same statistic, in turns with
+it: `scipy.linalg.sqrtm` as pytorch-fid calls it, torchmetrics' FrechetInceptionDistance (update and compute),
+vendi-score on the n × n kernel, whitening and `eigvalsh`, `eigh` and `eigvalsh` of the kernel covariance, and the
+rank-5 float64 pass that the update itself is. A package that is not installed is left out (pip install
+'optimist[benchmark]'). Those that compute in scipy take OPENBLAS_NUM_THREADS threads, set beforehand.
+With --cpu-time processor time is counted instead of the clock: for one thread on a machine that has other work.
+sqrtm takes minutes at d = 2048: it is timed at a quarter of d and taken 64-fold, as d³ has it.
 Features are normal with power-law spectra. Relative errors are against float64 `eigvalsh` of the smaller matrix.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import platform
 import statistics
@@ -35,6 +37,8 @@ from optimist.spectra import following
 BATCH = 5
 CHECKS = 3
 """How often the score is compared with the exact one."""
+PLAIN_BATCHES = 40
+"""Batches that are timed where nothing is ever refreshed."""
 
 
 @dataclass
@@ -85,9 +89,14 @@ def features(rows: int, dimension: int, seed: int) -> Tensor:
     return drawn * torch.arange(1, dimension + 1, dtype=torch.float64) ** -0.5 + 0.05
 
 
+def real_features(dimension: int) -> Tensor:
+    """Another such set, turned a little."""
+    return features(4 * dimension, dimension, 99).roll(3, 1)
+
+
 def reference(dimension: int) -> Reference:
-    """Moments of another such set, turned a little."""
-    rows = features(4 * dimension, dimension, 99).roll(3, 1)
+    """Its moments."""
+    rows = real_features(dimension)
     centred = rows - rows.mean(0)
     return Reference(rows.mean(0), centred.T @ centred / len(rows))
 
@@ -99,18 +108,20 @@ def measure(
     rows: Callable[[int, int], Tensor],
     exact: Callable[[object], float],
     peers: Callable[[object], list[Peer]],
-    seconds: float,
 ) -> Measured:
-    """Feed batches past `start` samples, timed; peers in turns with them; errors at some of the batches."""
+    """Feed a cycle of batches past `start` samples, timed; peers in turns with them; errors at some of the batches."""
     statistic = metric.statistic(scatter=True) if isinstance(metric, FrechetDistance) else metric.statistic()
     for seed in range(0, start, 1000):
         statistic.update(rows(min(1000, start - seed), seed))
-    begun = timed(lambda: metric.follow(statistic))
+    metric.follow(statistic)
     others = peers(statistic)
     left = [peer for peer in others for _ in range(peer.calls)]
-    batch, refreshes, errors = [], [], []
-    used, fed = 0.0, 0
-    while used < seconds and fed < 1000:
+    refreshed = is_refreshed(metric, start)
+    # The cycle began with the samples above: the last batch is the one that finds it full.
+    count = following.cycle(start, width_of(metric)) // BATCH + 1 if refreshed else PLAIN_BATCHES
+    checks = {round((index + 1) * (count - 2) / CHECKS) for index in range(CHECKS)}
+    batches, errors = [], []
+    for fed in range(count):
         sample = rows(BATCH, 10_000 + fed)
 
         def step(sample: Tensor = sample) -> None:
@@ -118,34 +129,67 @@ def measure(
             metric.follow(statistic)
             metric.plug_in(statistic)
 
-        took = timed(step)
-        used, fed = used + took, fed + 1
-        # A batch that brings a refresh takes many times as long as those around it.
-        (refreshes if batch and took > 8.0 * statistics.median(batch) else batch).append(took)
-        if fed % 20 == 0 and left:
+        batches.append(timed(step))
+        if fed % (PLAIN_BATCHES // 8) == 0 and left:
             left.pop(0).run()
-        if fed % 40 == 10 and len(errors) < CHECKS:
+        if fed in checks:
             wanted = exact(statistic)
             errors.append(abs(metric.plug_in(statistic) - wanted) / abs(wanted))
     for peer in left:
         peer.run()
-    if not errors:
-        wanted = exact(statistic)
-        errors.append(abs(metric.plug_in(statistic) - wanted) / abs(wanted))
-    refresh, per = part_of_refresh(metric, start, begun, refreshes)
-    return Measured(name, statistics.mean(batch) + refresh * BATCH / per, refresh, max(errors), others)
+    return Measured(name, statistics.mean(batches), max(batches) if refreshed else 0.0, max(errors), others)
 
 
-def part_of_refresh(metric: object, start: int, begun: float, refreshes: list[float]) -> tuple[float, int]:
-    """Seconds of a refresh, and the samples from one to the next."""
-    width = metric.reference.root.shape[-1] if isinstance(metric, FrechetDistance) else metric.width
-    if metric.name == "rke" or start <= following.GRAM_ROWS or width < following.SMALLEST_WIDTH:
-        return 0.0, 1
-    found = statistics.median(refreshes) if refreshes else begun
-    return found, following.GRAM_LIMIT if start < width else following.SCATTER_LIMIT
+def width_of(metric: object) -> int:
+    """The size of the eigenproblem that is followed."""
+    return metric.reference.root.shape[-1] if isinstance(metric, FrechetDistance) else metric.width
 
 
-def frechet_row(start: int, dimension: int, of_reference: Reference, seconds: float, slow: bool) -> Measured:
+def is_refreshed(metric: object, start: int) -> bool:
+    """Whether the score is followed by low-rank changes between refreshes."""
+    return metric.name != "rke" and start > following.GRAM_ROWS and width_of(metric) >= following.SMALLEST_WIDTH
+
+
+class Passed(torch.nn.Module):
+    """Features as they are, for a package that wants a network."""
+
+    def __init__(self, num_features: int) -> None:
+        super().__init__()
+        self.num_features = num_features
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The features (n, d)."""
+        return features
+
+
+def torchmetrics_peer(dimension: int, real: Tensor, fake: Tensor) -> Peer:
+    """FrechetInceptionDistance in float64, all features so far in it: one more batch and `compute`."""
+    from torchmetrics.image.fid import FrechetInceptionDistance
+
+    distance = FrechetInceptionDistance(Passed(dimension)).set_dtype(torch.float64)
+    distance.update(real, real=True)
+    distance.update(fake, real=False)
+
+    def call() -> Tensor:
+        distance.update(fake[:BATCH], real=False)
+        return distance.compute()
+
+    return Peer("torchmetrics", call, 1)
+
+
+def vendi_peer(phi: Tensor) -> Peer:
+    """vendi-score of the kernel matrix of unit feature rows (n, 2r), the matrix made anew."""
+    from vendi_score import vendi
+
+    return Peer("vendi-score n × n", lambda: vendi.score_K((phi @ phi.T).numpy()), 1)
+
+
+def is_installed(package: str) -> bool:
+    """Whether a peer can be measured."""
+    return importlib.util.find_spec(package) is not None
+
+
+def frechet_row(start: int, dimension: int, of_reference: Reference, slow: bool) -> Measured:
     """FID after `start` samples."""
     metric = FrechetDistance(of_reference)
     plain = FrechetDistance(of_reference)
@@ -161,10 +205,12 @@ def frechet_row(start: int, dimension: int, of_reference: Reference, seconds: fl
             return torch.linalg.eigvalsh(of_reference.root.T @ statistic.scatter @ of_reference.root)
 
         found = [
-            Peer("eigvals, as torchmetrics", lambda: torch.linalg.eigvals(statistic.covariance(True) @ sigma), 1),
             Peer("whiten + eigvalsh", whitened),
             Peer("rank-5 pass", rank_five(dimension), 9),
         ]
+        if slow and is_installed("torchmetrics"):
+            fake = torch.cat([rows(min(1000, start - seed), seed) for seed in range(0, start, 1000)])
+            found.insert(0, torchmetrics_peer(dimension, real_features(dimension), fake))
         return [Peer("scipy sqrtm", sqrtm, 1, 64.0), *found] if slow else found
 
     def exact(statistic: object) -> float:
@@ -173,25 +219,29 @@ def frechet_row(start: int, dimension: int, of_reference: Reference, seconds: fl
     def rows(count: int, seed: int) -> Tensor:
         return features(count, dimension, seed)
 
-    return measure(f"FID d={dimension}, n={start}", metric, start, rows, exact, peers, seconds)
+    return measure(f"FID d={dimension}, n={start}", metric, start, rows, exact, peers)
 
 
-def kernel_row(name: str, width: int, start: int, seconds: float) -> Measured:
+def kernel_row(name: str, width: int, start: int) -> Measured:
     """log Vendi_1 or log RKE after `start` samples."""
     kernel = {"name": "gaussian", "sigma": 3.0, "features": width // 2}
     metric, plain = (make_metric(name, 64, kernel=kernel) for _ in range(2))
 
     def peers(statistic: object) -> list[Peer]:
-        return [
+        found = [
             Peer("eigh", lambda: torch.linalg.eigh(statistic.moment), 1),
             Peer("eigvalsh", lambda: torch.linalg.eigvalsh(statistic.moment), 1),
             Peer("rank-5 pass", rank_five(width), 9),
         ]
+        if name == "vendi" and is_installed("vendi_score"):
+            samples = torch.cat([rows(min(1000, start - seed), seed) for seed in range(0, start, 1000)])
+            found.insert(0, vendi_peer(metric.feature_map(samples)))
+        return found
 
     def rows(count: int, seed: int) -> Tensor:
         return features(count, 64, seed)
 
-    return measure(f"{name} 2r={width}, n={start}", metric, start, rows, plain.plug_in, peers, seconds)
+    return measure(f"{name} 2r={width}, n={start}", metric, start, rows, plain.plug_in, peers)
 
 
 def rank_five(dimension: int) -> Callable[[], object]:
@@ -219,7 +269,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="d = 512 and widths of 500: a minute")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of batches, for each row")
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--dimension", type=int, default=2048)
     parser.add_argument("--widths", type=int, nargs="*", default=[2000, 4000])
@@ -238,10 +287,10 @@ def main() -> None:
         of_reference = reference(dimension)
         for count in counts:
             slow = count == 5000
-            found.append(frechet_row(count, dimension, of_reference, arguments.seconds, slow))
+            found.append(frechet_row(count, dimension, of_reference, slow))
     for name in ("vendi", "rke"):
         if name in arguments.rows:
-            found += [kernel_row(name, width, 2 * width, arguments.seconds) for width in widths]
+            found += [kernel_row(name, width, 2 * width) for width in widths]
     show(found)
 
 

@@ -2,6 +2,7 @@
 import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
+import { showSignIn } from "./sign-in.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
@@ -46,6 +47,10 @@ function decoded(text) {
 function failed(error) {
   // A mistake of the page's own belongs in the console as well.
   if (error.status === undefined) console.error(error);
+  if (error.status === 401) {
+    showSignIn(main, route);
+    return;
+  }
   fill(
     main,
     h("div", { class: "empty" }, [

@@ -11,11 +11,14 @@ from functools import partial
 from types import FrameType
 
 import uvicorn
+from prometheus_client import start_http_server
 
 from optimist.api.app import create_app
+from optimist.connections import patient
 from optimist.devices import find_device
+from optimist.insight.logs import configure
 from optimist.settings import Settings
-from optimist.store import open_store, start_embedded
+from optimist.store import CannotStart, open_store, start_embedded
 from optimist.store.deployment import wait_for_server
 
 
@@ -44,29 +47,53 @@ def serve(settings: Settings) -> None:
         from optimist.scoring import scoring  # torch takes seconds to import: not without need
 
         background = partial(scoring, device=find_device(settings.device), warm_bytes=settings.warm_bytes)
+    configure(settings.log_format, settings.log_requests)
     # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.
     signal.signal(signal.SIGTERM, _exit)
     with redis_of(settings) as url:
+        if not settings.is_open:
+            asyncio.run(_need_keys(url, settings.host))
         app = create_app(settings, url, background)
         uvicorn.run(
             app,
             host=settings.host,
             port=settings.port,
-            log_level="warning",
+            http=patient(settings.head_timeout),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            limit_concurrency=settings.max_connections,
             timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
             timeout_graceful_shutdown=10,
+            ssl_certfile=settings.tls_certificate,
+            ssl_keyfile=settings.tls_key,
         )
+
+
+async def _need_keys(redis_url: str, host: str) -> None:
+    """Raise CannotStart where nobody could be let in."""
+    async with open_store(redis_url) as store:
+        if not await store.access_keys.all():
+            raise CannotStart(
+                f"On {host} callers need access keys, and there are none: make one with `optimist keys create --role "
+                "admin`. With --insecure everybody who reaches the service may do everything."
+            )
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def score_for_ever(redis_url: str, settings: Settings) -> None:
-    """Run a scorer alone, until SIGINT or SIGTERM. Raises DeviceError where its device is not here."""
+def score_for_ever(redis_url: str, settings: Settings, metrics: tuple[str, int] | None = None) -> None:
+    """Run a scorer alone, until SIGINT or SIGTERM; its metrics are served on this host and port, if any.
+
+    Raises DeviceError where its device is not here.
+    """
     from optimist.scoring import Scorer
 
     device = find_device(settings.device)
+    if metrics is not None:
+        start_http_server(metrics[1], metrics[0])
 
     async def run() -> None:
         await wait_for_server(redis_url)

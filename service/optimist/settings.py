@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -45,6 +47,25 @@ class Settings(BaseSettings):
 
     Beyond it come those it works on, at most two at once, and what their numerics take. A quarter of the memory.
     """
+    require_keys: bool = False
+    """Whether callers need an access key on a loopback address, too, as behind a proxy; elsewhere they always do."""
+    insecure: bool = False
+    """Whether everybody who reaches the service may do everything, wherever it listens."""
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    """PEM files, to serve https without a proxy."""
+    rate_limit: float | None = Field(None, gt=0)
+    """Requests a second that each access key has in each process; None: any number."""
+    max_connections: int = Field(1000, ge=1)
+    """Most connections at once; others are told to come back."""
+    head_timeout: float = Field(15.0, gt=0)
+    """Seconds within which the head of a request must have come."""
+    body_timeout: float = Field(30.0, gt=0)
+    """Seconds that a body may take beside one for each 64 KiB of it."""
+    max_memory: int = Field(2 * 2**30, ge=1024)
+    """Bytes of bodies of all requests together; those beyond are told to come back."""
+    max_json: int = Field(16 * 2**20, ge=1024)
+    """Largest JSON body, in bytes: parsed, it takes many times as much."""
     max_body: int = Field(256 * 2**20, ge=1024)
     """Largest request body, in bytes."""
     max_archive: int = Field(64 * 2**30, ge=1024)
@@ -53,3 +74,27 @@ class Settings(BaseSettings):
     """Most rows in one batch."""
     max_dimension: int = Field(16_384, ge=1)
     """Widest feature vector."""
+    max_generators: int = Field(1000, ge=1, le=1000)
+    """Most generators of one experiment, those that were retired included."""
+    max_experiments: int = Field(10_000, ge=1)
+    """Most experiments, and most references, of one namespace."""
+    max_open_picks: int = Field(10_000, ge=1)
+    """Most picks of an experiment on their way at once."""
+    log_format: Literal["text", "json"] = "text"
+    log_requests: bool = False
+    """Whether every request is logged."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether callers need no access key."""
+        return self.insecure or (is_loopback(self.host) and not self.require_keys)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is one that only this machine can mean."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

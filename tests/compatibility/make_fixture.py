@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from made import QUESTIONS, make, play, standing
+from stored import QUESTIONS, make, play, standing
 from processes import serving
 from redis import Redis
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made import QUESTIONS, play, standing
 from processes import serving
 from redis import Redis
+from stored import QUESTIONS, play, standing
 
 from optimist.store import CannotStart, start_embedded
 from optimist.store.deployment import wait_for_server

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made import write_long_experiment
 from pages import WAIT, OpenPage
 from playwright.sync_api import Browser, Page, sync_playwright
 from processes import Service, serving
+from written import write_long_experiment
 
 from optimist.store import EmbeddedRedis, start_embedded
 from optimist_client import Optimist

@@ -257,7 +257,7 @@ def test_a_track_that_forgets_goes_on_as_one_restored_there():
             live.estimate()
         live.forget()
         other = question.bound_for({"features": WIDTH})
-        restored = Track.restore(live.to_tensors(), other, 0.0)
+        restored = Track.restore({name: tensor.clone() for name, tensor in live.state().items()}, other, 0.0)
         for batch in batches[position : position + 5]:
             restored.add(*batch)
         for batch in batches[position : position + 5]:

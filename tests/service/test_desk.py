@@ -43,7 +43,7 @@ async def make_desk(store: Store, **config: object) -> Desk:
         }
     )
     await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i")
-    return Desk(store, Experiment(config=asked, dimension=10, created=0.0, instance="i"))
+    return Desk(store, Experiment(config=asked, dimension=10, created=0.0, instance="i"), most_open=1000)
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:

@@ -7,8 +7,9 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,14 @@ GENERATORS = {generator: drawing(generator) for generator in SHIFTS}
 @pytest.fixture
 def experiment(client: Optimist, name: str, reference) -> Experiment:
     return client.create_experiment(name, list(SHIFTS), reference=reference, budget=5_000)
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as at a prompt: processes that run in the background, as those of pytest-xdist do, ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def wait_until(reached: Callable[[], bool]) -> None:
@@ -213,5 +222,7 @@ def test_the_readme_example_comes_to_a_decision(service: Service, name: str, cap
     text = (Path(__file__).parents[2] / "README.md").read_text()
     example = next(code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "optimist_client" in code)
     here = example.replace("http://127.0.0.1:8000", service.url).replace('"my-checkpoints"', repr(name))
-    exec(compile(here, "README.md", "exec"), {})
+    names: dict[str, Any] = {}
+    exec(compile(here, "README.md", "exec"), names)
+    names["optimist"].close()
     assert "new is best with" in capsys.readouterr().out

@@ -133,13 +133,21 @@ class Optimist(ServiceOperations[Experiment], Blocking):
     """A connection to an Optimist service; one a process is enough, threads may share it.
 
     `timeout` (seconds) bounds one request; `patience` (seconds) bounds all tries of one call, so a service that is
-    restarted in that time is not noticed. `AsyncOptimist` is the same for asyncio.
+    restarted in that time is not noticed. `api_key`: what the service asks for, where it asks for keys; by default the
+    variable OPTIMIST_API_KEY. `AsyncOptimist` is the same for asyncio.
     """
 
     _experiment = Experiment
 
-    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout: float = 30.0, patience: float = 60.0) -> None:
-        self._transport = BlockingTransport(url, timeout, patience)
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        *,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        patience: float = 60.0,
+    ) -> None:
+        self._transport = BlockingTransport(url, timeout, patience, api_key)
 
     def __enter__(self) -> Self:
         return self
@@ -153,8 +161,15 @@ class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
 
     _experiment = AsyncExperiment
 
-    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout: float = 30.0, patience: float = 60.0) -> None:
-        self._transport = AsyncTransport(url, timeout, patience)
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        *,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        patience: float = 60.0,
+    ) -> None:
+        self._transport = AsyncTransport(url, timeout, patience, api_key)
 
     async def __aenter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,9 +24,9 @@ _PIECE = 1 << 20
 class BlockingTransport(Transport[httpx.Client]):
     """Blocks the thread that calls; threads may share it."""
 
-    def __init__(self, url: str, timeout: float, patience: float) -> None:
+    def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
         super().__init__(timeout, patience)
-        self._http = httpx.Client(base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0), limits=_LIMITS)
+        self._http = httpx.Client(**_settings(url, timeout, api_key))
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
         return self._http.request(method, path, **sent)
@@ -87,11 +88,9 @@ class BlockingTransport(Transport[httpx.Client]):
 class AsyncTransport(Transport[httpx.AsyncClient]):
     """Never blocks the event loop it is used in."""
 
-    def __init__(self, url: str, timeout: float, patience: float) -> None:
+    def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
         super().__init__(timeout, patience)
-        self._http = httpx.AsyncClient(
-            base_url=url.rstrip("/"), timeout=httpx.Timeout(timeout, connect=5.0), limits=_LIMITS
-        )
+        self._http = httpx.AsyncClient(**_settings(url, timeout, api_key))
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
         return await self._http.request(method, path, **sent)
@@ -130,6 +129,17 @@ class AsyncTransport(Transport[httpx.AsyncClient]):
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+def _settings(url: str, timeout: float, api_key: str | None) -> dict[str, Any]:
+    """Of an httpx client; the key is the variable's where none is given."""
+    key = api_key or os.environ.get("OPTIMIST_API_KEY")
+    return {
+        "base_url": url.rstrip("/"),
+        "timeout": httpx.Timeout(timeout, connect=5.0),
+        "limits": _LIMITS,
+        "headers": {"authorization": f"Bearer {key}"} if key else {},
+    }
 
 
 def _join(threads: Sequence[threading.Thread]) -> None:

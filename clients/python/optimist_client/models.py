@@ -351,6 +351,21 @@ class Modes(Wire):
     """The score by type of prompt, for the scores of pairs."""
 
 
+Role = Literal["viewer", "worker", "admin"]
+"""What the holder of an access key may do: read; sample as well; everything in its namespace."""
+
+
+class Session(Wire):
+    """Whom the service takes a caller for."""
+
+    namespace: Identifier
+    role: Role
+    experiments: list[Identifier]
+    """The only ones that the key is good for; none: every one of its namespace."""
+    key: str | None
+    """Id of the key, None where the service is open."""
+
+
 class Problem(BaseModel):
     """An error as RFC 9457 problem details; `action` says whether to fix the request, retry it, or stop."""
 

@@ -16,6 +16,8 @@ IDS = "ids"
 """The tensor of a body that holds the ids of its rows; safetensors knows no text."""
 LONGEST_ID = 1024
 """Bytes of an id."""
+LONGEST_HEADER = 2**16
+"""Bytes of a body's header: one of 50 MB names a million tensors, and takes 2 GB and most of a minute to read."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
 _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
@@ -81,6 +83,9 @@ def decode(body: bytes) -> dict[str, NDArray[Any]]:
 
     All hold floats but `IDS`, whose packed rows are bytes.
     """
+    header = int.from_bytes(body[:8], "little")
+    if header > LONGEST_HEADER:
+        raise ValueError(f"expected a safetensors body with a header of at most {LONGEST_HEADER} bytes, got {header}")
     try:
         tensors = deserialize(body)
     except (SafetensorError, UnicodeDecodeError) as error:

@@ -7,14 +7,28 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
 
-from optimist.api import archives, dashboard, experiments, generators, health, modes, picks, problems, references
-from optimist.api.bodies import BodyLimit
+from optimist.api import (
+    archives,
+    dashboard,
+    experiments,
+    generators,
+    health,
+    modes,
+    picks,
+    problems,
+    references,
+    session,
+)
+from optimist.api.access import Access, KeyRing
 from optimist.api.context import Context
+from optimist.api.limits import Limits
+from optimist.api.watching import Watching
 from optimist.settings import Settings
 from optimist.store import Store, open_store
 
-Background = Callable[[Store], AbstractAsyncContextManager[None]]
-"""What else runs on the event loop while the application does: the scorer, where this process scores."""
+Background = Callable[[Store], AbstractAsyncContextManager[Callable[[], bool]]]
+"""What else runs on the event loop while the application does, the scorer where this process scores; gives a function
+that says whether it is at work."""
 
 
 def create_app(settings: Settings, redis_url: str, background: Background | None = None) -> FastAPI:
@@ -24,18 +38,23 @@ def create_app(settings: Settings, redis_url: str, background: Background | None
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(redis_url) as store:
             context = app.state.context = Context(store, settings)
+            app.state.key_ring = KeyRing(store.access_keys)
+            readiness = app.state.readiness = health.Readiness(store)
             async with context.listening():
                 if background is None:
                     yield
                 else:
-                    async with background(store):
+                    async with background(store) as readiness.scorer_lives:
                         yield
 
     app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
-    app.add_middleware(BodyLimit, limit=settings.max_body, others={archives.IMPORT: settings.max_archive})
+    app.add_middleware(Limits, settings=settings, archives=archives.IMPORT)
+    # The last one added is the first to see a request.
+    app.add_middleware(Access, keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
+    app.add_middleware(Watching)
     problems.install(app)
     # The busiest first: every request goes through them in this order.
-    for routes in (picks, references, experiments, archives, modes, generators, health):
+    for routes in (picks, references, experiments, archives, modes, generators, health, session):
         app.include_router(routes.router)
     app.include_router(experiments.overview)
     dashboard.install(app)

@@ -28,9 +28,11 @@ class Assignment:
     """Answers asks one after the other, each seeing the picks before it as on their way.
 
     `openings` are the new picks, in order; `returned` the numbers of open ones that their workers got back.
+    most_open: how many picks may be on their way at once.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, most_open: int) -> None:
+        self._room = most_open - len(view.open_picks)
         self.openings: list[Opening] = []
         self.returned: list[int] = []
         self._view = view
@@ -49,7 +51,11 @@ class Assignment:
         if not any(arm.active for arm in able):
             return kept
         new: list[Pick] = []
-        while len(kept) + len(new) < request.count and (self._free is None or self._free > 0):
+        while (
+            len(kept) + len(new) < request.count
+            and len(self.openings) < self._room
+            and (self._free is None or self._free > 0)
+        ):
             new.append(self._next(able, request, stale))
         return kept + new
 

@@ -1,16 +1,13 @@
-"""Request bodies: counted as they arrive, and read as named arrays from safetensors or JSON."""
+"""Request bodies, read as named arrays from safetensors or JSON. How large they may be is counted in `limits`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
-from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from optimist.api.problems import ApiError, invalid
 from optimist_client import tensors
@@ -27,38 +24,6 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
     }
 }
 """What `read_arrays` takes, for the routes' `openapi_extra`."""
-
-
-class BodyLimit:
-    """ASGI middleware that stops reading a body once it exceeds `limit` bytes, whatever its headers claim.
-
-    others: the limits of paths that have their own.
-    FastAPI's own limit answers in plain text, without saying what was expected.
-    """
-
-    def __init__(self, app: ASGIApp, limit: int, others: Mapping[str, int]) -> None:
-        self._app = app
-        self._limit = limit
-        self._others = others
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with a counting `receive`."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        limit, taken = self._others.get(scope["path"], self._limit), 0
-
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            if message["type"] == "http.request":
-                taken += len(message.get("body", b""))
-                if taken > limit:
-                    # FastAPI passes on an HTTPException met while it reads a body, and hides any other.
-                    raise HTTPException(413, f"expected a body of at most {limit} bytes")
-            return message
-
-        await self._app(scope, counted, send)
 
 
 async def read_arrays(request: Request, max_rows: int) -> Arrays:

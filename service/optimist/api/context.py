@@ -11,9 +11,11 @@ from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
+from optimist.access import Caller
+from optimist.api.counting import count_tell
 from optimist.api.desk import Desk
 from optimist.api.polls import Polls
-from optimist.api.problems import ApiError
+from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
@@ -29,10 +31,18 @@ class Context:
     settings: Settings
     _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
+    _namespaces: dict[str, Context] = field(default_factory=dict)
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
         self.polls = Polls(self.store, self.experiment)
+
+    def of(self, namespace: str) -> Context:
+        """What this process has of one namespace; `self` is of all of them, and serves none."""
+        known = self._namespaces.get(namespace)
+        if known is None:
+            known = self._namespaces[namespace] = Context(self.store.of(namespace), self.settings)
+        return known
 
     async def experiment(self, name: str) -> Experiment:
         """The experiment called `name`, as it is now. Raises `NotFound`."""
@@ -63,6 +73,11 @@ class Context:
                 raise
         return await action(fresh)
 
+    async def check_room(self) -> None:
+        """Raise `ApiError` 422 where the namespace has all the experiments it may have; about as many, at a rush."""
+        if len(await self.store.experiments()) >= self.settings.max_experiments:
+            raise invalid(f"expected at most {self.settings.max_experiments} experiments in a namespace: delete some")
+
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
         for known in (await self.store.look(name)).generators:
@@ -71,7 +86,8 @@ class Context:
         raise NotFound(f"experiment {name!r} has no generator {generator!r}")
 
     async def told(self, experiment: Experiment, settled: Settled) -> TellReply:
-        """The answer for an accepted batch."""
+        """The answer for an accepted batch, which is counted."""
+        count_tell(settled)
         names: Sequence[str] = experiment.config.generators
         if settled.generator >= len(names):  # added since
             names = [generator.name for generator in (await self.store.look(experiment.config.name)).generators]
@@ -91,7 +107,7 @@ class Context:
         stamp = experiment.instance
         known = self._desks.get(config.name)
         if known is None or known[0] != stamp:
-            known = self._desks[config.name] = (stamp, Desk(self.store, experiment))
+            known = self._desks[config.name] = (stamp, Desk(self.store, experiment, self.settings.max_open_picks))
         return known[1]
 
     @asynccontextmanager
@@ -108,14 +124,20 @@ class Context:
     async def _listen(self) -> None:
         async with self.store.announcements(SCORED) as announcements:
             async for announcement in announcements:
-                for name, (_, desk) in list(self._desks.items()):
-                    if announcement is None or announcement.experiment == name:
-                        desk.wake()
+                for context in self._namespaces.values():
+                    context.wake(None if announcement is None else announcement.experiment)
+
+    def wake(self, announced: str | None) -> None:
+        """Have the desk of the experiment of this full name look again; None: every desk."""
+        for name, (_, desk) in self._desks.items():
+            if announced is None or announced == self.store.full_name(name):
+                desk.wake()
 
 
 def context_of(request: Request) -> Context:
-    """What the application of a request has put up for its routes."""
-    return request.app.state.context
+    """What the application has put up for its routes, of the caller's namespace."""
+    caller: Caller = request.scope["caller"]
+    return request.app.state.context.of(caller.namespace)
 
 
 # Not plain functions, which FastAPI would call in a thread each.

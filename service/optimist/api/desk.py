@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimist.api.assignment import Assignment
+from optimist.api.counting import count_ask
 from optimist.api.foresight import after_opening, after_settling
 from optimist.api.views import View
 from optimist.store import AskGroup, Batch, Look, NewPick, NotFound, Settled, Store, StoreError
@@ -27,7 +28,7 @@ POLL = 0.25
 TURN_POLL = 0.005
 """Seconds between looks while another replica has the turn at opening picks."""
 DRAINING = 0.5
-"""Seconds after which to ask again when the whole budget is on its way."""
+"""Seconds after which to ask again when the whole budget, or as many picks as may be, are on their way."""
 GATHERED_BYTES = 4 * 2**20
 """Bytes of batches that go to Redis together, unless one alone is larger."""
 
@@ -83,8 +84,9 @@ class _Picked:
 class Desk:
     """Serves one experiment. `wake` when its estimates may have changed."""
 
-    def __init__(self, store: Store, experiment: Experiment) -> None:
+    def __init__(self, store: Store, experiment: Experiment, most_open: int) -> None:
         self._store = store
+        self._most_open = most_open
         self._config = experiment.config
         self._instance = experiment.instance
         self._tells: list[_Tell] = []
@@ -206,7 +208,7 @@ class Desk:
         """What these asks get, in the order of asking."""
         if view.has_ended:
             return _Picked(view, {ask: [] for ask in ready})
-        assignment = Assignment(view)
+        assignment = Assignment(view, self._most_open)
         replies = {ask: assignment.answer(ask.request, ask.lacks(view)) for ask in ready}
         groups: dict[str, list[NewPick]] = {}
         for opening in assignment.openings:
@@ -282,12 +284,11 @@ class Desk:
         self._waiting = [ask for ask in self._waiting if ask not in picked.replies]
         for ask, picks in picked.replies.items():
             waits = DRAINING if not picks and not view.has_ended else None
-            _resolve(
-                ask.answer,
-                AskReply(
-                    picks=picks, state=view.state, ended=view.has_ended, decision=view.decision, retry_after=waits
-                ),
+            reply = AskReply(
+                picks=picks, state=view.state, ended=view.has_ended, decision=view.decision, retry_after=waits
             )
+            _resolve(ask.answer, reply)
+            count_ask(reply)
 
     def _remember(self, look: Look, wakes: int) -> None:
         """Know this look, unless something was announced since there were so many `wakes`."""

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
+from optimist.api.access import CallerDep
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.desk import sealed
 from optimist.api.polls import Body
@@ -32,7 +33,10 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
         check_policy(config.policy, config.bound)
     except ValueError as error:
         raise invalid(f"policy: {error}") from None
+    if len(config.generators) > context.settings.max_generators:
+        raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
+        await context.check_room()
         new = await _pinned(config, context)
         with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
             await context.store.create_experiment(
@@ -61,9 +65,10 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
 
 
 @router.get("")
-async def list_experiments(context: ContextDep) -> list[Experiment]:
-    """All experiments, by creation."""
-    return [await context.experiment(name) for name in await context.store.experiments()]
+async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Experiment]:
+    """All experiments that the caller's key is good for, by creation."""
+    names = await context.store.experiments()
+    return [await context.experiment(name) for name in names if caller.sees(name)]
 
 
 @router.get("/{name}")
@@ -136,12 +141,13 @@ async def get_report(
 @overview.get("/v1/overview", response_model=Overview, tags=["experiments"])
 async def get_overview(
     context: ContextDep,
+    caller: CallerDep,
     if_none_match: Annotated[str | None, Header()] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """State, leader and samples of every experiment, the newest first; may be a second old. ETag as of reports."""
-    return respond(await context.polls.overview(limit, offset), if_none_match)
+    return respond(await context.polls.overview(limit, offset, caller.experiments), if_none_match)
 
 
 def respond(body: Body, if_none_match: str | None) -> Response:

@@ -15,17 +15,16 @@ from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators"])
 
-MOST = 1000
-"""Generators of one experiment."""
-
 
 @router.post("")
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
     """Add a generator; one that is there stays as it is."""
     experiment = await context.experiment(name)
     generators = (await context.store.look(name)).generators
-    if len(generators) >= MOST and wanted.name not in {generator.name for generator in generators}:
-        raise invalid(f"expected at most {MOST} generators")
+    if len(generators) >= context.settings.max_generators and wanted.name not in {
+        generator.name for generator in generators
+    }:
+        raise invalid(f"expected at most {context.settings.max_generators} generators")
     await context.store.add_generator(name, wanted.name)
     context.polls.changed(name)
     return View(experiment.config, await context.store.look(name)).report()

@@ -35,6 +35,7 @@ async def import_archive(context: Context, archive: Archive, name: str | None, i
         if found.instance == instance:
             return found
         raise Conflict(f"an experiment is called {config.name!r}: choose another name")
+    await context.check_room()
     if reference is not None:
         await _check_standing(context.store, reference[0])
     async with context.store.restoring(config.name) as restoration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -110,9 +110,10 @@ class Polls:
         """Somebody has just changed this experiment here, and will want to see it."""
         self._shared.forget(("report", name))
 
-    async def overview(self, limit: int, offset: int) -> Body:
-        """The experiments from place `offset` on, newest first, as of at most a second ago."""
-        return await self._shared.get(("overview", limit, offset), lambda: self._overview(limit, offset))
+    async def overview(self, limit: int, offset: int, only: Set[str] = frozenset()) -> Body:
+        """The experiments from place `offset` on, newest first, as of at most a second ago; of `only` these, if any."""
+        key = ("overview", limit, offset, frozenset(only))
+        return await self._shared.get(key, lambda: self._overview(limit, offset, only))
 
     async def _poll(self, name: str) -> Poll:
         config = (await self._experiment(name)).config
@@ -143,8 +144,8 @@ class Polls:
             del self._courses[next(iter(self._courses))]
         return course
 
-    async def _overview(self, limit: int, offset: int) -> Body:
-        names = (await self._store.experiments())[::-1]
+    async def _overview(self, limit: int, offset: int, only: Set[str]) -> Body:
+        names = [name for name in await self._store.experiments() if not only or name in only][::-1]
         found: list[Summary] = []
         for name in names[offset : offset + limit]:
             try:

@@ -37,6 +37,8 @@ async def create_reference(
     arrays = await read_arrays(request, settings.max_rows)
     # Checking a 2048 × 2048 covariance takes a second: not on the event loop.
     mean, covariance = await asyncio.to_thread(_moments, arrays, settings.max_dimension)
+    if len(await store.references.all()) >= settings.max_experiments and await store.references.meta(name) is None:
+        raise invalid(f"expected at most {settings.max_experiments} references in a namespace")
     stored: Arrays = {"mean": mean, "covariance": covariance}
     info = ReferenceInfo(
         name=name,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, said_plainly, settings_of
+from optimist.commands.shared import AsJson, LogFormat, extras, said_plainly, settings_of
 from optimist.devices import DeviceError
 from optimist.estimates import natural
 from optimist.kernels import MEDIAN
@@ -53,6 +53,13 @@ def score(
         str | None, typer.Option(help="Where numbers live: cpu, cuda or cuda:<i>; OPTIMIST_DEVICE, else cpu.")
     ] = None,
     redis_url: Annotated[str | None, typer.Option(help="Without FILES: the Redis the API replicas use.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Without FILES: serve /metrics for Prometheus on this port.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address of the metrics: anybody who reaches it may read.")] = (
+        "127.0.0.1"
+    ),
+    log_format: Annotated[LogFormat, typer.Option(help="Without FILES: how to log.")] = "text",
     as_json: AsJson = False,
 ) -> None:
     """Score FILES and print them best first. Without FILES: run a scorer process.
@@ -65,9 +72,11 @@ def score(
     settings = settings_of(device=device)
     if redis_url:
         with extras("server,scoring"):
+            from optimist.insight.logs import configure
             from optimist.server import score_for_ever
-        with said_plainly(DeviceError):
-            score_for_ever(redis_url, settings)
+        configure(log_format)
+        with said_plainly(OSError, DeviceError):
+            score_for_ever(redis_url, settings, None if metrics_port is None else (metrics_host, metrics_port))
         return
     with extras("server,scoring"):
         from optimist.offline import read_reference, score_files

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands.shared import console, extras, said_plainly, settings_of
+from optimist.commands.shared import LogFormat, console, extras, said_plainly, settings_of
 from optimist.devices import DeviceError
 
 
@@ -26,17 +26,41 @@ def serve(
         bool | None, typer.Option(help="Score in this process, or leave it to `optimist score`.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where the scorer's numbers live: cpu, cuda or cuda:<i>.")] = None,
+    require_keys: Annotated[
+        bool | None, typer.Option("--require-keys", help="Ask for access keys on a loopback address, too.")
+    ] = None,
+    insecure: Annotated[
+        bool | None, typer.Option("--insecure", help="Ask for no access keys on any address: all may do everything.")
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file, to serve https.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file with the certificate's key.")] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help="How to log: text by default.")] = None,
+    log_requests: Annotated[bool | None, typer.Option("--log-requests", help="Log every request.")] = None,
 ) -> None:
     """Run the service. Options not given come from OPTIMIST_* variables."""
     settings = settings_of(
-        host=host, port=port, data_directory=data_dir, redis_url=redis_url, scoring=scoring, device=device
+        host=host,
+        port=port,
+        data_directory=data_dir,
+        redis_url=redis_url,
+        scoring=scoring,
+        device=device,
+        require_keys=require_keys,
+        insecure=insecure,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        log_format=log_format,
+        log_requests=log_requests,
     )
     with extras("server,scoring"):
         from optimist.server import serve as run
     if settings.scoring:
         with extras("scoring"):
             import torch  # noqa: F401  # scoring needs it; without it: --no-scoring
+    scheme = "http" if settings.tls_certificate is None else "https"
     where = settings.redis_url or f"embedded, data in {settings.data_directory}"
-    console.print(f"Optimist {__version__} on http://{settings.host}:{settings.port} (Redis: {where})", soft_wrap=True)
+    console.print(
+        f"Optimist {__version__} on {scheme}://{settings.host}:{settings.port} (Redis: {where})", soft_wrap=True
+    )
     with said_plainly(DeviceError):
         run(settings)

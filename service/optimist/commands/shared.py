@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,11 +14,13 @@ from optimist.settings import Settings
 
 console = Console(stderr=True)
 
+LogFormat = Literal["text", "json"]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 
 
 def settings_of(**given: Any) -> Settings:
-    """The settings with what the command line gave of them; the rest comes from OPTIMIST_* variables."""
+    """The settings, from OPTIMIST_* variables where an option is not given (None)."""
     return Settings(**{name: value for name, value in given.items() if value is not None})
 
 

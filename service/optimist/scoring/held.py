@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
+from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
 from optimist.scoring.questions import Asked, InThread
 from optimist.scoring.warm import Scored, WarmGenerator
 from optimist.store import Damaged, LogEntry, LogGap, Store
@@ -64,6 +65,7 @@ class Held:
             step = await self._in_thread(warm.apply, entries)
             for seq, reason in step.unreadable:
                 logger.warning("batch %d of %s/%d is set aside: %s", seq, self._name, self._ordinal, reason)
+                SET_ASIDE.inc()
                 await self._store.set_aside(self._name, self._ordinal, seq, reason, self.token)
             if step.scored is not None:
                 await self._publish(step.scored)
@@ -72,6 +74,7 @@ class Held:
                 body = await self._in_thread(warm.freeze)
                 await self._store.put_snapshot(self._name, self._ordinal, warm.seq, body, self.token)
                 warm.snapshot_taken(len(body))
+                SNAPSHOTS.inc()
         if self.wants_modes and not warm.is_empty:
             self.wants_modes = False
             name = (await self._store.look(self._name)).generators[self._ordinal].name
@@ -111,6 +114,7 @@ class Held:
         return True
 
     async def _publish(self, scored: Scored) -> None:
+        SCORING_SECONDS.labels(self.asked.bound.metric.name, scored.route).observe(scored.seconds)
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
         await self._store.put_estimate(self._name, self._ordinal, scored.seq, payload, self.token, point=point)

@@ -17,7 +17,7 @@ from optimist.bounds import Bound
 from optimist.evaluation import Question, first_rows
 from optimist.metrics import Reference
 from optimist.scoring.warm import batch
-from optimist.store import Claim, Store
+from optimist.store import Claim, Store, namespace_of
 from optimist_client import tensors
 from optimist_client.models import Experiment
 
@@ -78,7 +78,8 @@ class Questions:
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        question = await self._in_thread(question_of, experiment, await self._reference(experiment), self._device)
+        reference = await self._reference(name, experiment)
+        question = await self._in_thread(question_of, experiment, reference, self._device)
         if question.open_kernels:
             fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
             if fitted is None:
@@ -87,13 +88,13 @@ class Questions:
         bound = await self._in_thread(question.bound_for, experiment.widths)
         return Asked(claim.instance, experiment.config.rescore_growth, bound)
 
-    async def _reference(self, experiment: Experiment) -> bytes | None:
-        name = experiment.config.reference
-        if name is None:
+    async def _reference(self, name: str, experiment: Experiment) -> bytes | None:
+        wanted = experiment.config.reference
+        if wanted is None:
             return None
-        reference = await self._store.references.get(name)
+        reference = await self._store.of(namespace_of(name)).references.get(wanted)
         if reference is None:
-            raise ValueError(f"reference {name!r} is gone")
+            raise ValueError(f"reference {wanted!r} is gone")
         return reference[1]
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:

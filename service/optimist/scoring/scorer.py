@@ -16,9 +16,11 @@ from typing import Any
 
 import torch
 
+from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.scoring.held import LONGEST_TAIL, Held
+from optimist.scoring.overview import Overview
 from optimist.scoring.questions import Arguments, Questions, Result
-from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
+from optimist.store import DUE, MODES, Damaged, NotFound, Store, StoreError, Superseded
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,8 @@ CLAIM = 4.0
 RENEW = 1.0
 IDLE = 60.0
 """Seconds without work after which a generator is let go of."""
+STUCK = 60.0
+"""Seconds for a look at every experiment, after which something must be wrong."""
 QUEUED = 2.0
 """Seconds that a generator may wait for a free thread before others may have it."""
 
@@ -68,6 +72,13 @@ class Scorer:
         self._failed: set[Key] = set()
         # Tried again at the next sweep.
         self._broken_off: set[Key] = set()
+        self._overview = Overview()
+        self._turned = time.monotonic()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it goes its rounds, be it in vain while Redis is away."""
+        return time.monotonic() - self._turned < STUCK
 
     async def run(self) -> None:
         """Score until cancelled; then let go of all generators, so that others need not wait for the claims to end."""
@@ -102,19 +113,19 @@ class Scorer:
                 for name in names:
                     with _going_on():
                         await self._sweep(name)
+                self._overview.show(len(names), len(self._held))
+            self._turned = time.monotonic()
             await asyncio.sleep(SWEEP)
 
     async def _sweep(self, name: str) -> None:
         for generator in (await self._store.look(name)).generators:
             key = (name, generator.ordinal)
-            owed = key in self._broken_off or self._is_owed(generator, self._held.get(key))
+            held = self._held.get(key)
+            outgrown = generator.log_bytes >= (LONGEST_TAIL if held is None else held.room)
+            self._overview.add(name, generator, outgrown)
+            owed = key in self._broken_off or outgrown or generator.due_seq > generator.estimate_seq
             if owed and key not in self._failed:
                 self._schedule(key)
-
-    def _is_owed(self, generator: GeneratorState, held: Held | None) -> bool:
-        """Whether an estimate is, or room in Redis."""
-        outgrown = generator.log_bytes >= (LONGEST_TAIL if held is None else held.room)
-        return generator.due_seq > generator.estimate_seq or outgrown
 
     async def _renew_for_ever(self) -> None:
         while True:
@@ -165,6 +176,7 @@ class Scorer:
                     if key not in self._again:
                         return
         except Superseded:
+            CLAIMS_LOST.inc()
             logger.info("another scorer has taken over %s/%d", *key)
             self._held.pop(key, None)
         except NotFound:
@@ -173,6 +185,7 @@ class Scorer:
             logger.error("%s/%d cannot be scored: %s", *key, error)
             await self._give_in(key, error)
         except StoreError as error:
+            SCORING_FAILURES.inc()
             logger.warning("scoring %s/%d waits: %s", *key, error)
             # What was taken may not be published: it is taken again, from the snapshot.
             self._held.pop(key, None)
@@ -191,6 +204,7 @@ class Scorer:
             self._held.pop(key, None)
             self._wanted.discard(key)
             return
+        TAKEOVERS.inc(claim.taken_over)
         asked = await self._questions.get(*key, claim)
         if asked is None:
             await self._store.release_claim(*key, claim.token)
@@ -215,6 +229,7 @@ class Scorer:
 
     async def _give_in(self, key: Key, error: Exception) -> None:
         """Say in the report why a generator is not scored; it is tried again from its snapshot when one is due."""
+        SCORING_FAILURES.inc()
         # The statistic may have taken half of what was read.
         held = self._held.pop(key, None)
         with contextlib.suppress(StoreError):
@@ -240,11 +255,12 @@ def _going_on() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def scoring(store: Store, **options: Any) -> AsyncIterator[None]:
-    """A scorer, with the `options` of `Scorer`, running beside whatever else the event loop does."""
-    task = asyncio.create_task(Scorer(store, **options).run())
+async def scoring(store: Store, **options: Any) -> AsyncIterator[Callable[[], bool]]:
+    """A scorer, with the `options` of `Scorer`, beside what else the event loop does; gives whether it is at work."""
+    scorer = Scorer(store, **options)
+    task = asyncio.create_task(scorer.run())
     try:
-        yield
+        yield lambda: scorer.is_alive and not task.done()
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

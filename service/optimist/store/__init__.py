@@ -5,7 +5,7 @@
 
 from optimist.store.announcements import Announcement, Announcements
 from optimist.store.connect import connect, open_store
-from optimist.store.embedded import EmbeddedRedis, start_embedded
+from optimist.store.embedded import EmbeddedRedis, running_url, start_embedded
 from optimist.store.errors import (
     CannotStart,
     Conflict,
@@ -18,13 +18,14 @@ from optimist.store.errors import (
     Superseded,
     Unavailable,
 )
-from optimist.store.keys import DUE, MODES, MODES_MADE, SCORED
+from optimist.store.keys import DEFAULT_NAMESPACE, DUE, MODES, MODES_MADE, SCORED, namespace_of
 from optimist.store.records import (
     AskGroup,
     Batch,
     Claim,
     CurvePoint,
     GeneratorState,
+    Health,
     LogEntry,
     Look,
     NewPick,
@@ -39,6 +40,7 @@ from optimist.store.records import (
 from optimist.store.store import Store
 
 __all__ = [
+    "DEFAULT_NAMESPACE",
     "DUE",
     "MODES",
     "MODES_MADE",
@@ -56,6 +58,7 @@ __all__ = [
     "EmbeddedRedis",
     "GeneratorState",
     "Gone",
+    "Health",
     "LogEntry",
     "LogGap",
     "Look",
@@ -73,6 +76,8 @@ __all__ = [
     "Superseded",
     "Unavailable",
     "connect",
+    "namespace_of",
     "open_store",
+    "running_url",
     "start_embedded",
 ]

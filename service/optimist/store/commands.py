@@ -19,7 +19,7 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
 from optimist.store.errors import Conflict, Gone, NotFound, StoreError, Superseded, reaching_redis
-from optimist.store.keys import EXPERIMENT_PARTS, experiment_key
+from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, full_name, namespace_of
 
 Argument = str | bytes | int | float
 
@@ -58,20 +58,39 @@ Call = tuple[str, Sequence[Argument]]
 
 
 class Commands:
-    """One Redis, with answers as bytes. Every method raises `Unavailable` when it cannot serve now."""
+    """One Redis, with answers as bytes. Every method raises `Unavailable` when it cannot serve now.
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+    namespace: whose experiments and references are meant by their names; None: names are full, of any namespace.
+    """
+
+    def __init__(self, redis: Redis, namespace: str | None = None) -> None:
+        self.redis = redis
+        self.namespace = namespace
+
+    def full(self, name: str) -> str:
+        """What an experiment or reference is called in keys, indices and announcements."""
+        return name if self.namespace is None else full_name(self.namespace, name)
+
+    def key(self, experiment: str, part: str) -> str:
+        """Key of one part of an experiment."""
+        return experiment_key(self.full(experiment), part)
+
+    def names(self, index: Sequence[bytes]) -> list[str]:
+        """The names among the members of an index, in their order: the only ones that are to be seen here."""
+        members = [member.decode() for member in index]
+        if self.namespace is None:
+            return members
+        return [member.rpartition("/")[2] for member in members if namespace_of(member) == self.namespace]
 
     async def call(self, *command: Argument) -> Any:
         """Run one command."""
         with reaching_redis():
-            return await self._redis.execute_command(*command)
+            return await self.redis.execute_command(*command)
 
     async def call_many(self, commands: Sequence[Sequence[Argument]], *, transaction: bool = False) -> list[Any]:
         """Run commands in one round trip; as a transaction all or none happen, and their keys share one slot."""
         with reaching_redis():
-            async with self._redis.pipeline(transaction=transaction) as pipeline:
+            async with self.redis.pipeline(transaction=transaction) as pipeline:
                 for command in commands:
                     pipeline.execute_command(*command)
                 return await pipeline.execute()
@@ -91,9 +110,8 @@ class Commands:
         instance: of the experiment that is meant; raises NotFound where it was deleted, and another made of this name.
         """
         script = _experiment_script(name)
-        return _results(
-            await self._run(script, _keys(experiment, script.parts), _with_instance(name, arguments, instance))
-        )
+        keys = _keys(self.full(experiment), script.parts)
+        return _results(await self._run(script, keys, _with_instance(name, arguments, instance)))
 
     async def experiment_scripts(
         self, experiment: str, calls: Sequence[Call], *, instance: str | None = None
@@ -104,13 +122,13 @@ class Commands:
         """
         scripts = [_experiment_script(name) for name, _ in calls]
         runs = [
-            (script, _keys(experiment, script.parts), _with_instance(name, arguments, instance))
+            (script, _keys(self.full(experiment), script.parts), _with_instance(name, arguments, instance))
             for script, (name, arguments) in zip(scripts, calls, strict=True)
         ]
         if len(runs) == 1:
             return [_caught(await self._run(*runs[0]))]
         with reaching_redis():
-            async with self._redis.pipeline(transaction=False) as pipeline:
+            async with self.redis.pipeline(transaction=False) as pipeline:
                 for script, keys, arguments in runs:
                     pipeline.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
                 answers = await pipeline.execute(raise_on_error=False)
@@ -130,14 +148,14 @@ class Commands:
 
     def pubsub(self) -> PubSub:
         """A connection for subscriptions; close it with `aclose`."""
-        return self._redis.pubsub()
+        return self.redis.pubsub()
 
     async def _run(self, script: _Script, keys: Sequence[str | bytes], arguments: Sequence[Argument]) -> Any:
         with reaching_redis():
             try:
-                return await self._redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+                return await self.redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
             except NoScriptError:
-                return await self._redis.execute_command("EVAL", script.source, len(keys), *keys, *arguments)
+                return await self.redis.execute_command("EVAL", script.source, len(keys), *keys, *arguments)
 
 
 def _results(answer: Sequence[Any]) -> list[Any]:

@@ -19,6 +19,21 @@ _POLL_SECONDS = 0.02
 _HOLDER_BYTES = 1024
 
 
+def holder_of(directory: Path) -> dict[str, Any]:
+    """What the present holder of a data directory noted; {} while there is none."""
+    try:
+        fd = os.open(directory / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return {}
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(fd)
+    finally:
+        os.close(fd)
+    return {}
+
+
 class DirectoryLock:
     """The exclusive lock `<directory>/lock`, which says who holds it.
 
@@ -32,14 +47,14 @@ class DirectoryLock:
         deadline = time.monotonic() + wait_seconds
         while not self._try():
             if time.monotonic() >= deadline:
-                holder = self._read()
+                holder = _read(self.fd)
                 os.close(self.fd)
                 raise DirectoryInUse(
                     f"{directory} is in use by process {holder.get('service', '?')} (its redis-server is process "
                     f"{holder.get('redis-server', '?')}). Stop it, or choose another data directory."
                 )
             time.sleep(_POLL_SECONDS)
-        last = self._read()
+        last = _read(self.fd)
         self.clean: bool = not last.get("dirty", False)
         # A holder that was killed could not remove its socket.
         if "runtime" in last:
@@ -67,9 +82,10 @@ class DirectoryLock:
             return False
         return True
 
-    def _read(self) -> dict[str, Any]:
-        content = os.pread(self.fd, _HOLDER_BYTES, 0)
-        try:
-            return json.loads(content) if content else {}
-        except ValueError:  # not our writing: who was here, and how it ended, is unknown
-            return {"dirty": True}
+
+def _read(fd: int) -> dict[str, Any]:
+    content = os.pread(fd, _HOLDER_BYTES, 0)
+    try:
+        return json.loads(content) if content else {}
+    except ValueError:  # not our writing: who was here, and how it ended, is unknown
+        return {"dirty": True}

@@ -28,11 +28,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from optimist.store import dies_with_parent
-from optimist.store.directory_lock import DirectoryLock
+from optimist.store.directory_lock import DirectoryLock, holder_of
 from optimist.store.errors import CannotStart
 from optimist.store.redis_program import ServerLog, find_program, options, refuse_downgrade
 
 _log = logging.getLogger(__name__)
+_SOCKET = "redis.sock"
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 60.0
 _DEATHS = 5
@@ -52,7 +53,7 @@ class EmbeddedRedis:
         self._directory = directory
         self._lock = lock
         self._runtime = _make_runtime()
-        self._socket = self._runtime / "redis.sock"
+        self._socket = self._runtime / _SOCKET
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
         self._spawning = threading.Lock()
@@ -192,6 +193,15 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
         embedded.stop()
         raise
     return embedded
+
+
+def running_url(directory: Path) -> str | None:
+    """Where the redis-server of a service that runs on this data directory listens; None while none does.
+
+    For commands of the same user: the socket's directory is closed to others.
+    """
+    runtime = holder_of(directory.resolve()).get("runtime")
+    return None if runtime is None else f"unix://{Path(runtime) / _SOCKET}"
 
 
 def _make_runtime() -> Path:

@@ -55,15 +55,18 @@ class Experiments:
 
     async def experiments(self) -> list[str]:
         """Ids of all experiments, oldest first."""
-        members = [member.decode() for member in await self._commands.call("ZRANGE", keys.EXPERIMENTS, 0, -1)]
+        members = self._commands.names(await self._commands.call("ZRANGE", keys.EXPERIMENTS, 0, -1))
         # A deletion cut short leaves its name in the index.
-        alive = await self._commands.call_many([("EXISTS", keys.experiment_key(name, "config")) for name in members])
+        alive = await self._commands.call_many([("EXISTS", self._commands.key(name, "config")) for name in members])
         return [name for name, exists in zip(members, alive, strict=True) if exists]
 
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""
         config, indexed = await self._commands.call_many(
-            [("GET", keys.experiment_key(experiment, "config")), ("ZSCORE", keys.EXPERIMENTS, experiment)]
+            [
+                ("GET", self._commands.key(experiment, "config")),
+                ("ZSCORE", keys.EXPERIMENTS, self._commands.full(experiment)),
+            ]
         )
         if config is None:
             return None
@@ -74,7 +77,7 @@ class Experiments:
     async def delete_experiment(self, experiment: str) -> bool:
         """Remove every trace of an experiment; False if there was none."""
         existed = await self._commands.experiment_script("delete_experiment", experiment)
-        await self._commands.call("ZREM", keys.EXPERIMENTS, experiment)
+        await self._commands.call("ZREM", keys.EXPERIMENTS, self._commands.full(experiment))
         return bool(existed[0])
 
     async def look(self, experiment: str) -> Look:
@@ -124,4 +127,4 @@ class Experiments:
         return bool(reopened[0])
 
     async def _index(self, experiment: str) -> None:
-        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), experiment)
+        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), self._commands.full(experiment))

@@ -19,11 +19,11 @@ async def check_format(redis: Redis) -> None:
     """
     with reaching_redis():
         # Read first: a Redis that is full takes no writes, and may be served from all the same.
-        found = await redis.execute_command("GET", keys.FORMAT)
+        found = await redis.get(keys.FORMAT)
         if found is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
             return
-        found = found or await redis.execute_command("GET", keys.FORMAT)
-    text = (found or b"").decode(errors="replace")
+        found = found or await redis.get(keys.FORMAT)
+    text = (found or b"").decode(errors="replace") if not isinstance(found, str) else found
     if not text.isdecimal():
         raise CannotStart(f"{keys.FORMAT} in Redis is {text!r}, not a number: are these the data of another program?")
     if int(text) > FORMAT:

@@ -50,6 +50,14 @@ EXPERIMENT_PARTS = (
     "snapshot",  # not a key itself: snapshot:<g>:<unique>:<i> are strings, the chunks of a snapshot
 )
 
+KEYS = "optimist:keys"
+"""Hash: id of an access key → its record, JSON with the digest of its secret."""
+PROBE = "optimist:probe"
+"""String that expires: written to see whether Redis takes writes."""
+
+DEFAULT_NAMESPACE = "default"
+"""Its names stand in keys as they are; those of any other namespace as "<namespace>/<name>"."""
+
 # A brace would change the slot; announcements are split at spaces.
 _NAME = re.compile(r"[^{}\s]{1,256}")
 
@@ -61,6 +69,21 @@ def checked(name: str) -> str:
     return name
 
 
+def full_name(namespace: str, name: str) -> str:
+    """What an experiment or reference of a namespace is called in keys and announcements.
+
+    Raises ValueError where either holds a slash, by which it could be taken for one of another namespace.
+    """
+    if "/" in name or "/" in namespace:
+        raise ValueError(f"{name!r} of {namespace!r} cannot be a name: no slashes")
+    return name if namespace == DEFAULT_NAMESPACE else f"{namespace}/{name}"
+
+
+def namespace_of(full: str) -> str:
+    """The namespace of a full name."""
+    return full.rpartition("/")[0] or DEFAULT_NAMESPACE
+
+
 def experiment_key(experiment: str, part: str) -> str:
     """Key of one part of an experiment."""
     return f"optimist:{{{checked(experiment)}}}:{part}"
@@ -69,16 +92,6 @@ def experiment_key(experiment: str, part: str) -> str:
 def experiment_keys(experiment: str) -> list[str]:
     """Keys of all parts, in the order in which every script of an experiment takes them."""
     return [experiment_key(experiment, part) for part in EXPERIMENT_PARTS]
-
-
-def log_key(experiment: str, generator: int) -> str:
-    """Key of a generator's log."""
-    return experiment_key(experiment, f"log:{generator}")
-
-
-def curve_key(experiment: str, generator: int) -> str:
-    """Key of a generator's estimates as charts keep them."""
-    return experiment_key(experiment, f"curve:{generator}")
 
 
 def reference_key(name: str) -> str:

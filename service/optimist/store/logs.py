@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import LogGap, NotFound
 from optimist.store.records import LogEntry
@@ -27,7 +26,7 @@ class Logs:
         Raises LogGap if positions are missing, as those trimmed are, or if the log ends before after_seq; NotFound for
         an unknown generator.
         """
-        last = await self._commands.call("HGET", keys.experiment_key(experiment, "counts"), f"{generator}:seq")
+        last = await self._commands.call("HGET", self._commands.key(experiment, "counts"), f"{generator}:seq")
         if last is None:
             raise NotFound(f"experiment {experiment!r} has no generator {generator}")
         if after_seq > int(last):
@@ -36,7 +35,12 @@ class Logs:
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
         while (position := after_seq + len(entries)) < int(last) and page > 0:
             found = await self._commands.call(
-                "XRANGE", keys.log_key(experiment, generator), f"{position + 1}-0", f"{int(last)}-0", "COUNT", page
+                "XRANGE",
+                self._commands.key(experiment, f"log:{generator}"),
+                f"{position + 1}-0",
+                f"{int(last)}-0",
+                "COUNT",
+                page,
             )
             for offset, (entry_id, fields) in enumerate(found or [(b"nothing", {})], start=1):
                 if entry_id != b"%d-0" % (position + offset):

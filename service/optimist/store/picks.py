@@ -102,7 +102,8 @@ class Picks:
 
     def _settling(self, experiment: str, batch: Batch) -> Sequence[Argument]:
         """The arguments of settle.lua."""
-        return batch.pick, batch.digest, batch.rows, batch.body, keys.DUE, experiment, self._settled_limit
+        full = self._commands.full(experiment)
+        return batch.pick, batch.digest, batch.rows, batch.body, keys.DUE, full, self._settled_limit
 
     async def give_up(self, experiment: str, pick: int, reason: str, *, instance: str | None = None) -> None:
         """Return a pick unsampled; again is as good as once.
@@ -136,8 +137,8 @@ class Picks:
             raise ValueError("a batch without a pick has a key")
         return _settled(
             await self._commands.experiment_script(
-                *("append", experiment, generator, key, batch.digest, batch.rows, batch.body, keys.DUE, experiment),
-                *(self._settled_limit, APPENDED_SECONDS),
+                *("append", experiment, generator, key, batch.digest, batch.rows, batch.body),
+                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS),
                 instance=instance,
             )
         )

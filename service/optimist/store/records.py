@@ -142,6 +142,8 @@ class Claim:
 
     token: str
     deadline: float
+    taken_over: bool = False
+    """Whether it was another's, which ran out."""
 
     @property
     def instance(self) -> str:
@@ -214,3 +216,12 @@ class LogEntry:
     body: bytes
     record: str | None = None
     """The pick's record, where the experiment keeps its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a Redis does: seconds that a ping took, bytes it holds, and the most it may hold, where it says so."""
+
+    latency: float
+    used_bytes: int | None
+    limit_bytes: int | None

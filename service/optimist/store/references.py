@@ -29,19 +29,19 @@ class References:
         Raises Conflict if another body has this name.
         """
         digest = await _digest(body)
-        upload = keys.upload_key(name, uuid.uuid4().hex)
+        upload = keys.upload_key(self._commands.full(name), uuid.uuid4().hex)
         starts = range(0, len(body), CHUNK_BYTES)
         head = ("HSET", upload, "meta", meta, "digest", digest, "chunks", len(starts))
         await self._commands.call_many([head, ("EXPIRE", upload, _UPLOAD_SECONDS)], transaction=True)
         for number, start in enumerate(starts):
             await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
-        kept = await self._commands.script("keep_reference", [keys.reference_key(name), upload], digest)
-        await self._commands.call("ZADD", keys.REFERENCES, "NX", time.time(), name)
+        kept = await self._commands.script("keep_reference", [self._key(name), upload], digest)
+        await self._commands.call("ZADD", keys.REFERENCES, "NX", time.time(), self._commands.full(name))
         return bool(kept[0])
 
     async def get(self, name: str) -> tuple[str, bytes] | None:
         """Description and body of a reference, None if there is none. Raises Damaged if the digest does not match."""
-        key = keys.reference_key(name)
+        key = self._key(name)
         meta, digest, chunks = await self._commands.call("HMGET", key, "meta", "digest", "chunks")
         if meta is None:
             return None
@@ -53,14 +53,17 @@ class References:
 
     async def meta(self, name: str) -> str | None:
         """Description of a reference, None if there is none."""
-        meta = await self._commands.call("HGET", keys.reference_key(name), "meta")
+        meta = await self._commands.call("HGET", self._key(name), "meta")
         return None if meta is None else meta.decode()
 
     async def all(self) -> dict[str, str]:
         """Descriptions of all references by name, oldest first."""
-        names = [member.decode() for member in await self._commands.call("ZRANGE", keys.REFERENCES, 0, -1)]
-        metas = await self._commands.call_many([("HGET", keys.reference_key(name), "meta") for name in names])
+        names = self._commands.names(await self._commands.call("ZRANGE", keys.REFERENCES, 0, -1))
+        metas = await self._commands.call_many([("HGET", self._key(name), "meta") for name in names])
         return {name: meta.decode() for name, meta in zip(names, metas, strict=True) if meta is not None}
+
+    def _key(self, name: str) -> str:
+        return keys.reference_key(self._commands.full(name))
 
 
 async def _digest(body: bytes) -> str:

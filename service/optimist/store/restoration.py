@@ -108,7 +108,7 @@ class Restoration:
         pairs = [key for part in self._parts for key in (self._staged(part), self._final(part))]
         first = [self._final("config"), self._final("counts")]
         restored = await self._commands.script("restore", [*first, *pairs], look.instance)
-        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), self._experiment)
+        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), self._commands.full(self._experiment))
         return bool(restored[0])
 
     async def discard(self) -> None:
@@ -145,10 +145,10 @@ class Restoration:
         await self._commands.call_many([(command, key, *arguments), ("EXPIRE", key, STAGED_SECONDS)], transaction=True)
 
     def _staged(self, part: str) -> str:
-        return keys.experiment_key(self._experiment, f"{self._prefix}:{part}")
+        return self._commands.key(self._experiment, f"{self._prefix}:{part}")
 
     def _final(self, part: str) -> str:
-        return keys.experiment_key(self._experiment, part)
+        return self._commands.key(self._experiment, part)
 
 
 def _hashes(look: Look) -> dict[str, dict[str, Argument]]:

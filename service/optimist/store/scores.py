@@ -30,7 +30,7 @@ class Scores:
         if not owner:
             raise ValueError("a claim has an owner")
         answer = await self._commands.experiment_script("claim", experiment, generator, owner, seconds)
-        return Claim(answer[0].decode(), float(answer[1])) if answer else None
+        return Claim(answer[0].decode(), float(answer[1]), bool(answer[2])) if answer else None
 
     async def release_claim(self, experiment: str, generator: int, token: str) -> None:
         """Let others claim a generator at once; nothing happens if somebody has."""
@@ -44,7 +44,8 @@ class Scores:
         A damage noted of the generator is mended by it. point: what `curves` is to keep of it, "" for nothing.
         """
         stands = await self._commands.experiment_script(
-            "put_estimate", experiment, generator, seq, payload, token, keys.SCORED, experiment, point
+            *("put_estimate", experiment, generator, seq, payload, token),
+            *(keys.SCORED, self._commands.full(experiment), point),
         )
         return bool(stands[0])
 
@@ -53,7 +54,7 @@ class Scores:
 
         One is kept whenever the log position has grown by a 32nd since the last: some 400 at a million batches.
         """
-        reads = [("LRANGE", keys.curve_key(experiment, g), start, -1) for g, start in enumerate(starts)]
+        reads = [("LRANGE", self._commands.key(experiment, f"curve:{g}"), start, -1) for g, start in enumerate(starts)]
         return [[_curve_point(entry) for entry in entries] for entries in await self._commands.call_many(reads)]
 
     async def put_fitted(self, experiment: str, generator: int, payload: bytes, token: str) -> bytes:
@@ -66,22 +67,22 @@ class Scores:
 
     async def fitted(self, experiment: str) -> bytes | None:
         """What `put_fitted` fixed, None before that, or where there is no such experiment."""
-        return await self._commands.call("GET", keys.experiment_key(experiment, "fitted"))
+        return await self._commands.call("GET", self._commands.key(experiment, "fitted"))
 
     async def want_modes(self, experiment: str, generator: int) -> None:
         """Announce on `keys.MODES` that somebody waits for a generator's modes."""
-        await self._commands.call("PUBLISH", keys.MODES, f"{experiment} {generator} 0")
+        await self._commands.call("PUBLISH", keys.MODES, f"{self._commands.full(experiment)} {generator} 0")
 
     async def put_modes(self, experiment: str, generator: int, seq: int, payload: str, token: str) -> bool:
         """Publish a generator's modes at log position `seq`; False if newer ones stand."""
         stands = await self._commands.experiment_script(
-            "put_modes", experiment, generator, seq, payload, token, keys.MODES_MADE, experiment
+            "put_modes", experiment, generator, seq, payload, token, keys.MODES_MADE, self._commands.full(experiment)
         )
         return bool(stands[0])
 
     async def modes(self, experiment: str, generator: int) -> tuple[int, str] | None:
         """The log position and payload of a generator's newest modes, None before the first."""
-        entry = await self._commands.call("HGET", keys.experiment_key(experiment, "modes"), generator)
+        entry = await self._commands.call("HGET", self._commands.key(experiment, "modes"), generator)
         if entry is None:
             return None
         seq, payload = entry.decode().split(" ", 1)

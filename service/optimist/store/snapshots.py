@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import uuid
 
-from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import Damaged, Unavailable
 from optimist.store.records import Snapshot
@@ -55,7 +54,7 @@ class Snapshots:
         while pointer is not None:
             unique, chunks, seq, digest = pointer.split(" ")
             prefix = f"snapshot:{generator}:{unique}"
-            chunk_keys = [keys.experiment_key(experiment, f"{prefix}:{number}") for number in range(int(chunks))]
+            chunk_keys = [self._commands.key(experiment, f"{prefix}:{number}") for number in range(int(chunks))]
             body = b"".join([await self._commands.call("GET", key) or b"" for key in chunk_keys])
             if await asyncio.to_thread(_sha256, body) == digest:
                 return Snapshot(int(seq), body)
@@ -66,7 +65,7 @@ class Snapshots:
         return None
 
     async def _pointer(self, experiment: str, generator: int) -> str | None:
-        entry = await self._commands.call("HGET", keys.experiment_key(experiment, "snapshots"), generator)
+        entry = await self._commands.call("HGET", self._commands.key(experiment, "snapshots"), generator)
         return None if entry is None else entry.decode()
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractAsyncContextManager
 
 from redis.asyncio import Redis
 
+from optimist.store.access import AccessKeys
 from optimist.store.announcements import Announcements, announcements
+from optimist.store.cluster import Cluster
 from optimist.store.commands import Commands
 from optimist.store.experiments import Experiments
+from optimist.store.keys import PROBE
 from optimist.store.logs import Logs
 from optimist.store.picks import Picks
+from optimist.store.records import Health
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.scores import Scores
@@ -20,6 +25,10 @@ from optimist.store.snapshots import Snapshots
 class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
+    namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.
+    Without one (what scorers have), names are full names of any namespace, as `keys.full_name` makes them, and so are
+    those of announcements in either case.
+
     Every method raises `Unavailable` when Redis cannot serve, and may then be called again: what was committed is
     recognised inside the scripts. Those that name an experiment raise `NotFound` if there is none.
 
@@ -27,14 +36,37 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
     of each, so that a repeat gets its answer again.
     """
 
-    def __init__(self, redis: Redis, settled_limit: int = 65_536) -> None:
-        self._commands = Commands(redis)
+    def __init__(self, redis: Redis, settled_limit: int = 65_536, namespace: str | None = None) -> None:
+        self._commands = Commands(redis, namespace)
         self._settled_limit = settled_limit
         self.references = References(self._commands)
+        self.access_keys = AccessKeys(self._commands)
+
+    def of(self, namespace: str) -> Store:
+        """What is of one namespace in the same Redis, on the same connections."""
+        return Store(self._commands.redis, self._settled_limit, namespace)
+
+    def full_name(self, name: str) -> str:
+        """What announcements call an experiment of this store's namespace."""
+        return self._commands.full(name)
 
     async def ping(self) -> None:
         """Return when Redis answers."""
         await self._commands.call("PING")
+
+    async def probe(self) -> None:
+        """Return when Redis has taken a write: one that is full, or a replica by now, answers pings all the same."""
+        await self._commands.call("SET", PROBE, "1", "EX", 60)
+
+    async def health(self) -> Health:
+        """How fast Redis answers, and how full it is; its memory is unknown where it does not say, as in a cluster."""
+        begun = time.perf_counter()
+        await self.ping()
+        latency = time.perf_counter() - begun
+        if isinstance(self._commands.redis, Cluster):
+            return Health(latency, None, None)
+        info = await self._commands.call("INFO", "memory")
+        return Health(latency, info.get("used_memory"), info.get("maxmemory") or None)
 
     def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
         """Listen to channels named in `keys`; see `announcements.announcements`."""

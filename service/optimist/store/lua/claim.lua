@@ -1,4 +1,5 @@
--- ARGV: generator, owner, seconds. Answers {token, deadline}, or nothing where another owner holds the claim.
+-- ARGV: generator, owner, seconds. Answers {token, deadline, 1 if another owner's had
+-- run out}, or nothing where another owner holds the claim.
 local g, owner, seconds = unpack(ARGV)
 if redis.call('HEXISTS', generators, g) == 0 then
   return {'not-found', 'there is no such generator'}
@@ -12,4 +13,4 @@ if holder ~= owner then
 end
 deadline = string.format('%.6f', now() + seconds)
 redis.call('HSET', claims, g, table.concat({number, deadline, owner}, ' '))
-return {'ok', instance .. ':' .. number, deadline}
+return {'ok', instance .. ':' .. number, deadline, holder and holder ~= owner and 1 or 0}

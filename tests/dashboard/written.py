@@ -12,7 +12,7 @@ from redis import Redis
 from optimist.archive import HISTORY
 from optimist.estimates import Estimate
 from optimist.store import GeneratorState, Look, open_store
-from optimist.store.keys import curve_key
+from optimist.store.keys import experiment_key
 from optimist_client.models import Experiment, ExperimentConfig
 
 BATCH = 5
@@ -80,4 +80,4 @@ def _write_curves(redis_url: str, name: str, history: np.ndarray, count: int) ->
             seqs = sorted({*map(int, steps), len(told)})
             points = [json.dumps(estimate(g, BATCH * seq).point) for seq in seqs]
             entries = [f"{told[seq - 1]} {seq} {point}" for seq, point in zip(seqs, points, strict=True)]
-            redis.rpush(curve_key(name, g), *entries)
+            redis.rpush(experiment_key(name, f"curve:{g}"), *entries)

@@ -1,0 +1,70 @@
+"""The papers' experiments, on the digits.
+
+    python benchmarks/papers [names] [--quick] [--trials 20] [--out papers] [--data DIR] [--jobs 1]
+
+Each name is run with the papers' batches and rounds and written to the folder as PNG, SVG and JSON; without names, all
+are. `table` makes the table of docs/papers.md from what comparisons the folder has. `--data` is a folder of feature
+files (recorded.py); without it theirs are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import diversity
+import online
+import table
+from beds import COMPARISONS
+from convergence import convergence
+from figures import save
+from recorded import comparisons
+from rich.console import Console
+from settings import Settings, Study
+
+STUDIES: dict[str, Callable[[Settings], Study]] = {
+    "diversity-classes": diversity.classes,
+    "diversity-truncation": diversity.truncations,
+    "conditional": diversity.conditional,
+    "convergence": convergence,
+}
+"""Experiments without policies, by name."""
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join([*COMPARISONS, *STUDIES])}, those of --data, or table")
+    parser.add_argument("--quick", action="store_true", help="little of everything, to see whether it runs")
+    parser.add_argument("--trials", type=int, default=20, help="of every policy")
+    parser.add_argument("--out", type=Path, default=Path("papers"), help="the folder to write to")
+    parser.add_argument("--data", type=Path, help="a folder of feature files")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    asked = parser.parse_args()
+    settings = Settings(asked.quick, asked.trials, asked.jobs)
+    known = COMPARISONS | (comparisons(asked.data) if asked.data else {})
+    names = asked.names or [*known, *STUDIES, "table"]
+    unknown = [name for name in names if name not in {*known, *STUDIES, "table"}]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; expected some of {', '.join([*known, *STUDIES, 'table'])}")
+    asked.out.mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=True)
+    for name in names:
+        if name == "table":
+            print(table.markdown(online.read(asked.out)))
+            continue
+        console.rule(name)
+        if name in known:
+            result = online.play(known[name], settings)
+            found, figure = online.document(known[name], result), online.figure(known[name], result)
+        else:
+            study = STUDIES[name](settings)
+            found, figure = study.numbers, study.figure
+        (asked.out / f"{name}.json").write_text(f"{json.dumps(found, indent=1)}\n")
+        save(figure, asked.out / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+// Asks for an access key where the service wants one.
+import { signIn } from "./api.js";
+import { fill, h, say } from "./dom.js";
+
+// `done` is called once the service has taken a key.
+export function showSignIn(main, done) {
+  const error = h("p", { class: "error", role: "alert" });
+  const key = h("input", {
+    id: "key", type: "password", autocomplete: "current-password", required: true, "aria-label": "Access key",
+  });
+  const form = h(
+    "form",
+    {
+      class: "sign-in",
+      async onsubmit(event) {
+        event.preventDefault();
+        try {
+          await signIn(key.value.trim());
+        } catch (refused) {
+          say(error, refused.message);
+          key.select();
+          return;
+        }
+        done();
+      },
+    },
+    h("h1", {}, "Sign in"),
+    h("p", {}, "This service asks for an access key. ", h("code", {}, "optimist keys create"), " makes one."),
+    h("div", { class: "field" }, key, h("button", {}, "Sign in")),
+    error,
+  );
+  fill(main, h("div", { class: "empty" }, form));
+  key.focus();
+}

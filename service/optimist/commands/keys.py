@@ -1,0 +1,128 @@
+"""`optimist keys`: make, list and revoke access keys, in the Redis of a service that runs or is yet to start.
+
+There is no route for it: whoever may do this reaches Redis, or the data directory, and a stolen key makes no others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from optimist.commands.shared import AsJson, extras, said_plainly, settings_of
+from optimist_client.models import Role
+
+Result = TypeVar("Result")
+
+app = typer.Typer(no_args_is_help=True, help="Access keys: create, list, revoke.")
+
+DataDir = Annotated[Path | None, typer.Option(help="Data directory of the service, whether it runs or not.")]
+RedisUrl = Annotated[str | None, typer.Option(help="The Redis of the service, where it was given one.")]
+
+
+@app.command()
+def create(
+    role: Annotated[Role, typer.Option(help="viewer: read; worker: sample, too; admin: everything.")],
+    namespace: Annotated[str, typer.Option(help="Whose experiments and references it is good for.")] = "default",
+    experiment: Annotated[
+        list[str] | None, typer.Option(help="Only this experiment of the namespace; may be given several times.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="Whom or what it is for.")] = "",
+    data_dir: DataDir = None,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Make a key and print it: once, as it is not kept. It is good at once."""
+    with extras("server"), said_plainly(ValueError, OSError):
+        from optimist.access import make_key
+        from optimist.store.access import AccessKeys
+
+        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note)
+
+        async def put(keys: AccessKeys) -> None:
+            await keys.put(id_, record.model_dump_json())
+
+        _with_keys(put, data_dir, redis_url)
+    typer.echo(key)
+
+
+@app.command("list")
+def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson = False) -> None:
+    """Print every key's id, and what it is good for."""
+    with extras("server"), said_plainly(ValueError, OSError):
+        from optimist.access import KeyRecord
+        from optimist.store.access import AccessKeys
+
+        async def read(keys: AccessKeys) -> dict[str, str]:
+            return await keys.all()
+
+        found = _with_keys(read, data_dir, redis_url)
+        records = {id_: KeyRecord.model_validate_json(text) for id_, text in found.items()}
+    records = dict(sorted(records.items(), key=lambda item: item[1].created))
+    if as_json:
+        shown = [{"id": id_, **record.model_dump(exclude={"digest"})} for id_, record in records.items()]
+        typer.echo(json.dumps(shown, indent=2))
+        return
+    table = Table("id", "role", "namespace", "experiments", "created", "note")
+    for id_, record in records.items():
+        created = datetime.fromtimestamp(record.created, UTC).isoformat(" ", "seconds")
+        cells = (id_, record.role, record.namespace, ", ".join(record.experiments) or "all", created, record.note)
+        table.add_row(*map(Text, cells))
+    Console().print(table)
+
+
+@app.command()
+def revoke(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="The key's id, or the key.")],
+    data_dir: DataDir = None,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Make a key worthless, within five seconds."""
+    with extras("server"), said_plainly(ValueError, OSError):
+        from optimist.access import split_key
+        from optimist.store.access import AccessKeys
+
+        parts = split_key(id_)
+        wanted = id_ if parts is None else parts[0]
+
+        async def remove(keys: AccessKeys) -> bool:
+            return await keys.remove(wanted)
+
+        if not _with_keys(remove, data_dir, redis_url):
+            # Not what was typed: it may be a key that was cut short.
+            raise ValueError("there is no such key")
+    typer.echo(f"{wanted} is revoked")
+
+
+def _with_keys(action: Callable[..., Awaitable[Result]], data_dir: Path | None, redis_url: str | None) -> Result:
+    from optimist.store import open_store
+
+    async def run(url: str) -> Result:
+        async with open_store(url) as store:
+            return await action(store.access_keys)
+
+    with _redis(data_dir, redis_url) as url:
+        return asyncio.run(run(url))
+
+
+@contextmanager
+def _redis(data_dir: Path | None, redis_url: str | None) -> Iterator[str]:
+    """The Redis that is meant: the one named, that of a service which runs on the directory, or one of our own."""
+    from optimist.store import running_url, start_embedded
+
+    settings = settings_of()
+    directory = data_dir or settings.data_directory
+    url = redis_url or (settings.redis_url if data_dir is None else None) or running_url(directory)
+    if url is not None:
+        yield url
+        return
+    with start_embedded(directory) as embedded:
+        yield embedded.url

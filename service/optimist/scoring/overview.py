@@ -1,0 +1,53 @@
+"""What the scorer's turns over all experiments see, as gauges."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from optimist.insight import metrics
+from optimist.store import GeneratorState
+
+Key = tuple[str, int]
+
+
+class Overview:
+    """Sums over the generators of one turn, shown once it is whole; and since when each of them has waited."""
+
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+        self._due: dict[Key, float] = {}
+        self._full: dict[Key, float] = {}
+        self._due_before: dict[Key, float] = {}
+        self._full_before: dict[Key, float] = {}
+
+    def add(self, name: str, generator: GeneratorState, outgrown: bool) -> None:
+        """Take what was seen of a generator; `outgrown`: its log is due for a snapshot."""
+        key, now = (name, generator.ordinal), time.monotonic()
+        if generator.state != "retired":
+            self._sums["generators"] += 1
+            self._sums["damaged"] += generator.damage is not None
+            if generator.due_seq > generator.estimate_seq:
+                self._due[key] = self._due_before.get(key, now)
+        if outgrown:
+            self._full[key] = self._full_before.get(key, now)
+        self._sums["log_bytes"] += generator.log_bytes
+        self._sums["log_entries"] += generator.seq - generator.snapshot_seq
+        self._sums["set_aside"] += generator.aside_count
+
+    def show(self, experiments: int, held: int) -> None:
+        """Set the gauges to what came since they were last set."""
+        now = time.monotonic()
+        metrics.EXPERIMENTS.set(experiments)
+        metrics.GENERATORS.set(self._sums["generators"])
+        metrics.DAMAGED.set(self._sums["damaged"])
+        metrics.OVERDUE.set(len(self._due))
+        metrics.STALENESS.set(now - min(self._due.values(), default=now))
+        metrics.SNAPSHOT_AGE.set(now - min(self._full.values(), default=now))
+        metrics.LOG_BYTES.set(self._sums["log_bytes"])
+        metrics.LOG_ENTRIES.set(self._sums["log_entries"])
+        metrics.SET_ASIDE_ENTRIES.set(self._sums["set_aside"])
+        metrics.HELD.set(held)
+        metrics.LAST_SWEEP.set_to_current_time()
+        self._due_before, self._full_before, self._due, self._full = self._due, self._full, {}, {}
+        self._sums.clear()
