@@ -52,8 +52,9 @@ class Settings(BaseSettings):
     insecure: bool = False
     """Whether everybody who reaches the service may do everything, wherever it listens."""
     tls_certificate: Path | None = None
+    """PEM file, to serve https without a proxy."""
     tls_key: Path | None = None
-    """PEM files, to serve https without a proxy."""
+    """PEM file with the certificate's key."""
     rate_limit: float | None = Field(None, gt=0)
     """Requests a second that each access key has in each process; None: any number."""
     max_connections: int = Field(1000, ge=1)
@@ -81,6 +82,7 @@ class Settings(BaseSettings):
     max_open_picks: int = Field(10_000, ge=1)
     """Most picks of an experiment on their way at once."""
     log_format: Literal["text", "json"] = "text"
+    """How to log: lines for people, or one JSON object each."""
     log_requests: bool = False
     """Whether every request is logged."""
 
