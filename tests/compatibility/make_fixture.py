@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from stored import QUESTIONS, make, play, standing
 from processes import serving
 from redis import Redis
+from stored import QUESTIONS, make, play, standing
 
 from optimist.store.formats import FORMAT
 from optimist_client import Optimist
