@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     max_open_picks: int = Field(10_000, ge=1)
     """Most picks of an experiment on their way at once."""
     log_format: Literal["text", "json"] = "text"
-    """How to log."""
+    """How to log: lines for people, or one JSON object each."""
     log_requests: bool = False
     """Whether every request is logged."""
 
