@@ -14,7 +14,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "fid": {"metric": "fid", "stop": False},
     "trimmed": {"metric": "fid", "stop": False, "policy": "uniform", "batch_size": 80},
     "classes": {"metric": "is", "dimension": 5, "policy": "ucb"},
-    "kernel": {"metric": "rke", "dimension": 4, "kernel": KERNEL, "keep_log": True},
+    "kernel": {"metric": "rke", "dimension": 4, "kernel": KERNEL, "keep_log": True, "lease": 10.0},
     "prompts": {
         "metric": "conditional-vendi",
         "dimension": 4,
