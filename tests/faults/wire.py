@@ -59,7 +59,7 @@ class Client:
         """
         media = MEDIA_TYPE if isinstance(body, bytes) else "application/json"
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nhost: o\r\ncontent-type: {media}\r\ncontent-length: {len(content)}\r\n\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media}\r\ncontent-length: {len(content)}\r\n\r\n"
         began, wait = time.monotonic(), 0.05
         while True:
             sent = time.monotonic()

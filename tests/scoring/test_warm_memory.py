@@ -139,4 +139,4 @@ async def test_one_that_was_dropped_is_not_read_again_for_its_log(
         held.cool()
         assert (held.bytes, held.room) == (0, room)
         assert state.log_bytes > 1
-        assert not scorer._is_owed(state, held)
+        assert not scorer_module.has_outgrown(state, held)

@@ -120,8 +120,7 @@ class Scorer:
     async def _sweep(self, name: str) -> None:
         for generator in (await self._store.look(name)).generators:
             key = (name, generator.ordinal)
-            held = self._held.get(key)
-            outgrown = generator.log_bytes >= (LONGEST_TAIL if held is None else held.room)
+            outgrown = has_outgrown(generator, self._held.get(key))
             self._overview.add(name, generator, outgrown)
             owed = key in self._broken_off or outgrown or generator.due_seq > generator.estimate_seq
             if owed and key not in self._failed:
@@ -241,6 +240,11 @@ class Scorer:
 
     def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
         return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+
+def has_outgrown(generator: GeneratorState, held: Held | None) -> bool:
+    """Whether a generator's log is so long that it is time for a snapshot."""
+    return generator.log_bytes >= (LONGEST_TAIL if held is None else held.room)
 
 
 @contextmanager
