@@ -20,6 +20,9 @@ TOLERANCES = {"score": 1e-12, "error": 1e-9, "lower": 1e-9, "upper": 1e-9}
 REFERENCES = re.compile(r"optimist:references|optimist:reference:.*")
 """Keys that stay when every experiment is deleted."""
 
+OF_THE_SERVICE = (b"optimist:format", b"optimist:probe")
+"""Keys that stand whatever experiments there are."""
+
 
 async def settle_doubts(client: Client, questions: Sequence[Question], ledger: Ledger) -> int:
     """Tell again whatever was sent and never answered, so that what is acknowledged is exact; says how much it was."""
@@ -146,4 +149,4 @@ async def check_deleting(client: Client, redis: Redis, questions: Sequence[Quest
 
 
 def _keys(redis: Redis) -> list[str]:
-    return sorted(key.decode() for key in redis.scan_iter(count=1000) if key != b"optimist:format")
+    return sorted(key.decode() for key in redis.scan_iter(count=1000) if key not in OF_THE_SERVICE)

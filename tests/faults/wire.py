@@ -59,7 +59,13 @@ class Client:
         """
         media = MEDIA_TYPE if isinstance(body, bytes) else "application/json"
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media}\r\ncontent-length: {len(content)}\r\n\r\n"
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            "host: localhost",
+            f"content-type: {media}",
+            f"content-length: {len(content)}",
+        ]
+        head = "\r\n".join([*lines, "", ""])
         began, wait = time.monotonic(), 0.05
         while True:
             sent = time.monotonic()

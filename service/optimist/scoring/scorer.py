@@ -20,7 +20,7 @@ from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.scoring.held import LONGEST_TAIL, Held
 from optimist.scoring.overview import Overview
 from optimist.scoring.questions import Arguments, Questions, Result
-from optimist.store import DUE, MODES, Damaged, NotFound, Store, StoreError, Superseded
+from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
 
 logger = logging.getLogger(__name__)
 
