@@ -177,6 +177,8 @@ class Desk:
             self._remember(view.look, wakes)
         else:
             self._known = None
+            # Most likely another replica was faster: the next try takes a turn, and is the last.
+            self._lost = self._lost or picked is not None
             for ask in new:  # what they noted is not what they came to
                 ask.needed = None
 
