@@ -89,11 +89,6 @@ def experiment_key(experiment: str, part: str) -> str:
     return f"optimist:{{{checked(experiment)}}}:{part}"
 
 
-def experiment_keys(experiment: str) -> list[str]:
-    """Keys of all parts, in the order in which every script of an experiment takes them."""
-    return [experiment_key(experiment, part) for part in EXPERIMENT_PARTS]
-
-
 def reference_key(name: str) -> str:
     """Key of a reference."""
     return f"optimist:reference:{checked(name)}"
