@@ -15,7 +15,6 @@ from optimist_client.drivers import AsyncTransport, BlockingTransport
 from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.references import moments_of, names_file
-from optimist_client.transport import Transport
 
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
 
@@ -23,8 +22,18 @@ ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
 class ServiceOperations(Generic[ExperimentT]):
     """What `Optimist` and `AsyncOptimist` do."""
 
-    _transport: Transport
+    _driver: type[BlockingTransport] | type[AsyncTransport]
     _experiment: type[ExperimentT]
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        *,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        patience: float = 60.0,
+    ) -> None:
+        self._transport = self._driver(url, timeout, patience, api_key)
 
     @operation
     async def create_reference(
@@ -138,16 +147,7 @@ class Optimist(ServiceOperations[Experiment], Blocking):
     """
 
     _experiment = Experiment
-
-    def __init__(
-        self,
-        url: str = "http://127.0.0.1:8000",
-        *,
-        api_key: str | None = None,
-        timeout: float = 30.0,
-        patience: float = 60.0,
-    ) -> None:
-        self._transport = BlockingTransport(url, timeout, patience, api_key)
+    _driver = BlockingTransport
 
     def __enter__(self) -> Self:
         return self
@@ -160,16 +160,7 @@ class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
     """`Optimist` for asyncio: the same methods, to be awaited; one an event loop is enough, tasks may share it."""
 
     _experiment = AsyncExperiment
-
-    def __init__(
-        self,
-        url: str = "http://127.0.0.1:8000",
-        *,
-        api_key: str | None = None,
-        timeout: float = 30.0,
-        patience: float = 60.0,
-    ) -> None:
-        self._transport = AsyncTransport(url, timeout, patience, api_key)
+    _driver = AsyncTransport
 
     async def __aenter__(self) -> Self:
         return self
