@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from processes import answered_by
 
 from optimist_client import AsyncOptimist, Busy, Fix, Optimist, OptimistError, Retry, Stop, Unreachable, errors
 
@@ -27,15 +27,8 @@ def answering(*statuses: int) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answered_by(Handler) as url:
+        yield url
 
 
 async def test_a_busy_service_is_asked_again_until_it_answers():

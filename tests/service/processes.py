@@ -98,6 +98,21 @@ def is_alive(pid: int) -> bool:
 
 
 @contextmanager
+def answered_by(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """URL of a server in this process whose every request a handler answers."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
 def losing_replies(url: str, every: int) -> Iterator[str]:
     """URL of a proxy to `url` that passes every request on, but cuts the connection instead of each `every`th reply."""
     host = url.removeprefix("http://")
@@ -132,13 +147,5 @@ def losing_replies(url: str, every: int) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answered_by(Handler) as url_of_proxy:
+        yield url_of_proxy
