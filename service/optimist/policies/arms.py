@@ -6,12 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from optimist.estimates import Estimate
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +37,33 @@ def sign(arms: Sequence[Arm]) -> float:
     return 1.0 if not estimates or estimates[0].lower_is_better else -1.0
 
 
-def losses(arms: Sequence[Arm]) -> Floats:
-    """Signed values (G,), smaller is better; every arm must have an estimate."""
-    return sign(arms) * np.array([arm.estimate.value for arm in arms if arm.estimate is not None])
+def losses(arms: Sequence[Arm]) -> list[float]:
+    """Signed values, smaller is better; every arm must have an estimate."""
+    # Lists, not arrays: with a handful of arms numpy's calls would be most of what a pick costs.
+    by = sign(arms)
+    return [by * arm.estimate.value for arm in arms if arm.estimate is not None]
 
 
-def selection_errors(arms: Sequence[Arm]) -> Floats:
-    """sd_select (G,), as the estimates have it; every arm must have one."""
-    return np.array([_known(arm.estimate.standard_error) for arm in arms if arm.estimate is not None])
+def selection_errors(arms: Sequence[Arm]) -> list[float]:
+    """sd_select, as the estimates have it; every arm must have one."""
+    return [_known(arm.estimate.standard_error) for arm in arms if arm.estimate is not None]
 
 
-def stopping_errors(arms: Sequence[Arm]) -> Floats:
-    """sd_stop (G,), as the estimates have it; every arm must have one."""
-    return np.array([_known(arm.estimate.stopping_error) for arm in arms if arm.estimate is not None])
+def stopping_errors(arms: Sequence[Arm]) -> list[float]:
+    """sd_stop, as the estimates have it; every arm must have one."""
+    return [_known(arm.estimate.stopping_error) for arm in arms if arm.estimate is not None]
 
 
-def shrinks(arms: Sequence[Arm]) -> Floats:
-    """Each arm's `shrink` (G,)."""
-    return np.array([arm.shrink for arm in arms])
+def least(keys: Sequence[float]) -> int:
+    """Position of the smallest key, the first of them on a tie."""
+    return min(range(len(keys)), key=keys.__getitem__)
+
+
+def ratio(part: float, whole: float) -> float:
+    """part/whole, both ≥ 0, as a limit: without any error even the smallest gap is sure, and no gap is none."""
+    if whole > 0.0:
+        return part / whole
+    return math.inf if part > 0.0 else 0.0
 
 
 def optimistic(estimate: Estimate, told: int) -> float:

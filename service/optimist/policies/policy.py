@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from optimist.policies.arms import Arm
-from optimist.policies.choices import fewest_samples, greedy, thompson, ucb, uniform
+from optimist.policies.choices import Rng, fewest_samples, greedy, thompson, ucb, uniform
 from optimist.policies.stopping import Stopping
 from optimist.policies.top_two import top_two
 
@@ -58,10 +58,10 @@ class Policy:
         unknown = [i for i in active if arms[i].estimate is None]
         if unknown:
             return unknown[fewest_samples([arms[i] for i in unknown])]
-        rng = np.random.default_rng((self.seed, round_))
+        rng = partial(np.random.default_rng, (self.seed, round_))
         return active[self._rule()([arms[i] for i in active], told, rng)]
 
-    def _rule(self) -> Callable[[Sequence[Arm], int, np.random.Generator], int]:
+    def _rule(self) -> Callable[[Sequence[Arm], int, Rng], int]:
         rules = {"ucb": ucb, "greedy": greedy, "uniform": uniform, "thompson": thompson}
         return rules.get(self.name) or partial(top_two, stopping=self.stopping)
 

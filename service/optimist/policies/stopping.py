@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-import numpy as np
-
-from optimist.policies.arms import Arm, Floats, losses, selection_errors, stopping_errors
+from optimist.policies.arms import Arm, least, losses, ratio, selection_errors, stopping_errors
 
 FEWEST_SAMPLES = 20
 """No decision while a contender has fewer samples: its standard error is not to be trusted yet."""
@@ -40,18 +38,19 @@ class Stopping:
         """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t."""
         return -NormalDist().inv_cdf(self.delta / _looks(contenders, told))  # by the tail: 1 − δ/… may round to 1
 
-    def separations(self, values: Floats, errors: Floats) -> Floats:
-        """z_j of every arm against the best value; +inf at the best itself. `values` (G,) smaller is better."""
-        best = int(np.argmin(values))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = (values - values[best] + self.tolerance) / np.hypot(errors[best], errors)
+    def separations(self, values: Sequence[float], errors: Sequence[float]) -> list[float]:
+        """z_j of every arm against the best value; +inf at the best itself. Smaller `values` are better."""
+        best = least(values)
+        z = [
+            ratio(value - values[best] + self.tolerance, math.hypot(errors[best], error))
+            for value, error in zip(values, errors, strict=True)
+        ]
         z[best] = math.inf
-        return np.where(np.isnan(z), 0.0, z)
+        return z
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
         """Whether sd_select alone would stop: from here on top-two samples what keeps sd_stop from stopping."""
-        separation = self.separations(losses(arms), selection_errors(arms)).min()
-        return bool(separation > self.threshold(len(arms), told))
+        return min(self.separations(losses(arms), selection_errors(arms))) > self.threshold(len(arms), told)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """The decision on these contenders after `told` batches; pure, latching is the caller's."""
@@ -59,12 +58,12 @@ class Stopping:
             waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
             return Decision(None, None, False, f"no estimate yet of {waiting}")
         values = losses(arms)
-        best = arms[int(np.argmin(values))]
+        best = arms[least(values)]
         if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
             return Decision(best.name, None, False, "this bound has no standard error: it runs to the budget")
         if len(arms) == 1:
             return Decision(best.name, None, False, "one generator: there is nothing to compare it with")
-        separation = float(self.separations(values, stopping_errors(arms)).min())
+        separation = min(self.separations(values, stopping_errors(arms)))
         threshold = self.threshold(len(arms), told)
         doubt = _looks(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
@@ -86,19 +85,22 @@ class Stopping:
         """
         if len(arms) < 2 or told < 1 or any(arm.estimate is None for arm in arms):
             return None
-        values, errors = losses(arms), stopping_errors(arms)
-        counts = np.array([arm.estimate.samples for arm in arms if arm.estimate is not None], dtype=np.float64)
-        best = int(np.argmin(values))
-        spread = counts * errors**2
-        gaps = np.delete(values - values[best] + self.tolerance, best)
-        if not np.all(np.isfinite(spread)) or np.any(gaps <= 0):
+        values = losses(arms)
+        best = least(values)
+        known = [arm.estimate for arm in arms if arm.estimate is not None]
+        spread = [e.samples * error**2 for e, error in zip(known, stopping_errors(arms), strict=True)]
+        gaps = [value - values[best] + self.tolerance for value in values]
+        rivals = [i for i in range(len(arms)) if i != best]
+        if not all(map(math.isfinite, spread)) or any(gaps[i] <= 0.0 for i in rivals):
             return None
-        needed = float(np.max((spread[best] + np.delete(spread, best)) / gaps**2))
+        needed = max(ratio(spread[best] + spread[i], gaps[i] ** 2) for i in rivals)
+        if not math.isfinite(needed):
+            return None
         batch = sum(arm.samples for arm in arms) / told
         each = float(FEWEST_SAMPLES)
         for _ in range(50):  # the threshold grows with log t, so a few rounds reach the fixed point
             each = max(FEWEST_SAMPLES, needed * self.threshold(len(arms), max(1, round(each * len(arms) / batch))) ** 2)
-        return math.ceil(each * len(arms)) if math.isfinite(each) else None
+        return math.ceil(each * len(arms))
 
 
 def _looks(contenders: int, told: int) -> float:

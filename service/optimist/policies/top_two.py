@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from optimist.policies.arms import Arm, losses, selection_errors, shrinks, stopping_errors
-from optimist.policies.choices import fewest_samples, greedy, ucb
+from optimist.policies.arms import Arm, losses, ratio, selection_errors, stopping_errors
+from optimist.policies.choices import Rng, fewest_samples, greedy, ucb
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 
 
-def top_two(arms: Sequence[Arm], told: int, rng: np.random.Generator, stopping: Stopping) -> int:
+def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
     """Position of the arm to sample: the leader with probability sd_l²/(sd_l² + sd_c²), else the challenger.
 
     The challenger has the least ½ (e_j − e_l)₊²/(sd_j² + sd_l²) + log(picks_j). Once the answer would be sure by
@@ -27,11 +26,14 @@ def top_two(arms: Sequence[Arm], told: int, rng: np.random.Generator, stopping: 
         leader, errors = greedy(arms, told, rng), stopping_errors(arms)
     else:
         leader, errors = ucb(arms, told, rng), selection_errors(arms)
-    variances = (errors * shrinks(arms)) ** 2
+    variances = [(error * arm.shrink) ** 2 for arm, error in zip(arms, errors, strict=True)]
     values = losses(arms)
-    picks = np.array([max(1, arm.batches + arm.pending_batches) for arm in arms])
-    cost = np.maximum(values - values[leader], 0.0) ** 2 / (2.0 * (variances + variances[leader])) + np.log(picks)
-    cost[leader] = np.inf
-    challenger = int(np.argmin(cost))
-    leads = rng.random() * (variances[leader] + variances[challenger]) < variances[leader]
+
+    def cost(rival: int) -> float:
+        gap = max(values[rival] - values[leader], 0.0)
+        fit = ratio(gap**2, 2.0 * (variances[rival] + variances[leader]))
+        return fit + math.log(max(1, arms[rival].batches + arms[rival].pending_batches))
+
+    challenger = min((rival for rival in range(len(arms)) if rival != leader), key=cost)
+    leads = rng().random() * (variances[leader] + variances[challenger]) < variances[leader]
     return leader if leads else challenger
