@@ -105,11 +105,11 @@ async def test_a_round_asks_redis_once(store: Store, redis: Redis):
     before = await calls(redis)
     for _ in range(5):
         pick = await round_(desk, pick)
-    assert await calls(redis) - before == 10  # settle and open, sent together
+    assert await calls(redis) - before == 5
     for _ in range(5):
         await desk.tell(batch(pick))
         pick = await first(desk)
-    assert await calls(redis) - before == 20
+    assert await calls(redis) - before == 15
 
 
 async def test_what_others_change_is_seen(store: Store):

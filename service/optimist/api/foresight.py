@@ -1,6 +1,6 @@
 """What a look at the store would show after one's own steps: pure functions on looks, to be used under compare-and-set.
 
-They follow settle.lua and open_picks.lua, each step counting one version on: where the store's version is the one
+They follow exchange.lua, each step of it counting one version on: where the store's version is the one
 foreseen, so is all that picks are made from.
 """
 

@@ -36,11 +36,12 @@ _LIBRARIES = {
     "add_generator": ("enrol",),
     "append": ("accept",),
     "begin_snapshot": ("chunks",),
+    "exchange": ("picks", "accept", "settling", "opening"),
     "flip_snapshot": ("chunks",),
     "give_up": ("picks",),
     "look": ("picks",),
+    "open_picks": ("opening",),
     "put_chunk": ("chunks",),
-    "settle": ("picks", "accept"),
 }
 
 
@@ -51,10 +52,6 @@ class _Script:
     source: str
     sha: str
     parts: tuple[str, ...] = ()
-
-
-Call = tuple[str, Sequence[Argument]]
-"""A script of an experiment by name, and its arguments."""
 
 
 class Commands:
@@ -113,39 +110,6 @@ class Commands:
         keys = _keys(self.full(experiment), script.parts)
         return _results(await self._run(script, keys, _with_instance(name, arguments, instance)))
 
-    async def experiment_scripts(
-        self, experiment: str, calls: Sequence[Call], *, instance: str | None = None
-    ) -> list[list[Any] | StoreError]:
-        """Run scripts as `experiment_script` does, in one round trip, one after the other; one's error is its answer.
-
-        Others may come in between, and all are sent again where the reply was lost.
-        """
-        scripts = [_experiment_script(name) for name, _ in calls]
-        runs = [
-            (script, _keys(self.full(experiment), script.parts), _with_instance(name, arguments, instance))
-            for script, (name, arguments) in zip(scripts, calls, strict=True)
-        ]
-        if len(runs) == 1:
-            return [_caught(await self._run(*runs[0]))]
-        with reaching_redis():
-            async with self.redis.pipeline(transaction=False) as pipeline:
-                for script, keys, arguments in runs:
-                    pipeline.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
-                answers = await pipeline.execute(raise_on_error=False)
-        results: list[list[Any] | StoreError] = []
-        for run, answer in zip(runs, answers, strict=True):
-            if isinstance(answer, NoScriptError):
-                answer = await self._run(*run)
-            if isinstance(answer, Exception):
-                try:
-                    with reaching_redis():
-                        raise answer
-                except StoreError as error:
-                    results.append(error)
-            else:
-                results.append(_caught(answer))
-        return results
-
     def pubsub(self) -> PubSub:
         """A connection for subscriptions; close it with `aclose`."""
         return self.redis.pubsub()
@@ -158,18 +122,17 @@ class Commands:
                 return await self.redis.execute_command("EVAL", script.source, len(keys), *keys, *arguments)
 
 
-def _results(answer: Sequence[Any]) -> list[Any]:
+def step(answer: Sequence[Any]) -> list[Any] | StoreError:
+    """What follows the 'ok' of a script, or of one of its steps; the exception for another word."""
     word, *results = answer
-    if word in _REFUSALS:
-        raise _REFUSALS[word](results[0].decode())
+    return _REFUSALS[word](results[0].decode()) if word in _REFUSALS else results
+
+
+def _results(answer: Sequence[Any]) -> list[Any]:
+    results = step(answer)
+    if isinstance(results, StoreError):
+        raise results
     return results
-
-
-def _caught(answer: Sequence[Any]) -> list[Any] | StoreError:
-    try:
-        return _results(answer)
-    except StoreError as error:
-        return error
 
 
 def _with_instance(name: str, arguments: Sequence[Argument], instance: str | None) -> Sequence[Argument]:

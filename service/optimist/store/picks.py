@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimist.store import keys
-from optimist.store.commands import Argument, Call, Commands
+from optimist.store.commands import Argument, Commands, step
 from optimist.store.errors import StoreError
 from optimist.store.records import AskGroup, Batch, Look, NewPick, Opened, Settled
 
@@ -63,11 +63,10 @@ class Picks:
         remembered, NotFound if it was never opened.
         """
         batch = Batch(pick, digest, rows, body)
-        return _settled(
-            await self._commands.experiment_script(
-                "settle", experiment, *self._settling(experiment, batch), instance=instance
-            )
-        )
+        [settled], _ = await self.exchange(experiment, [batch], None, [], 0.0, instance=instance)
+        if isinstance(settled, StoreError):
+            raise settled
+        return settled
 
     async def exchange(
         self,
@@ -79,7 +78,7 @@ class Picks:
         *,
         instance: str | None = None,
     ) -> tuple[list[Settled | StoreError], Opened | None]:
-        """Settle batches, then open the picks of `groups` if there are any, all in one round trip.
+        """Settle batches, then open the picks of `groups` if there are any, all in one step.
 
         Each batch comes to what `settle` answers or raises. The picks are opened as `open_picks` does it, if the
         experiment's version, rounds and batches told are then those of `expected`, and no lease has run out; otherwise
@@ -87,23 +86,16 @@ class Picks:
         None: any are as good, there being no groups.
         Errors of the opening alone are no errors: nothing was opened.
         """
-        calls: list[Call] = [("settle", self._settling(experiment, batch)) for batch in batches]
+        arguments: list[Argument] = [len(batches), keys.DUE, self._commands.full(experiment), self._settled_limit]
+        for batch in batches:
+            arguments += batch.pick, batch.digest, batch.rows, batch.body
         if groups and expected is not None:
-            calls.append(
-                (
-                    "open_picks",
-                    _opening(expected.rounds, f"{expected.told} {expected.version}", lease_seconds, "", groups),
-                )
-            )
-        answers = await self._commands.experiment_scripts(experiment, calls, instance=instance)
-        opening = answers.pop() if len(calls) > len(batches) else [b"moved"]
-        settled = [answer if isinstance(answer, StoreError) else _settled(answer) for answer in answers]
-        return settled, None if isinstance(opening, StoreError) else _opened(opening)
-
-    def _settling(self, experiment: str, batch: Batch) -> Sequence[Argument]:
-        """The arguments of settle.lua."""
-        full = self._commands.full(experiment)
-        return batch.pick, batch.digest, batch.rows, batch.body, keys.DUE, full, self._settled_limit
+            arguments += _opening(expected.rounds, f"{expected.told} {expected.version}", lease_seconds, "", groups)
+        answers = await self._commands.experiment_script("exchange", experiment, *arguments, instance=instance)
+        steps = [step(answer) for answer in answers]
+        settled = [found if isinstance(found, StoreError) else _settled(found) for found in steps[: len(batches)]]
+        opening = [found for found in steps[len(batches) :] if not isinstance(found, StoreError)]
+        return settled, _opened(opening[0]) if opening else None
 
     async def give_up(self, experiment: str, pick: int, reason: str, *, instance: str | None = None) -> None:
         """Return a pick unsampled; again is as good as once.
