@@ -15,9 +15,8 @@ from optimist_client import tensors
 from optimist_client.models import Experiment
 from optimist_client.wire import EmbeddingName
 
-Embedding = Annotated[
-    EmbeddingName | None, Query(description="What made the batch: the experiment's `embedding`, where it has one")
-]
+EMBEDDING = "What made the batch: the experiment's `embedding`, where it has one"
+Embedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,21 @@ from collections.abc import Awaitable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
 
-from optimist.api.batches import Embedding, read_batch
+from optimist.api.batches import EMBEDDING, read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep, context_of
+from optimist.api.parameters import parameters_in_openapi, read_parameters
 from optimist.store import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
+from optimist_client.wire import EmbeddingName
 
-# Ask and tell are asked for more than anything else: they do without dependencies, and answer as they stand.
+# Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
+# slowly, and answer as they stand.
 router = APIRouter(prefix="/v1/experiments/{name}/picks", tags=["picks"])
 
-Instance = Annotated[
-    str | None, Query(description="The pick's `instance`: refuses it where the experiment was made again since")
-]
+INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
 
 
 @router.post("", response_model=AskReply)
@@ -28,32 +30,40 @@ async def ask(name: Identifier, http: Request, request: AskRequest | None = None
     return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted)))
 
 
-@router.post("/{number}/batch", response_model=TellReply, openapi_extra=ARRAYS_IN_OPENAPI)
-async def tell(
-    name: Identifier,
-    number: int,
-    request: Request,
-    next_: Annotated[bool, Query(alias="next", description="Answer with the next pick as well")] = False,
-    worker: Annotated[WorkerName | None, Query(description="Whom the next pick is for")] = None,
-    instance: Instance = None,
-    embedding: Embedding = None,
-) -> Response:
+class Told(BaseModel):
+    """The parameters of a tell."""
+
+    name: Identifier
+    number: int
+    next: Annotated[bool, Field(description="Answer with the next pick as well")] = False
+    worker: Annotated[WorkerName | None, Field(description="Whom the next pick is for")] = None
+    instance: Annotated[str | None, Field(description=INSTANCE)] = None
+    embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
+
+
+@router.post(
+    "/{number}/batch",
+    response_model=TellReply,
+    openapi_extra=ARRAYS_IN_OPENAPI | parameters_in_openapi(Told, "name", "number"),
+)
+async def tell(request: Request) -> Response:
     """Settle a pick with the features, or class probabilities, of its samples; with their prompts and ids, if any.
 
     When this answers 200, the batch is durable and counts once.
     """
-    context = context_of(request)
+    context, given = context_of(request), read_parameters(Told, request)
+    name, number = given.name, given.number
     # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
     # (A number too long for one is no pick's, and its tell is refused.)
-    asked = AskRequest(worker=worker, request_id=f"after-{number}"[:200]) if next_ else None
+    asked = AskRequest(worker=given.worker, request_id=f"after-{number}"[:200]) if given.next else None
 
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
-        batch = await read_batch(request, experiment, context.settings, embedding)
+        batch = await read_batch(request, experiment, context.settings, given.embedding)
         parts = number, batch.digest, batch.rows, batch.body
-        if instance is None or instance == experiment.instance:
+        if given.instance is None or given.instance == experiment.instance:
             settled, following = await context.desk(experiment).tell(Batch(*parts), asked)
         else:
-            settled, following = await context.store.settle(name, *parts, instance=instance), None
+            settled, following = await context.store.settle(name, *parts, instance=given.instance), None
         return await context.told(experiment, settled), following
 
     reply, following = await context.with_recent(name, settle)
@@ -79,7 +89,7 @@ async def give_up(
     number: int,
     context: ContextDep,
     reason: Annotated[str, Query(max_length=1000)] = "",
-    instance: Instance = None,
+    instance: Annotated[str | None, Query(description=INSTANCE)] = None,
 ) -> None:
     """Return a pick untold, so that it no longer counts as on its way."""
     await context.experiment(name)
