@@ -58,11 +58,9 @@ def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
         raise BatchError(f"{name}: expected shape (n, {dimension}), got {rows.shape}")
     if len(rows) == 0:
         raise BatchError(f"{name}: expected at least one row, got an empty batch")
-    with np.errstate(invalid="ignore"):
-        # In float64: float16 has no 1e30, and would compare with infinity. False for NaN, too.
-        sound = np.abs(rows) <= np.float64(LARGEST)
-    if not sound.all():
-        row, column = np.argwhere(~sound)[0]
+    # As a float: float16 has no 1e30, and would compare with infinity. False for NaN, too.
+    if not float(np.abs(rows).max()) <= LARGEST:
+        row, column = np.argwhere(~(np.abs(rows) <= np.float64(LARGEST)))[0]
         raise BatchError(
             f"{name}: expected finite numbers of at most {LARGEST:g} in size, "
             f"got {rows[row, column]} in row {row}, column {column}"

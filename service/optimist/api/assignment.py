@@ -47,7 +47,7 @@ class Assignment:
         # A repeat gets what it had, even where that was less than it asked for.
         if any(pick.request_id == request.request_id for pick in kept):
             return kept
-        able = [replace(arm, active=arm.active and self._can(request, arm.name)) for arm in self._arms]
+        able = self._able(request)
         if not any(arm.active for arm in able):
             return kept
         new: list[Pick] = []
@@ -59,8 +59,11 @@ class Assignment:
             new.append(self._next(able, request, stale))
         return kept + new
 
-    def _can(self, request: AskRequest, generator: str) -> bool:
-        return request.generators is None or generator in request.generators
+    def _able(self, request: AskRequest) -> list[Arm]:
+        """The arms, of which those are active that the request can have."""
+        if request.generators is None:
+            return self._arms
+        return [replace(arm, active=arm.active and arm.name in request.generators) for arm in self._arms]
 
     def _next(self, able: list[Arm], request: AskRequest, stale: bool) -> Pick:
         """Choose, and count as pending, one more pick."""
@@ -94,8 +97,9 @@ class Assignment:
         )
         self.openings.append(Opening(pick, NewPick(ordinal, pick.model_dump_json(), *_taken(part))))
         self._free = None if self._free is None else self._free - size
-        for arms in (self._arms, able):
-            arms[chosen] = _with_pending(arms[chosen], size)
+        self._arms[chosen] = _with_pending(self._arms[chosen], size)
+        if able is not self._arms:
+            able[chosen] = _with_pending(able[chosen], size)
         return pick
 
 
