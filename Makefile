@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-fast test-faults test-redis fuzz lint docs benchmark clean
+.PHONY: demo test test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/optimist demo
@@ -12,6 +12,10 @@ demo: $(STAMP)
 # Two at a time: much of a test's time is waiting for processes to start, to stop and to answer.
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadscope
+
+# Those that failed last, one after the other; a failure if there are none.
+test-again: $(STAMP)
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
 test-fast: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"

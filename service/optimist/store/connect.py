@@ -35,6 +35,21 @@ class _PacksInC(AbstractConnection):
         return [pack_command(command)]  # pyright: ignore[reportArgumentType]  # declared for one argument
 
 
+class _Pool(BlockingConnectionPool):
+    """redis-py's pool (8.1), which waits for a lock and starts a timer even where a connection is free."""
+
+    async def get_connection(self, command_name: Any = None, *keys: Any, **options: Any) -> AbstractConnection:
+        if not self.can_get_connection():
+            return await super().get_connection()
+        connection = self.get_available_connection()
+        try:
+            await self.ensure_connection(connection)
+        except BaseException:
+            await self.release(connection)
+            raise
+        return connection
+
+
 def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis:
     """A client for a URL of one of `SCHEMES`; it connects when first used. Close it with `aclose`.
 
@@ -55,7 +70,7 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis
             cluster = Cluster.from_url(url.replace(_CLUSTER, "://", 1), attempts=retry, **options)
             # The two classes share no ancestor, but all that the store calls.
             return cast(Redis, cluster)
-        pool = BlockingConnectionPool.from_url(
+        pool = _Pool.from_url(
             url, retry=retry, socket_timeout=timeout, socket_connect_timeout=timeout, **options
         )
         pool.connection_class = type("Connection", (_PacksInC, pool.connection_class), {})
