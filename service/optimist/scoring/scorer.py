@@ -9,10 +9,9 @@ import math
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from contextlib import contextmanager
 
 import torch
 
@@ -256,16 +255,3 @@ def _going_on() -> Iterator[None]:
         pass  # the next turn comes
     except Exception:
         logger.exception("a turn of the scorer's loop failed")
-
-
-@asynccontextmanager
-async def scoring(store: Store, **options: Any) -> AsyncIterator[Callable[[], bool]]:
-    """A scorer, with the `options` of `Scorer`, beside what else the event loop does; gives whether it is at work."""
-    scorer = Scorer(store, **options)
-    task = asyncio.create_task(scorer.run())
-    try:
-        yield lambda: scorer.is_alive and not task.done()
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
