@@ -55,7 +55,7 @@ async def scoring(store: Store, warm_bytes: int | None = None) -> AsyncIterator[
             await task
 
 
-async def until(condition: Callable[[], Awaitable[object]], seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], Awaitable[object]], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < deadline, "waited too long"

@@ -128,12 +128,16 @@ class Scorer:
     async def _renew_for_ever(self) -> None:
         while True:
             await asyncio.sleep(RENEW)
-            now = time.monotonic()
-            for key, held in list(self._held.items()):
-                if now - self._queued.get(key, now) > QUEUED:
-                    continue  # runs out while this process is too busy
-                with _going_on():
-                    await self._renew(key, held, idle=now - self._worked.get(key, now) > IDLE)
+            # A call of its own, whose end lets the last generator go.
+            await self._renew_all()
+
+    async def _renew_all(self) -> None:
+        now = time.monotonic()
+        for key, held in list(self._held.items()):
+            if now - self._queued.get(key, now) > QUEUED:
+                continue  # runs out while this process is too busy
+            with _going_on():
+                await self._renew(key, held, idle=now - self._worked.get(key, now) > IDLE)
 
     async def _renew(self, key: Key, held: Held, idle: bool) -> None:
         try:
