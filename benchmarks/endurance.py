@@ -169,9 +169,7 @@ def table(seen: list[Sample], rounds: int) -> Table:
         part = max(1, end.rounds - start.rounds) / 1e3
         times = np.array([end.seconds - start.seconds, *np.subtract(end.cpu, start.cpu)]) / part
         sizes = (end.api, end.scorer, end.redis, end.peak, end.file)
-        out.add_row(
-            f"{end.rounds:,}", *(f"{each:.2f}" for each in times), *(f"{size / MIB:.1f}" for size in sizes)
-        )
+        out.add_row(f"{end.rounds:,}", *(f"{each:.2f}" for each in times), *(f"{size / MIB:.1f}" for size in sizes))
     return out
 
 

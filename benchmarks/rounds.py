@@ -9,11 +9,11 @@ run; medians over the turns. What is measured:
 - combined: a round is one `POST …/batch?next=1`. All workers on one experiment, or each on its own.
 - two requests: a round is a tell, then an ask.
 - default: the same as combined on an experiment as users make it: asks wait for the estimates that are due, so the
-  scorer's time is in it. Elsewhere estimates are due when the samples have doubled (`rescore_growth` 1), and asks do not
-  wait for them (`max_wait` 0).
+  scorer's time is in it. Elsewhere estimates are due when the samples have doubled (`rescore_growth` 1), and asks do
+  not wait for them (`max_wait` 0).
 
-Every experiment has 320 rounds behind it when it is measured: in the first ones nearly every batch makes an estimate due,
-which is not the steady state of a run.
+Every experiment has 320 rounds behind it when it is measured: in the first ones nearly every batch makes an estimate
+due, which is not the steady state of a run.
 
 "CPU" is processor time a round of the process that answers, "scorer" that of the service's scorer beside it: what
 neighbours on the machine disturb least. Neither has redis-server's. "client" is the share of one core that the load
