@@ -133,23 +133,30 @@ class Scorer:
 
     async def _renew_all(self) -> None:
         now = time.monotonic()
-        for key, held in list(self._held.items()):
+        kept: dict[str, list[int]] = {}
+        for key in list(self._held):
             if now - self._queued.get(key, now) > QUEUED:
                 continue  # runs out while this process is too busy
+            if key not in self._busy and now - self._worked.get(key, now) > IDLE:
+                with _going_on():
+                    await self._let_go(key)
+            else:
+                kept.setdefault(key[0], []).append(key[1])
+        for name, generators in kept.items():
             with _going_on():
-                await self._renew(key, held, idle=now - self._worked.get(key, now) > IDLE)
+                await self._renew(name, generators)
 
-    async def _renew(self, key: Key, held: Held, idle: bool) -> None:
+    async def _renew(self, name: str, generators: list[int]) -> None:
         try:
-            if idle and key not in self._busy:
-                await self._let_go(key)
-                return
-            claim = await self._store.claim(*key, self._owner, CLAIM)
+            claims = await self._store.claims(name, generators, self._owner, CLAIM)
         except StoreError:
             # A Redis that was away may have lost the end of the log: what was taken of it is taken again.
-            claim = None
-        if key not in self._busy and (claim is None or claim.token != held.token):
-            self._held.pop(key, None)
+            claims = [None] * len(generators)
+        for generator, claim in zip(generators, claims, strict=True):
+            key = (name, generator)
+            held = self._held.get(key)
+            if key not in self._busy and held is not None and (claim is None or claim.token != held.token):
+                del self._held[key]
 
     async def _let_go(self, key: Key) -> None:
         held = self._held.pop(key, None)
