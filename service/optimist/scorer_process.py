@@ -94,12 +94,13 @@ class ScorerProcess:
         if process is None:
             return "was stopped", True
         assert process.stdout is not None
-        for line in process.stdout:
-            # One that is killed may leave half a line.
-            with contextlib.suppress(json.JSONDecodeError):
-                self._take(json.loads(line))
-        self._heard = -SILENT
-        code = process.wait()
+        with process:
+            for line in process.stdout:
+                # One that is killed may leave half a line.
+                with contextlib.suppress(json.JSONDecodeError):
+                    self._take(json.loads(line))
+            self._heard = -SILENT
+            code = process.wait()
         RELAY.end_life()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"(process {process.pid}) {how}", code < 0

@@ -36,7 +36,10 @@ def main() -> int:
     """Take the order and score; the exit code."""
     # Without a buffer: the interpreter cannot end while a thread waits in one.
     with open(0, "rb", buffering=0, closefd=False) as orders:
-        order = json.loads(orders.readline())
+        line = orders.readline()
+    if not line:
+        return 0  # its parent died meanwhile
+    order = json.loads(line)
     configure(order["log_format"])
     try:
         device = find_device(order["device"])
