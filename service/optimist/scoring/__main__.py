@@ -88,6 +88,8 @@ def _in_background(work: Callable[..., None], *arguments: object) -> None:
 if __name__ == "__main__":
     try:
         code = main()
+    except BrokenPipeError:
+        code = 1  # its parent died as it started
     except Exception:
         _log.exception("the scorer failed")
         code = 1
