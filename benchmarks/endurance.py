@@ -5,8 +5,8 @@
 A round is one `POST …/batch?next=1` of 5 rows over a keep-alive connection; the loops run side by side, and the time of
 a round is wall time by rounds. API, scorer and redis-server (`appendfsync always`, default rewrites of its append-only
 file) are processes of their own, so that each one's memory is its own. The slopes are of straight lines through
-samples taken all along, after the first tenth. "CPU" is the processor time of the three: on a shared machine it says
-more than wall time, though it also grows when neighbours use the caches.
+samples taken all along, after the first tenth. "CPU" is the processor time of each: on a shared machine it says more
+than wall time, though it also grows when neighbours use the caches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rich.table import Table
 
 from optimist.store.redis_program import find_program
 from optimist_client import Optimist, tensors
-from raw import BATCH, GENERATORS, HEADERS, RawClient, free_port, process
+from raw import BATCH, GENERATORS, HEADERS, RawClient, cpu_seconds, free_port, process
 
 MIB = 2**20
 BODIES = 200
@@ -48,7 +48,7 @@ class Sample:
 
     rounds: int
     seconds: float
-    cpu: float
+    cpu: tuple[float, float, float]
     api: int
     scorer: int
     redis: int
@@ -95,12 +95,6 @@ class Loops:
 def resident(pid: int) -> int:
     """Resident bytes of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def busy(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -157,7 +151,7 @@ def samples(options: argparse.Namespace) -> list[Sample]:
                 info = redis.info()
                 now = time.perf_counter()
                 memory = info["used_memory"], info["used_memory_peak"], info["aof_current_size"]
-                cpu = busy(api) + busy(scorer) + info["used_cpu_user"] + info["used_cpu_sys"]
+                cpu = cpu_seconds(api), cpu_seconds(scorer), info["used_cpu_user"] + info["used_cpu_sys"]
                 seen.append(Sample(told, now, cpu, resident(api), resident(scorer), *memory))
             bar.update(line, completed=told + options.warmup)
             time.sleep(0.02)
@@ -167,13 +161,13 @@ def samples(options: argparse.Namespace) -> list[Sample]:
 def table(seen: list[Sample], rounds: int) -> Table:
     """One row a tenth: time per round in it, and bytes at its end."""
     out = Table(title="by tenth", box=box.MARKDOWN)
-    times = "rounds", "ms a round", "CPU, ms a round"
+    times = "rounds", "ms a round", "API's CPU, ms a round", "scorer's", "Redis's"
     for column in (*times, "API, MiB", "scorer, MiB", "Redis used, MiB", "peak, MiB", "append-only file, MiB"):
         out.add_column(column, justify="right", no_wrap=True)
     ends = [next(s for s in seen if s.rounds >= min(rounds, rounds * part // PARTS)) for part in range(PARTS + 1)]
     for start, end in pairwise(ends):
         part = max(1, end.rounds - start.rounds) / 1e3
-        times = (end.seconds - start.seconds) / part, (end.cpu - start.cpu) / part
+        times = np.array([end.seconds - start.seconds, *np.subtract(end.cpu, start.cpu)]) / part
         sizes = (end.api, end.scorer, end.redis, end.peak, end.file)
         out.add_row(f"{end.rounds:,}", *(f"{each:.2f}" for each in times), *(f"{size / MIB:.1f}" for size in sizes))
     return out

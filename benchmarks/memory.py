@@ -5,9 +5,9 @@
 20 generators at d = 2048 (--quick: 6 at 512) are told more samples than dimensions in batches of float32 that no pick
 asked for: one of 1.1 d, of which an estimate is due, and four of d/8; then 2,000 rounds of 5 samples each, which only
 make the logs longer. "Statistics" is what the numbers take on paper, in float64: mean, scatter (d, d), the first 300
-and the last 512 rows. Memory is VmRSS when all is scored, and its peak since the start (VmHWM). The scorer keeps all
-statistics warm, unless --warm-bytes says less; Redis holds each of them once, the log after it, which may grow as
-large, and for moments the next snapshot.
+and the last 512 rows. Memory is VmRSS when all is scored, and its peak since the start (VmHWM); CPU is processor time
+from the start. The scorer keeps all statistics warm, unless --warm-bytes says less; Redis holds each of them once, the
+log after it, which may grow as large, and for moments the next snapshot.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from rich.table import Table
 
 from optimist.store import start_embedded
 from optimist_client import Experiment, Optimist, tensors
+from raw import cpu_seconds
 
 ROUNDS = 2_000
 FIRST, LAST = 300, 512
@@ -130,16 +131,18 @@ def main() -> None:
         time.sleep(3.0)  # for snapshots on their way
         taken = time.perf_counter() - start
         sizes = {name: memory(pid) for name, pid in pids.items()}
+        cpu = {name: cpu_seconds(pid) for name, pid in pids.items()}
 
     held = generators * 8 * (dimension**2 + (FIRST + LAST + 1) * dimension) / MIB
     machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
     what = f"{generators} generators, d = {dimension}, {held:.0f} MiB of statistics"
     title = f"Memory in MiB: {what} ({machine}, {taken:.0f} s)"
     table = Table(title=title, title_justify="left")
-    for column in ("process", "idle", "scored", "peak", "scored ÷ statistics", "peak ÷ statistics"):
+    for column in ("process", "idle", "scored", "peak", "scored ÷ statistics", "peak ÷ statistics", "CPU, s"):
         table.add_column(column, justify="right")
     for name, (now, peak) in sizes.items():
-        table.add_row(name, f"{idle[name]:.0f}", f"{now:.0f}", f"{peak:.0f}", f"{now / held:.2f}", f"{peak / held:.2f}")
+        columns = f"{idle[name]:.0f}", f"{now:.0f}", f"{peak:.0f}", f"{now / held:.2f}", f"{peak / held:.2f}"
+        table.add_row(name, *columns, f"{cpu[name]:.1f}")
     Console(width=120).print(table)
 
 

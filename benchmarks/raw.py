@@ -82,6 +82,16 @@ def process(command: list[str], port: int) -> Iterator[int]:
         child.wait()
 
 
+def scorer_of(service: int) -> int:
+    """The process id of the scorer that a service has started, once it has."""
+    while True:
+        for path in Path(f"/proc/{service}/task").glob("*/children"):
+            for pid in path.read_text().split():
+                if b"optimist.scoring" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return int(pid)
+        time.sleep(0.05)
+
+
 def free_port() -> int:
     """A port nobody listens on."""
     with socket.socket() as probe:

@@ -9,11 +9,15 @@ run; medians over the turns. What is measured:
 - combined: a round is one `POST …/batch?next=1`. All workers on one experiment, or each on its own.
 - two requests: a round is a tell, then an ask.
 - default: the same as combined on an experiment as users make it: asks wait for the estimates that are due, so the
-  scorer's time is in it, most of all in the first rounds, where almost every batch makes one due. Elsewhere estimates
-  are due when the samples have doubled (`rescore_growth` 1), and asks do not wait for them (`max_wait` 0).
+  scorer's time is in it. Elsewhere estimates are due when the samples have doubled (`rescore_growth` 1), and asks do
+  not wait for them (`max_wait` 0).
 
-"CPU" is processor time a round of the server's process (without redis-server), which neighbours on the machine disturb
-least; "client" the share of one core that the load generator takes, in one thread a connection.
+Every experiment has 320 rounds behind it when it is measured: in the first ones nearly every batch makes an estimate
+due, which is not the steady state of a run.
+
+"CPU" is processor time a round of the process that answers, "scorer" that of the service's scorer beside it: what
+neighbours on the machine disturb least. Neither has redis-server's. "client" is the share of one core that the load
+generator takes, in one thread a connection.
 
 At the end the peers: ask and tell of Optuna (`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and
 of Vizier's service where google-vizier is installed, in process, without HTTP and without any samples.
@@ -27,9 +31,9 @@ import platform
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,62 +42,70 @@ import numpy as np
 
 from optimist_client import Optimist, tensors
 from peers import PEERS
-from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, cpu_seconds, free_port, process
+from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, cpu_seconds, free_port, process, scorer_of
 
 Action = Callable[[], object]
 """One round of one worker."""
 PATH = {"max_wait": 0.0, "rescore_growth": 1.0}
+WARM_UP = 320
+"""Rounds of an experiment before it is measured."""
 
 
 @dataclass
 class Contestant:
-    """What is measured in turns: the actions of its workers, and the process that serves them."""
+    """What is measured in turns: its workers' actions, of so many experiments, and the processes that serve them."""
 
     name: str
     actions: list[Action]
-    pid: int
+    pids: list[int]
+    experiments: int = 1
     rates: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
+    cpu: list[list[float]] = field(default_factory=list)
     client: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
 
+    def warm_up(self) -> None:
+        """Bring every experiment into its steady state."""
+        rounds = -(-WARM_UP * self.experiments // len(self.actions))
+
+        def work(action: Action) -> None:
+            for _ in range(rounds):
+                action()
+
+        self._side_by_side(work)
+
     def turn(self, seconds: float) -> None:
         """Let all workers go round for some time."""
-        counts = [0] * len(self.actions)
-        latencies: list[list[float]] = [[] for _ in self.actions]
-        errors: list[BaseException] = []
+        latencies: list[float] = []
 
-        def work(worker: int) -> None:
-            try:
-                while (start := time.perf_counter()) < end:
-                    self.actions[worker]()
-                    latencies[worker].append(time.perf_counter() - start)
-                    counts[worker] += 1
-            except BaseException as error:
-                errors.append(error)
+        def work(action: Action) -> None:
+            while (begun := time.perf_counter()) < end:
+                action()
+                latencies.append(time.perf_counter() - begun)
 
-        cpu, client, start = cpu_seconds(self.pid), time.process_time(), time.perf_counter()
+        cpu, client, start = [*map(cpu_seconds, self.pids)], time.process_time(), time.perf_counter()
         end = start + seconds
-        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(len(self.actions))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        taken, rounds = time.perf_counter() - start, sum(counts)
-        self.rates.append(rounds / taken)
-        self.cpu.append((cpu_seconds(self.pid) - cpu) / rounds)
+        self._side_by_side(work)
+        taken = time.perf_counter() - start
+        self.rates.append(len(latencies) / taken)
+        used = zip(map(cpu_seconds, self.pids), cpu, strict=True)
+        self.cpu.append([(after - before) / len(latencies) for after, before in used])
         self.client.append((time.process_time() - client) / taken)
-        self.latencies += [latency for each in latencies for latency in each]
+        self.latencies += latencies
+
+    def _side_by_side(self, work: Callable[[Action], None]) -> None:
+        """Each worker's actions in a thread. Raises what one of them raised."""
+        with ThreadPoolExecutor(len(self.actions)) as pool:
+            for done in [pool.submit(work, action) for action in self.actions]:
+                done.result()
 
 
 class Service:
     """The service under test, and what its experiments are told."""
 
-    def __init__(self, optimist: Optimist, port: int, pid: int) -> None:
+    def __init__(self, optimist: Optimist, port: int, pids: list[int]) -> None:
         self.port = port
-        self.pid = pid
+        self.pids = pids
         self._optimist = optimist
         self._rng = np.random.default_rng(0)
 
@@ -143,20 +155,19 @@ def echoing(port: int, body: bytes) -> Action:
 def contestants(service: Service, echo_port: int, echo_pid: int, d: int, workers: int) -> Iterator[Contestant]:
     """All that take turns for one dimension and number of workers, the echo first."""
     bodies, tag, names = service.bodies(d), f"{d}-{workers}", [f"w{i}" for i in range(workers)]
-    yield Contestant("echo", [echoing(echo_port, bodies[0]) for _ in names], echo_pid)
+    yield Contestant("echo", [echoing(echo_port, bodies[0]) for _ in names], [echo_pid])
     shared = service.experiment(f"one-{tag}", d, **PATH)
-    yield Contestant("combined", [service.combined(shared, name, bodies) for name in names], service.pid)
+    yield Contestant("combined", [service.combined(shared, name, bodies) for name in names], service.pids)
     if workers > 1:
         own = [service.experiment(f"own-{tag}-{name}", d, **PATH) for name in names]
         pairs = zip(own, names, strict=True)
-        yield Contestant(
-            "combined, an experiment each", [service.combined(path, name, bodies) for path, name in pairs], service.pid
-        )
+        actions = [service.combined(path, name, bodies) for path, name in pairs]
+        yield Contestant("combined, an experiment each", actions, service.pids, len(own))
     shared = service.experiment(f"two-{tag}", d, **PATH)
-    yield Contestant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pid)
+    yield Contestant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pids)
     if workers == 1:
         shared = service.experiment(f"default-{tag}", d)
-        yield Contestant("default", [service.combined(shared, name, bodies) for name in names], service.pid)
+        yield Contestant("default", [service.combined(shared, name, bodies) for name in names], service.pids)
 
 
 def main() -> None:
@@ -171,7 +182,7 @@ def main() -> None:
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
     print(f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}\n")
-    header("d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "client")
+    header("d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "scorer, µs", "client")
     fastest = 0.0
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
@@ -180,13 +191,12 @@ def main() -> None:
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}/data"]
         echo_pid = stack.enter_context(process(echo, echo_port))
         pid = stack.enter_context(process(serve, port))
-        service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, pid)
+        service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [pid, scorer_of(pid)])
         for d in options.dimensions:
             for workers in options.workers:
                 field_ = list(contestants(service, echo_port, echo_pid, d, workers))
                 for contestant in field_:
-                    contestant.turn(0.3)
-                    contestant.rates, contestant.cpu, contestant.client, contestant.latencies = [], [], [], []
+                    contestant.warm_up()
                 for _ in range(options.repeats):
                     for contestant in field_:
                         contestant.turn(options.seconds)
@@ -227,7 +237,8 @@ def cells(contestant: Contestant, echo: Contestant) -> list[str]:
         f"{statistics.median(ratios):.2f}",
         f"{p50:.1f}",
         f"{p99:.1f}",
-        f"{statistics.median(contestant.cpu) * 1e6:.0f}",
+        *(f"{statistics.median(each) * 1e6:.0f}" for each in zip(*contestant.cpu, strict=True)),
+        *([] if len(contestant.pids) > 1 else [""]),
         f"{statistics.median(contestant.client):.0%}",
     ]
 

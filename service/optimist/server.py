@@ -1,22 +1,19 @@
-"""One process of the service: Redis (embedded or given), the API, the scorer, put together and run."""
+"""The service: Redis (embedded or given), the API in this process, and the scorer in a child, put together and run."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 import uvicorn
-from prometheus_client import start_http_server
 
 from optimist.api.app import create_app
 from optimist.connections import patient
-from optimist.devices import find_device
 from optimist.insight.logs import configure
+from optimist.scorer_process import scorer_process
 from optimist.settings import Settings
 from optimist.store import CannotStart, open_store, start_embedded
 from optimist.store.deployment import wait_for_server
@@ -38,22 +35,19 @@ def redis_of(settings: Settings) -> Iterator[str]:
 
 
 def serve(settings: Settings) -> None:
-    """Run the API, and the scorer beside it unless told otherwise, until SIGINT or SIGTERM.
+    """Run the API, and a scorer beside it unless told otherwise, until SIGINT or SIGTERM.
 
     Raises DeviceError where the scorer's device is not here.
     """
-    background = None
-    if settings.scoring:
-        from optimist.scoring import scoring  # torch takes seconds to import: not without need
-
-        background = partial(scoring, device=find_device(settings.device), warm_bytes=settings.warm_bytes)
     configure(settings.log_format, settings.log_requests)
     # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.
     signal.signal(signal.SIGTERM, _exit)
-    with redis_of(settings) as url:
+    with ExitStack() as stack:
+        url = stack.enter_context(redis_of(settings))
         if not settings.is_open:
             asyncio.run(_need_keys(url, settings.host))
-        app = create_app(settings, url, background)
+        scorer = stack.enter_context(scorer_process(url, settings)) if settings.scoring else None
+        app = create_app(settings, url, None if scorer is None else lambda: scorer.at_work)
         uvicorn.run(
             app,
             host=settings.host,
@@ -82,27 +76,3 @@ async def _need_keys(redis_url: str, host: str) -> None:
 
 def _exit(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
-
-
-def score_for_ever(redis_url: str, settings: Settings, metrics: tuple[str, int] | None = None) -> None:
-    """Run a scorer alone, until SIGINT or SIGTERM; its metrics are served on this host and port, if any.
-
-    Raises DeviceError where its device is not here.
-    """
-    from optimist.scoring import Scorer
-
-    device = find_device(settings.device)
-    if metrics is not None:
-        start_http_server(metrics[1], metrics[0])
-
-    async def run() -> None:
-        await wait_for_server(redis_url)
-        async with open_store(redis_url) as store:
-            scorer = Scorer(store, device=device, warm_bytes=settings.warm_bytes)
-            task = asyncio.create_task(scorer.run())
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-    asyncio.run(run())

@@ -46,7 +46,7 @@ def make(store: Store):
 
     async def made(name: str = "x", generators: int = 2, **config: Any) -> Made:
         if config.get("metric", "fid") == "fid":
-            config["reference"] = "normal"
+            config.setdefault("reference", "normal")
             moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
             await store.references.put("normal", "{}", moments)
         names = [f"g{number}" for number in range(generators)]

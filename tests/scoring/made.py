@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
 from logs import entry
 from numpy.typing import NDArray
 
+from optimist.scoring import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL
 from optimist.store import Look, Store
 from optimist_client.models import ExperimentConfig
@@ -39,7 +42,20 @@ class Made:
             await self.tell(generator, {"features": rng.standard_normal((rows, self.config.dimension or 4))})
 
 
-async def until(condition: Callable[[], Awaitable[object]], seconds: float = 30.0) -> None:
+@asynccontextmanager
+async def scoring(store: Store, warm_bytes: int | None = None) -> AsyncIterator[Scorer]:
+    """A scorer beside what else the event loop does."""
+    scorer = Scorer(store, warm_bytes=warm_bytes)
+    task = asyncio.create_task(scorer.run())
+    try:
+        yield scorer
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], Awaitable[object]], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < deadline, "waited too long"

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from logs import moments_bound
-from made import Made, settled, until
+from made import Made, scoring, settled, until
 from redis.asyncio import Redis
 
 from optimist import score
 from optimist.api.views import View
 from optimist.evaluation import Question
-from optimist.scoring import scoring
 from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator
 from optimist.store import EmbeddedRedis, Look, Snapshot, Store, Unavailable, open_store
 from optimist_client import tensors

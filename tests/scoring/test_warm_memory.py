@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from logs import moments_bound
-from made import Made, settled, until
+from made import Made, scoring, settled, until
 
 from optimist.scoring import Scorer
 from optimist.scoring import held as held_module
@@ -25,15 +23,8 @@ BIG = 100
 
 @asynccontextmanager
 async def running(server: EmbeddedRedis, warm_bytes: int | None) -> AsyncIterator[Scorer]:
-    async with open_store(server.url) as store:
-        scorer = Scorer(store, warm_bytes=warm_bytes)
-        task = asyncio.create_task(scorer.run())
-        try:
-            yield scorer
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
+        yield scorer
 
 
 def alive() -> set[int]:

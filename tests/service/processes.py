@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 
 def free_port() -> int:
@@ -49,7 +50,7 @@ class Service:
         return self
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, self.log()
@@ -69,10 +70,23 @@ class Service:
 
     def redis_pid(self) -> int:
         """Process id of the redis-server that this service started."""
+        found = self._child(b"redis-server")
+        assert found is not None
+        return found
+
+    def scorer_pid(self) -> int | None:
+        """Process id of its scorer; None while there is none."""
+        return self._child(b"optimist.scoring")
+
+    def _child(self, word: bytes) -> int | None:
+        """A child with this in its command line."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        pids = [int(pid) for path in children for pid in path.read_text().split()]
-        return next(pid for pid in pids if b"redis-server" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for pid in path.read_text().split():
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                    if word in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        return int(pid)
+        return None
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -91,10 +105,27 @@ def serving(directory: Path, *options: str, environment: dict[str, str] | None =
 
 def is_alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def scraped(url: str) -> Callable[..., float]:
+    """A function that says what a metric sums up to, over the labels that are not named."""
+    families = text_string_to_metric_families(httpx.get(f"{url}/metrics", timeout=60).text)
+    samples = [sample for family in families for sample in family.samples]
+
+    def total(name: str, **labels: str) -> float:
+        return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
+
+    return total
 
 
 @contextmanager

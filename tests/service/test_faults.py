@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import Service, is_alive
+from processes import Service, is_alive, until
 
 from optimist_client import Experiment, Optimist
 
@@ -39,13 +38,6 @@ class Worker(threading.Thread):
                     self.acknowledged[reply.pick] = pick.size
         except BaseException as error:
             self.error = error
-
-
-def until(condition, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
 
 
 def check_run(experiment: Experiment, workers: list[Worker]) -> None:

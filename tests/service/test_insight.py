@@ -7,17 +7,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 import yaml
-from processes import Service, free_port, serving
+from processes import Service, free_port, scraped, serving, until
 from prometheus_client import REGISTRY
-from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
 import optimist.insight.metrics
@@ -26,24 +24,6 @@ from optimist_client import Optimist, tensors
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 REFERENCE = (np.zeros(4), np.eye(4))
-
-
-def scraped(url: str) -> Callable[..., float]:
-    """A function that says what a metric sums up to, over the labels that are not named."""
-    families = text_string_to_metric_families(httpx.get(f"{url}/metrics").text)
-    samples = [sample for family in families for sample in family.samples]
-
-    def total(name: str, **labels: str) -> float:
-        return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
-
-    return total
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

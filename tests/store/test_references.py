@@ -1,4 +1,5 @@
 import asyncio
+import hashlib
 import os
 
 import pytest
@@ -16,6 +17,8 @@ async def test_a_reference_of_any_size_comes_back_whole(store: Store, redis: Red
     assert await store.references.put("real", META, body)
     assert await store.references.get("real") == (META, body)
     assert await store.references.meta("real") == META
+    assert await store.references.digest("real") == hashlib.sha256(body).hexdigest()
+    assert await store.references.digest("unreal") is None
     assert await store.references.all() == {"real": META}
     assert set(await redis.keys("*")) == {b"optimist:reference:real", b"optimist:references"}
     assert await redis.ttl("optimist:reference:real") == -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
@@ -24,28 +24,20 @@ from optimist.api.context import Context
 from optimist.api.limits import Limits
 from optimist.api.watching import Watching
 from optimist.settings import Settings
-from optimist.store import Store, open_store
-
-Background = Callable[[Store], AbstractAsyncContextManager[Callable[[], bool]]]
-"""What else runs on the event loop while the application does, the scorer where this process scores; gives a function
-that says whether it is at work."""
+from optimist.store import open_store
 
 
-def create_app(settings: Settings, redis_url: str, background: Background | None = None) -> FastAPI:
-    """The application on the Redis server at `redis_url`, with `background` running beside it."""
+def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], bool] | None = None) -> FastAPI:
+    """The application on the Redis server at `redis_url`, which is ready while the scorer that belongs to it works."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(redis_url) as store:
             context = app.state.context = Context(store, settings)
             app.state.key_ring = KeyRing(store.access_keys)
-            readiness = app.state.readiness = health.Readiness(store)
+            app.state.readiness = health.Readiness(store, scorer_at_work)
             async with context.listening():
-                if background is None:
-                    yield
-                else:
-                    async with background(store) as readiness.scorer_lives:
-                        yield
+                yield
 
     app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
     app.add_middleware(Limits, settings=settings, archives=archives.IMPORT)

@@ -20,17 +20,17 @@ PROBED = 1.0
 
 
 class Readiness:
-    """Whether this process can serve: Redis takes writes, and the scorer, where there is one here, is at work."""
+    """Whether this service can serve: Redis takes writes, and the scorer, where it has one, is at work."""
 
-    def __init__(self, store: Store) -> None:
-        self.scorer_lives: Callable[[], bool] = lambda: True
+    def __init__(self, store: Store, scorer_at_work: Callable[[], bool] | None = None) -> None:
+        self._scorer_at_work = scorer_at_work
         self._store = store
         self._probed_at = -PROBED
 
     async def check(self) -> None:
         """Raises `Unavailable`, or `ApiError` 503, where it cannot."""
-        if not self.scorer_lives():
-            raise ApiError(503, "no-scorer", "Not ready", "the scorer of this process has stopped", action="retry")
+        if self._scorer_at_work is not None and not self._scorer_at_work():
+            raise ApiError(503, "no-scorer", "Not ready", "the scorer of this service is not at work", action="retry")
         if time.monotonic() - self._probed_at >= PROBED:
             await self._store.probe()
             self._probed_at = time.monotonic()
@@ -44,14 +44,14 @@ async def alive() -> dict[str, str]:
 
 @router.get("/readyz")
 async def ready(request: Request) -> dict[str, str]:
-    """Redis takes writes, and the scorer of this process is at work; 503 while that is not so."""
+    """Redis takes writes, and the scorer of this service is at work; 503 while that is not so."""
     await request.app.state.readiness.check()
     return {"status": "ready"}
 
 
 @router.get(METRICS, response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
-    """The metrics of this process, for Prometheus; a viewer's key of the namespace `default` will do."""
+    """The metrics of this process and its scorer, for Prometheus; a viewer's key of the namespace `default` will do."""
     health = await request.app.state.context.store.health()
     REDIS_SECONDS.set(health.latency)
     REDIS_BYTES.set(health.used_bytes or 0)

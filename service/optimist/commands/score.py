@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.shared import AsJson, LogFormat, extras, said_plainly, settings_of
-from optimist.devices import DeviceError
+from optimist.devices import DeviceError, find_device
 from optimist.estimates import natural
 from optimist.kernels import MEDIAN
 from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
@@ -71,12 +71,17 @@ def score(
         raise typer.BadParameter("expected either FILES to score, or --redis-url to run a scorer")
     settings = settings_of(device=device)
     if redis_url:
-        with extras("server,scoring"):
+        with extras("scoring"):
+            from prometheus_client import start_http_server
+
             from optimist.insight.logs import configure
-            from optimist.server import score_for_ever
+            from optimist.scoring.alone import score_for_ever
         configure(log_format)
         with said_plainly(OSError, DeviceError):
-            score_for_ever(redis_url, settings, None if metrics_port is None else (metrics_host, metrics_port))
+            found = find_device(settings.device)
+            if metrics_port is not None:
+                start_http_server(metrics_port, metrics_host)
+            score_for_ever(redis_url, found, settings.warm_bytes)
         return
     with extras("server,scoring"):
         from optimist.offline import read_reference, score_files

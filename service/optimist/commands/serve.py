@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Where the embedded Redis keeps its data.")] = None,
     redis_url: Annotated[str | None, typer.Option(help="A running Redis instead of the embedded one.")] = None,
     scoring: Annotated[
-        bool | None, typer.Option(help="Score in this process, or leave it to `optimist score`.")
+        bool | None, typer.Option(help="Start a scorer, too, or leave scoring to `optimist score`.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where the scorer's numbers live: cpu, cuda or cuda:<i>.")] = None,
     require_keys: Annotated[
@@ -54,9 +55,9 @@ def serve(
     )
     with extras("server,scoring"):
         from optimist.server import serve as run
-    if settings.scoring:
-        with extras("scoring"):
-            import torch  # noqa: F401  # scoring needs it; without it: --no-scoring
+
+        if settings.scoring and find_spec("torch") is None:  # not imported: it is the scorer's alone
+            raise ModuleNotFoundError(name="torch")
     scheme = "http" if settings.tls_certificate is None else "https"
     where = settings.redis_url or f"embedded, data in {settings.data_directory}"
     console.print(

@@ -1,5 +1,5 @@
 """The scorer: reads logs, keeps statistics warm, writes the estimates that are due."""
 
-from optimist.scoring.scorer import Scorer, scoring
+from optimist.scoring.scorer import Scorer
 
-__all__ = ["Scorer", "scoring"]
+__all__ = ["Scorer"]

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, TypeVarTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -42,6 +43,33 @@ class Asked:
     bound: Bound
 
 
+class References:
+    """The references of all experiments that this process scores: equal ones are one, and decomposed once.
+
+    One is kept as long as an experiment uses it.
+    """
+
+    def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
+        self._store = store
+        self._in_thread = in_thread
+        self._device = device
+        self._made: WeakValueDictionary[str, Reference] = WeakValueDictionary()
+        self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def get(self, full_name: str, reference: str) -> Reference:
+        """The reference called so in the namespace of an experiment. Raises ValueError where it is gone."""
+        stored = self._store.of(namespace_of(full_name)).references
+        digest = await stored.digest(reference)
+        if digest is not None:
+            async with self._making.setdefault(digest, asyncio.Lock()):
+                if (known := self._made.get(digest)) is not None:
+                    return known
+                if (found := await stored.get(reference)) is not None:
+                    made = self._made[digest] = await self._in_thread(reference_of, found[1], self._device)
+                    return made
+        raise ValueError(f"reference {reference!r} is gone")
+
+
 class Questions:
     """The bounds of all experiments that this process scores, each made once."""
 
@@ -49,6 +77,7 @@ class Questions:
         self._device = device
         self._store = store
         self._in_thread = in_thread
+        self._references = References(store, in_thread, device)
         self._asked: dict[str, Asked] = {}
         self._making: dict[str, asyncio.Lock] = {}
 
@@ -78,7 +107,8 @@ class Questions:
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        reference = await self._reference(name, experiment)
+        wanted = experiment.config.reference
+        reference = None if wanted is None else await self._references.get(name, wanted)
         question = await self._in_thread(question_of, experiment, reference, self._device)
         if question.open_kernels:
             fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
@@ -87,15 +117,6 @@ class Questions:
             question = unpack(question, fitted)
         bound = await self._in_thread(question.bound_for, experiment.widths)
         return Asked(claim.instance, experiment.config.rescore_growth, bound)
-
-    async def _reference(self, name: str, experiment: Experiment) -> bytes | None:
-        wanted = experiment.config.reference
-        if wanted is None:
-            return None
-        reference = await self._store.of(namespace_of(name)).references.get(wanted)
-        if reference is None:
-            raise ValueError(f"reference {wanted!r} is gone")
-        return reference[1]
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels for good; None while active generators have too few samples."""
@@ -125,16 +146,21 @@ class Questions:
         return []
 
 
-def question_of(experiment: Experiment, reference: bytes | None, device: torch.device | str = "cpu") -> Question:
-    """What an experiment asks; the eigendecomposition of its reference, where it has one, is done here."""
+def reference_of(body: bytes, device: torch.device | str = "cpu") -> Reference:
+    """The moments of a stored reference; their eigendecomposition is done here."""
+    moments = tensors.decode(body)
+    return Reference(moments["mean"], moments["covariance"], device)
+
+
+def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
+    """What an experiment asks."""
     config = experiment.config
-    moments = None if reference is None else tensors.decode(reference)
     kernels = {name: kernel.model_dump() for name, kernel in config.kernels.items()}
     return Question(
         config.metric,
         config.bound,
         config.delta,
-        None if moments is None else Reference(moments["mean"], moments["covariance"], device),
+        reference,
         config.order,
         config.truncation,
         **kernels,

@@ -9,10 +9,9 @@ import math
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from contextlib import contextmanager
 
 import torch
 
@@ -129,24 +128,35 @@ class Scorer:
     async def _renew_for_ever(self) -> None:
         while True:
             await asyncio.sleep(RENEW)
-            now = time.monotonic()
-            for key, held in list(self._held.items()):
-                if now - self._queued.get(key, now) > QUEUED:
-                    continue  # runs out while this process is too busy
-                with _going_on():
-                    await self._renew(key, held, idle=now - self._worked.get(key, now) > IDLE)
+            # A call of its own, whose end lets the last generator go.
+            await self._renew_all()
 
-    async def _renew(self, key: Key, held: Held, idle: bool) -> None:
+    async def _renew_all(self) -> None:
+        now = time.monotonic()
+        kept: dict[str, list[int]] = {}
+        for key in list(self._held):
+            if now - self._queued.get(key, now) > QUEUED:
+                continue  # runs out while this process is too busy
+            if key not in self._busy and now - self._worked.get(key, now) > IDLE:
+                with _going_on():
+                    await self._let_go(key)
+            else:
+                kept.setdefault(key[0], []).append(key[1])
+        for name, generators in kept.items():
+            with _going_on():
+                await self._renew(name, generators)
+
+    async def _renew(self, name: str, generators: list[int]) -> None:
         try:
-            if idle and key not in self._busy:
-                await self._let_go(key)
-                return
-            claim = await self._store.claim(*key, self._owner, CLAIM)
+            claims = await self._store.claims(name, generators, self._owner, CLAIM)
         except StoreError:
             # A Redis that was away may have lost the end of the log: what was taken of it is taken again.
-            claim = None
-        if key not in self._busy and (claim is None or claim.token != held.token):
-            self._held.pop(key, None)
+            claims = [None] * len(generators)
+        for generator, claim in zip(generators, claims, strict=True):
+            key = (name, generator)
+            held = self._held.get(key)
+            if key not in self._busy and held is not None and (claim is None or claim.token != held.token):
+                del self._held[key]
 
     async def _let_go(self, key: Key) -> None:
         held = self._held.pop(key, None)
@@ -256,16 +266,3 @@ def _going_on() -> Iterator[None]:
         pass  # the next turn comes
     except Exception:
         logger.exception("a turn of the scorer's loop failed")
-
-
-@asynccontextmanager
-async def scoring(store: Store, **options: Any) -> AsyncIterator[Callable[[], bool]]:
-    """A scorer, with the `options` of `Scorer`, beside what else the event loop does; gives whether it is at work."""
-    scorer = Scorer(store, **options)
-    task = asyncio.create_task(scorer.run())
-    try:
-        yield lambda: scorer.is_alive and not task.done()
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

@@ -11,7 +11,7 @@ from optimist.archive import Archive, ArchiveError
 from optimist.bounds import Bound
 from optimist.estimates import Estimate
 from optimist.policies import Arm
-from optimist.scoring.questions import question_of, unpack
+from optimist.scoring.questions import question_of, reference_of, unpack
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import LogEntry
 from optimist_client.models import ExperimentConfig, Pick
@@ -88,7 +88,9 @@ class _Replayed:
 def _bound(archive: Archive) -> Bound | None:
     """What the experiment was scored by; None where its kernels were still open, so that nothing was."""
     experiment = archive.contents.experiment
-    question = question_of(experiment, None if experiment.config.reference is None else archive.reference()[1])
+    question = question_of(
+        experiment, None if experiment.config.reference is None else reference_of(archive.reference()[1])
+    )
     if question.open_kernels:
         if archive.fitted is None:
             return None

@@ -51,6 +51,11 @@ class References:
             raise Damaged(f"reference {name!r} does not match its digest: upload it under another name")
         return meta.decode(), body
 
+    async def digest(self, name: str) -> str | None:
+        """SHA-256 of a reference's body, the same for equal ones whatever they are called; None if there is none."""
+        digest = await self._commands.call("HGET", self._key(name), "digest")
+        return None if digest is None else digest.decode()
+
     async def meta(self, name: str) -> str | None:
         """Description of a reference, None if there is none."""
         meta = await self._commands.call("HGET", self._key(name), "meta")

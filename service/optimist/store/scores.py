@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from optimist.store import keys
 from optimist.store.commands import Commands
+from optimist.store.errors import StoreError
 from optimist.store.records import Claim, CurvePoint
 
 ASIDE_LIMIT = 256
@@ -29,8 +31,15 @@ class Scores:
         """
         if not owner:
             raise ValueError("a claim has an owner")
-        answer = await self._commands.experiment_script("claim", experiment, generator, owner, seconds)
-        return Claim(answer[0].decode(), float(answer[1]), bool(answer[2])) if answer else None
+        return _claim(await self._commands.experiment_script("claim", experiment, generator, owner, seconds))
+
+    async def claims(
+        self, experiment: str, generators: Sequence[int], owner: str, seconds: float
+    ) -> list[Claim | None]:
+        """Claim several generators in one round trip, each as `claim` does; None for unknown ones, too."""
+        calls = [("claim", (generator, owner, seconds)) for generator in generators]
+        answers = await self._commands.experiment_scripts(experiment, calls)
+        return [None if isinstance(answer, StoreError) else _claim(answer) for answer in answers]
 
     async def release_claim(self, experiment: str, generator: int, token: str) -> None:
         """Let others claim a generator at once; nothing happens if somebody has."""
@@ -98,6 +107,10 @@ class Scores:
     async def put_damage(self, experiment: str, generator: int, note: str, token: str) -> None:
         """Note why a generator cannot be scored at all, for `look` to show; the latest note stands."""
         await self._commands.experiment_script("put_damage", experiment, generator, note, token)
+
+
+def _claim(answer: Sequence[Any]) -> Claim | None:
+    return Claim(answer[0].decode(), float(answer[1]), bool(answer[2])) if answer else None
 
 
 def _curve_point(entry: bytes) -> CurvePoint:

@@ -10,7 +10,7 @@ import numpy as np
 
 from optimist.archive import Archive, ArchiveError
 from optimist.evaluation import Question
-from optimist.scoring.questions import question_of, unpack
+from optimist.scoring.questions import question_of, reference_of, unpack
 from optimist.scoring.warm import batch
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Bed, Rows, Source
@@ -49,7 +49,7 @@ def experiment(path: str | Path) -> Bed:
 
 def _question(archive: Archive) -> Question:
     known = archive.contents.experiment
-    question = question_of(known, None if known.config.reference is None else archive.reference()[1])
+    question = question_of(known, None if known.config.reference is None else reference_of(archive.reference()[1]))
     return question if archive.fitted is None else unpack(question, archive.fitted)
 
 

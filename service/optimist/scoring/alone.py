@@ -1,0 +1,37 @@
+"""A scorer that has a process to itself: `optimist score`, and the child of `optimist serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+
+import torch
+
+from optimist.scoring.scorer import Scorer
+from optimist.store import open_store
+from optimist.store.deployment import wait_for_server
+
+
+def score_for_ever(
+    redis_url: str, device: torch.device, warm_bytes: int | None, begun: Callable[[Scorer], None] | None = None
+) -> None:
+    """Score until SIGINT or SIGTERM, then let go of all generators; `begun` is called when Redis is there.
+
+    Raises CannotStart for a Redis that is not fit.
+    """
+
+    async def run() -> None:
+        await wait_for_server(redis_url)
+        async with open_store(redis_url) as store:
+            scorer = Scorer(store, device=device, warm_bytes=warm_bytes)
+            task = asyncio.create_task(scorer.run())
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            if begun is not None:
+                begun(scorer)
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    asyncio.run(run())

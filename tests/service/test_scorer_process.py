@@ -1,0 +1,190 @@
+"""The scorer that `optimist serve` starts: killed, left behind, told to end, and what the service shows of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from processes import Service, free_port, is_alive, scraped, serving, until
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from redis import Redis
+
+from optimist.insight.relay import Relay, report
+from optimist.store import start_embedded
+from optimist_client import Experiment, Optimist
+
+REFERENCE = (np.zeros(4), np.eye(4))
+OPTIMIST = [sys.executable, "-m", "optimist.cli"]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Ready when a test begins with it, and when it ends."""
+    with serving(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+def status(service: Service) -> int:
+    return httpx.get(f"{service.url}/readyz", timeout=60).status_code
+
+
+def kill_scorer(service: Service) -> int | None:
+    """The process id of the scorer that was killed; None where there was none."""
+    scorer = service.scorer_pid()
+    if scorer is not None:
+        os.kill(scorer, signal.SIGKILL)
+    return scorer
+
+
+def claims(url: str) -> dict[bytes, bytes]:
+    with Redis.from_url(url) as redis:
+        return redis.hgetall("optimist:{x}:claims")
+
+
+def tell(experiment: Experiment, rounds: int) -> None:
+    for _ in range(rounds):
+        pick = experiment.ask()
+        pick.tell(np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
+
+
+def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(service: Service):
+    assert service.process is not None
+    scorer = service.scorer_pid()
+    assert scorer is not None
+    assert "libtorch" not in Path(f"/proc/{service.process.pid}/maps").read_text()
+    assert "libtorch" in Path(f"/proc/{scorer}/maps").read_text()
+    assert b"redis" not in Path(f"/proc/{scorer}/cmdline").read_bytes()
+    until(lambda: scraped(service.url)("scorer_process_resident_memory_bytes") > 0)
+
+
+def kill_in_the_middle(service: Service, experiment: Experiment, turn: int) -> None:
+    """Twenty rounds; the scorer is killed after ten, and the estimates come all the same."""
+
+    def made() -> float:
+        return scraped(service.url)("optimist_scoring_seconds_count", metric="fid")
+
+    before = made()
+    tell(experiment, 10)
+    until(lambda: experiment.report().scored)
+    until(lambda: made() > before)  # it says what it has done once a second
+    counted, killed = made(), kill_scorer(service)
+    assert killed is not None
+    tell(experiment, 10)  # the service goes on meanwhile
+    until(lambda: service.scorer_pid() not in (None, killed))
+    until(lambda: experiment.report().scored)
+    until(lambda: made() > counted)
+    assert not is_alive(killed)
+    assert scraped(service.url)("optimist_scorer_restarts_total") == turn
+    assert service.log().count(f"the scorer (process {killed}) was killed by SIGKILL; starting it again") == 1
+
+
+@pytest.mark.faults
+def test_a_scorer_that_is_killed_is_started_again_and_nothing_is_lost(service: Service):
+    with Optimist(service.url, patience=60) as client:
+        experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, stop=False, max_wait=0.1)
+        for turn in (1, 2):
+            kill_in_the_middle(service, experiment, turn)
+        until(lambda: scraped(service.url)("optimist_log_entries") == 40)
+        look = experiment.report()
+        assert (look.rounds, look.open_picks, look.samples) == (40, 0, 200)
+        assert sum(row.samples for row in look.standings) == 200
+        assert all(row.score is not None for row in look.standings)
+        assert scraped(service.url)("optimist_tells_total") == 40
+    until(lambda: status(service) == 200)
+
+
+@pytest.mark.faults
+def test_not_ready_while_there_is_no_scorer(service: Service):
+    assert status(service) == 200
+
+    def not_ready() -> bool:
+        kill_scorer(service)  # whichever comes, so that none gets to work
+        return status(service) == 503
+
+    until(not_ready)
+    assert httpx.get(f"{service.url}/readyz", timeout=60).json()["type"].endswith("no-scorer")
+    assert httpx.get(f"{service.url}/healthz", timeout=60).status_code == 200
+    until(lambda: status(service) == 200)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("when", ["as it starts", "at work"])
+def test_it_ends_when_its_service_is_killed(tmp_path: Path, when: str):
+    service = Service(tmp_path).start(wait=when == "at work")
+    until(service.scorer_pid)
+    scorer = service.scorer_pid()
+    service.kill()
+    assert scorer is not None
+    until(lambda: not is_alive(scorer))
+
+
+@pytest.mark.parametrize("when", ["as it starts", "at work"])
+def test_it_lets_go_of_its_generators_in_the_end(tmp_path: Path, when: str):
+    with start_embedded(tmp_path / "redis") as redis:
+        service = Service(tmp_path, f"--redis-url={redis.url}").start(wait=when == "at work")
+        until(service.scorer_pid)
+        scorer = service.scorer_pid()
+        assert scorer is not None
+        if when == "at work":
+            with Optimist(service.url, patience=60) as client:
+                experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, stop=False)
+                tell(experiment, 4)
+                until(lambda: experiment.report().scored)
+            assert claims(redis.url)
+        service.stop()
+        assert service.process is not None
+        assert service.process.returncode == 0
+        assert not is_alive(scorer)
+        assert "starting it again" not in service.log()
+        assert claims(redis.url) == {}
+
+
+@pytest.mark.parametrize("command", ["serve", "score"])
+def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path, command: str):
+    options = {
+        "serve": ["--port=0", f"--data-dir={tmp_path}"],
+        "score": [f"--redis-url=redis://127.0.0.1:{free_port()}"],  # looked for before any Redis is waited for
+    }
+    line = [*OPTIMIST, command, "--device=cuda:99", *options[command]]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "device 'cuda:99' is not here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_metrics_add_up_over_the_lives_of_a_child():
+    def child(work: float) -> CollectorRegistry:
+        registry = CollectorRegistry()
+        counter = Counter("optimist_work", "Work.", ["kind"], registry=registry)
+        histogram = Histogram("optimist_seconds", "Time.", buckets=(1.0, 2.0), registry=registry)
+        gauge = Gauge("optimist_held", "Held.", registry=registry)
+        if work:
+            counter.labels("hard").inc(work)
+            histogram.observe(work)
+        gauge.set(work)
+        return registry
+
+    relay = Relay(child(0.0))
+    shown = CollectorRegistry()
+    shown.register(relay)
+    assert (shown.get_sample_value("optimist_held"), shown.get_sample_value("optimist_seconds_count")) == (0.0, 0.0)
+    for work in (1.0, 1.5):  # the second word takes the place of the first
+        relay.take(report(child(work)))
+        assert shown.get_sample_value("optimist_work_total", {"kind": "hard"}) == work
+    relay.end_life()
+    assert shown.get_sample_value("optimist_held") == 1.5
+    relay.end_life()  # a life without a word
+    relay.take(report(child(4.0)))
+    assert shown.get_sample_value("optimist_work_total", {"kind": "hard"}) == 5.5
+    assert shown.get_sample_value("optimist_seconds_sum") == 5.5
+    buckets = [shown.get_sample_value("optimist_seconds_bucket", {"le": le}) for le in ("1.0", "2.0", "+Inf")]
+    assert buckets == [0.0, 1.0, 2.0]
+    assert shown.get_sample_value("optimist_held") == 4.0
+    assert b"_created" not in generate_latest(shown)
