@@ -18,9 +18,13 @@ from optimist_client.transport import Transport
 class PickOperations:
     """What `Pick` and `AsyncPick` do."""
 
-    def __init__(self, transport: Transport, info: models.Pick, tensor: str) -> None:
+    def __init__(
+        self, transport: Transport, info: models.Pick, tensor: str, generators: list[str] | None = None
+    ) -> None:
+        """generators: those that whoever asked for it can sample, if not all; the next one is one of them too."""
         self._transport = transport
         self._tensor = tensor
+        self._generators = generators
         self._asks_on = False
         self._ended = False
         self.info = info
@@ -92,7 +96,8 @@ class PickOperations:
         self.settled = True
         if reply.next is not None:
             self._ended = reply.next.ended
-            self.next = type(self)(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
+            for following in reply.next.picks:  # one at most
+                self.next = type(self)(self._transport, following, self._tensor, self._generators)
         return reply
 
     @operation
@@ -113,12 +118,12 @@ class PickOperations:
             with contextlib.suppress(OptimistError):
                 await self._give_up(reason, patience=2.0)
 
-    def _params(self, asks_on: bool) -> dict[str, str | int]:
-        known: dict[str, str | int] = {"instance": self.info.instance}
+    def _params(self, asks_on: bool) -> dict[str, str | int | list[str]]:
+        known: dict[str, str | int | list[str]] = {"instance": self.info.instance}
         if not asks_on:
             return known
-        worker = {} if self.info.worker is None else {"worker": self.info.worker}
-        return {"next": 1, **worker, **known}
+        asked = {"worker": self.info.worker, "generators": self._generators}
+        return {"next": 1, **{name: value for name, value in asked.items() if value is not None}, **known}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"

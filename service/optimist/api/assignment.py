@@ -104,7 +104,7 @@ class Assignment:
         return pick
 
     def _size(self, cost: float) -> int:
-        """A batch, or what the budgets leave of it: of samples at this cost, as many as pass theirs by less than one."""
+        """A batch, or what the budgets leave of it; that of cost is passed by less than one sample, at this `cost`."""
         size, left = self._view.config.batch_size, self._cost_left
         size = size if self._free is None else min(size, self._free)
         return math.ceil(left / cost) if left is not None and size * cost > left else size

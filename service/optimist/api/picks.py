@@ -11,7 +11,8 @@ from optimist.api.batches import Embedding, read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep, context_of
 from optimist.store import Batch, NotFound
-from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
+from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
+from optimist_client.wire import GeneratorName, WorkerName
 
 # Ask and tell are asked for more than anything else: they do without dependencies, and answer as they stand.
 router = APIRouter(prefix="/v1/experiments/{name}/picks", tags=["picks"])
@@ -35,6 +36,7 @@ async def tell(
     request: Request,
     next_: Annotated[bool, Query(alias="next", description="Answer with the next pick as well")] = False,
     worker: Annotated[WorkerName | None, Query(description="Whom the next pick is for")] = None,
+    generators: Annotated[list[GeneratorName] | None, Query(description="What it may be of, if not any")] = None,
     instance: Instance = None,
     embedding: Embedding = None,
 ) -> Response:
@@ -45,7 +47,7 @@ async def tell(
     context = context_of(request)
     # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
     # (A number too long for one is no pick's, and its tell is refused.)
-    asked = AskRequest(worker=worker, request_id=f"after-{number}"[:200]) if next_ else None
+    asked = AskRequest(worker=worker, request_id=f"after-{number}"[:200], generators=generators) if next_ else None
 
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
         batch = await read_batch(request, experiment, context.settings, embedding)
