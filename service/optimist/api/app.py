@@ -25,6 +25,7 @@ from optimist.api.limits import Limits
 from optimist.api.watching import Watching
 from optimist.settings import Settings
 from optimist.store import Store, open_store
+from optimist_client.wire import Wire
 
 Background = Callable[[Store], AbstractAsyncContextManager[Callable[[], bool]]]
 """What else runs on the event loop while the application does, the scorer where this process scores; gives a function
@@ -47,6 +48,9 @@ def create_app(settings: Settings, redis_url: str, background: Background | None
                     async with background(store) as readiness.scorer_lives:
                         yield
 
+    # The SDK builds each when it is first used; here no request shall wait for that.
+    for model in Wire.__subclasses__():
+        model.model_rebuild()
     app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
     app.add_middleware(Limits, settings=settings, archives=archives.IMPORT)
     # The last one added is the first to see a request.
