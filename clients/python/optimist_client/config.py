@@ -170,7 +170,7 @@ class ExperimentConfig(Wire):
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     policy: PolicyName = "top-two"
     bound: BoundName = "influence"
-    bound_options: BoundOptions = BoundOptions()
+    bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
     """Accepted probability of naming a wrong generator; intervals cover 1 − delta."""
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from optimist_client import models, tensors
+from optimist_client import models
 from optimist_client.errors import OptimistError
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.transport import Transport
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
 class PickOperations:
@@ -78,18 +78,21 @@ class PickOperations:
         they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
         they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
         """
+        # numpy comes with it, which a program that only looks does without.
+        from optimist_client.tensors import IDS, MEDIA_TYPE, as_floats, encode, pack_ids
+
         named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
         named |= {} if prompts is None else {"prompts": prompts}
-        named |= {} if ids is None else {tensors.IDS: ids}
+        named |= {} if ids is None else {IDS: ids}
         arrays: dict[str, NDArray[Any]] = {
-            name: tensors.pack_ids([f"{text}" for text in values]) if name == tensors.IDS else _floats(name, values)
+            name: pack_ids([f"{text}" for text in values]) if name == IDS else as_floats(name, values)
             for name, values in named.items()
         }
         answer = await self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
-            body=tensors.encode(arrays),
-            media_type=tensors.MEDIA_TYPE,
+            body=encode(arrays),
+            media_type=MEDIA_TYPE,
             params=self._params(next or self._asks_on) | ({} if embedding is None else {"embedding": embedding}),
         )
         reply = models.TellReply.model_validate(answer)
@@ -135,8 +138,3 @@ class Pick(PickOperations, Blocking):
 
 class AsyncPick(PickOperations, Awaiting):
     """`Pick` for asyncio: sample `size` samples of `generator` with `seed`, then await `tell` of their features."""
-
-
-def _floats(name: str, values: ArrayLike) -> NDArray[np.floating]:
-    array = tensors.as_array(name, values)
-    return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)
