@@ -1,10 +1,14 @@
-"""What dashboards cost: a poll of a million rounds, and tells while twenty dashboards poll.
+"""What dashboards cost: opening one on a million rounds, and telling while twenty of them poll.
 
-    python benchmarks/dashboard.py [--rounds 400] [--repeats 6]
+    python benchmarks/dashboard.py [--seconds 4] [--repeats 6] [--starts 3]
 
-A dashboard asks for `report?after=` every two seconds with the cursor and the entity tag it has, as the page does. The
-tells are rounds (`POST …/batch?next=1`) of an experiment at d = 64, with and without dashboards in turns; the median
-of the turns' ratios counts.
+A dashboard asks for `report?after=` every two seconds with the cursor and the entity tag it has, as the page does. A
+service that was just started is asked first: for the page with its scripts, as a browser does that has Plotly in its
+cache, and for the first report, which is made from the whole history.
+
+The tells are rounds (`POST …/batch?next=1`) of one worker at d = 64. Turns with and without dashboards follow each
+other in one run, every second pair the other way round; medians, and the median of the pairs' ratios. "CPU" is
+processor time of the service's process a round, and the share of a core that it takes for twenty dashboards alone.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import argparse
 import asyncio
 import http.client
 import json
+import re
 import statistics
 import sys
 import tempfile
@@ -24,18 +29,44 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-import numpy as np
-from rich.console import Console
-
 from optimist.store import start_embedded
-from optimist_client import Optimist, tensors
-from rounds import BATCH, GENERATORS, RawClient, experiment_round, free_port, process, rate
+from optimist_client import Optimist
+from raw import cpu_seconds, free_port, process
+from rounds import PATH, Contestant, Service
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "dashboard"))
-from made import write_long_experiment
+from written import write_long_experiment
 
 EVERY = 2.0
 DASHBOARDS = 20
+LONG = "million"
+STALE = 1.1
+"""Seconds until an answer is made anew."""
+
+
+def fetch(connection: http.client.HTTPConnection, path: str) -> bytes:
+    """The body of a GET. Raises RuntimeError unless it is 200."""
+    connection.request("GET", path)
+    reply = connection.getresponse()
+    body = reply.read()
+    if reply.status != 200:
+        raise RuntimeError(f"{path}: {reply.status} {body[:300]!r}")
+    return body
+
+
+def page(connection: http.client.HTTPConnection) -> int:
+    """Fetch the page with its style and its scripts, each once; bytes."""
+    text = fetch(connection, "/").decode()
+    size, left, seen = len(text), re.findall(r'"(dashboard/[\w.-]+)"', text), set[str]()
+    while left:
+        path = left.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        body = fetch(connection, f"/{path}")
+        size += len(body)
+        left += [f"dashboard/{name}" for name in re.findall(r'from "\./([\w.-]+)"', body.decode())]
+    return size
 
 
 def poll(connection: http.client.HTTPConnection, name: str, after: int, tag: str) -> tuple[float, int, int, str]:
@@ -84,59 +115,97 @@ def dashboards(port: int, name: str) -> Iterator[Event]:
         child.join()
 
 
+def first_polls(serve: list[str], port: int, starts: int) -> None:
+    """Print what the page and the first poll of a million rounds take of a service that was just started."""
+    pages, firsts, cpu, sizes = [], [], [], (0, 0)
+    for _ in range(starts):
+        with process(serve, port) as pid:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            start = time.perf_counter()
+            page_size = page(connection)
+            pages.append(1000 * (time.perf_counter() - start))
+            before = cpu_seconds(pid)
+            took, size, _, _ = poll(connection, LONG, 0, "")
+            cpu.append(1000 * (cpu_seconds(pid) - before))
+            firsts.append(took)
+            sizes = page_size, size
+            connection.close()
+    print(
+        f"1,000,000 rounds, 8 generators, service just started, median (least) of {starts}:\n"
+        f"  page without Plotly: {statistics.median(pages):.0f} ({min(pages):.0f}) ms, {sizes[0]:,} bytes\n"
+        f"  first poll: {statistics.median(firsts):.0f} ({min(firsts):.0f}) ms, {sizes[1]:,} bytes, "
+        f"CPU {statistics.median(cpu):.0f} ms",
+        flush=True,
+    )
+
+
+def later_polls(port: int) -> None:
+    """Print what the polls after the first take."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    _, _, told, tag = poll(connection, LONG, 0, "")
+    for words, after, known in (("all of it again", 0, ""), ("since the cursor", told, ""), ("unchanged", told, tag)):
+        times, size = [], 0
+        for _ in range(5):
+            time.sleep(STALE)
+            took, size, _, seen = poll(connection, LONG, after, known)
+            known = seen if words == "unchanged" else ""
+            times.append(took)
+        print(f"  {words}: {statistics.median(times):.1f} ({min(times):.1f}) ms, {size:,} bytes", flush=True)
+    connection.close()
+
+
+def beside_tells(service: Service, seconds: float, repeats: int) -> None:
+    """Print how much slower tells are while dashboards poll."""
+    shared = service.experiment("watched", 64, **PATH)
+    action = service.combined(shared, "w", service.bodies(64))
+    alone, beside = (Contestant(name, [action], service.pid) for name in ("alone", "beside"))
+    with dashboards(service.port, "watched") as polling:
+        alone.turn(min(2.0, seconds))
+        alone.rates.clear(), alone.cpu.clear(), alone.client.clear(), alone.latencies.clear()
+        for repeat in range(repeats):
+            for contestant in (alone, beside)[:: 1 if repeat % 2 else -1]:
+                (polling.set if contestant is beside else polling.clear)()
+                time.sleep(0.2)
+                contestant.turn(seconds)
+        polling.set()
+        time.sleep(EVERY)
+        before, start = cpu_seconds(service.pid), time.perf_counter()
+        time.sleep(2 * EVERY)
+        idle = (cpu_seconds(service.pid) - before) / (time.perf_counter() - start)
+    ratios = [with_ / without for with_, without in zip(beside.rates, alone.rates, strict=True)]
+    print(f"\nTells of one worker, d = 64, {repeats} turns of {seconds:g} s each\n")
+    for contestant in (alone, beside):
+        words = "alone" if contestant is alone else f"with {DASHBOARDS} dashboards"
+        p50, p99 = statistics.quantiles(contestant.latencies, n=100)[49:99:49]
+        print(
+            f"  {words}: {statistics.median(contestant.rates):.0f} a second, p50 {1000 * p50:.1f} ms, "
+            f"p99 {1000 * p99:.1f} ms, CPU {1e6 * statistics.median(contestant.cpu):.0f} µs a round"
+        )
+    print(
+        f"  ratio of the rates: {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}), of the CPU: "
+        f"{statistics.median(beside.cpu) / statistics.median(alone.cpu):.3f}\n"
+        f"  {DASHBOARDS} dashboards with nobody telling: {idle:.1%} of a core"
+    )
+
+
 def main() -> None:
-    """Measure both and print them."""
+    """Measure all and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=400, help="rounds in a turn")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of one turn")
     parser.add_argument("--repeats", type=int, default=6, help="turns with and without dashboards")
+    parser.add_argument("--starts", type=int, default=3, help="of the service, for the first poll")
     options = parser.parse_args()
-    console = Console()
-    rng = np.random.default_rng(0)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dashboard-")))
         redis = stack.enter_context(start_embedded(directory))
+        asyncio.run(write_long_experiment(redis.url, LONG, 1_000_000, 8))
         port = free_port()
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--redis-url={redis.url}"]
-        stack.enter_context(process(serve, port))
-        asyncio.run(write_long_experiment(redis.url, "million", 1_000_000, 8))
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        first, size, told, tag = poll(connection, "million", 0, "")
-        console.print(f"1,000,000 rounds, 8 generators, first poll: {first:.0f} ms, {size:,} bytes")
-        for words, after, known in (
-            ("all of it again", 0, ""),
-            ("since the cursor", told, ""),
-            ("unchanged", told, tag),
-        ):
-            times = []
-            for _ in range(5):
-                time.sleep(1.1)  # until the last answer is too old
-                took, size, _, seen = poll(connection, "million", after, known)
-                known = seen if words == "unchanged" else ""
-                times.append(took)
-            console.print(f"  {words}: {statistics.median(times):.1f} ms, {size:,} bytes")
-
+        first_polls(serve, port, options.starts)
+        pid = stack.enter_context(process(serve, port))
+        later_polls(port)
         optimist = stack.enter_context(Optimist(f"http://127.0.0.1:{port}"))
-        bodies = [
-            tensors.encode({"features": (rng.standard_normal((BATCH, 64)) + 0.1 * g).astype(np.float32)})
-            for g in range(len(GENERATORS))
-        ]
-        action = experiment_round(RawClient(port), optimist, "watched", 64, bodies, max_wait=0.0, rescore_growth=1.0)
-        polling = stack.enter_context(dashboards(port, "watched"))
-        rate(action, options.rounds)
-        ratios, alone, beside = [], [], []
-        for _ in range(options.repeats):
-            polling.clear()
-            time.sleep(EVERY)
-            alone.append(rate(action, options.rounds))
-            polling.set()
-            time.sleep(EVERY)
-            beside.append(rate(action, options.rounds))
-            ratios.append(beside[-1] / alone[-1])
-        console.print(
-            f"tells per second: {statistics.median(alone):.0f} alone, {statistics.median(beside):.0f} with "
-            f"{DASHBOARDS} dashboards, median ratio {statistics.median(ratios):.3f} "
-            f"({min(ratios):.3f} to {max(ratios):.3f})"
-        )
+        beside_tells(Service(optimist, port, pid), options.seconds, options.repeats)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-// What can be done to an experiment: stop, resume, reopen, a larger budget, another generator.
+// What can be done to an experiment: stop, resume, reopen, larger budgets, another generator.
 import { change, experimentPath } from "./api.js";
 import { confirm, h, say } from "./dom.js";
-import { count } from "./format.js";
+import { cost, count } from "./format.js";
 
 export function actions(config, refresh) {
   const path = experimentPath(config.name);
@@ -37,23 +37,30 @@ export function actions(config, refresh) {
     },
   });
   const budget = h("input", { id: "budget", type: "number", min: "1", step: "1", inputmode: "numeric", required: true });
+  const limit = h("input", { id: "max-cost", type: "number", min: "0", step: "any", inputmode: "decimal", required: true });
   const generator = h("input", { id: "generator", type: "text", maxlength: "100", required: true, autocomplete: "off" });
-  const form = (label, input, button, submit) =>
+  const price = h("input", { class: "price", type: "number", min: "0", step: "any", inputmode: "decimal",
+    placeholder: "cost", "aria-label": "Cost of a sample" });
+  const form = (label, input, button, submit, ...more) =>
     h("form", { onsubmit: (event) => (event.preventDefault(), submit()) }, [
       h("label", { for: input.id }, label),
-      h("div", { class: "field" }, input, h("button", {}, button)),
+      h("div", { class: "field" }, input, ...more, h("button", {}, button)),
     ]);
+  const limiting = form("Budget, in cost", limit, "Set cost", () =>
+    run(`The budget is ${cost(Number(limit.value))} in cost.`, "PATCH", path, { max_cost: Number(limit.value) }));
   const spending = h("p", { class: "quiet" });
   const section = h("section", { class: "card manage", "aria-labelledby": "manage" }, [
     h("h2", { id: "manage" }, "Manage"),
     h("div", {}, toggle),
     form("Budget, in samples", budget, "Set budget", () =>
       run(`The budget is ${count(Number(budget.value))} samples.`, "PATCH", path, { budget: Number(budget.value) })),
+    limiting,
     spending,
     form("Another generator", generator, "Add", async () => {
-      await run(`${generator.value} takes part from now on.`, "POST", `${path}/generators`, { name: generator.value });
-      if (problem.textContent === "") generator.value = "";
-    }),
+      const wanted = { name: generator.value, ...(price.value !== "" && { cost: Number(price.value) }) };
+      await run(`${generator.value} takes part from now on.`, "POST", `${path}/generators`, wanted);
+      if (problem.textContent === "") generator.value = price.value = "";
+    }, price),
     note,
     problem,
   ]);
@@ -63,8 +70,13 @@ export function actions(config, refresh) {
       report = now;
       say(toggle, { decided: "Reopen", stopped: "Resume" }[now.state] ?? "Stop");
       toggle.hidden = now.state === "out of budget";
-      say(spending, now.budget === null ? "No budget is set: it runs until the answer is sure." :
-        `${count(now.samples)} of ${count(now.budget)} are spent.`);
+      const spent = [
+        now.budget !== null && `${count(now.samples)} of ${count(now.budget)} samples`,
+        now.max_cost !== undefined && `${cost(now.cost)} of ${cost(now.max_cost)} in cost`,
+      ].filter(Boolean);
+      say(spending, spent.length ? `${spent.join(" and ")} are spent.` : "No budget is set: it runs until the answer is sure.");
+      limiting.hidden = price.hidden = now.cost === undefined;
+      price.required = now.max_cost !== undefined;
     },
   };
 }

@@ -5,7 +5,7 @@ import { Charts } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
 import { Course } from "./course.js";
 import { fill, h, say } from "./dom.js";
-import { about, answer, count, metricName, share } from "./format.js";
+import { about, answer, cost, count, metricName, share } from "./format.js";
 import { modes } from "./modes.js";
 import { badges } from "./overview.js";
 import { openPicks } from "./picks.js";
@@ -94,19 +94,25 @@ function page(main, experiment, refresh) {
 }
 
 function known(report, config) {
-  const { budget } = report;
-  const spent = budget === null ? count(report.samples) : `${count(report.samples)} of ${count(budget)}`;
-  const bar = budget !== null &&
-    h("progress", { max: budget, value: Math.min(budget, report.samples), "aria-label": "Budget spent" });
   const facts = [
-    ["Samples", spent, bar],
+    ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
     ["Rounds", count(report.rounds)],
     ["Metric", `${metricName(report.metric)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
     ["Policy", `${config.policy}, batches of ${config.batch_size}`],
     ["Optimal pick ratio", share(report.optimal_pick_ratio)],
   ];
+  if (report.cost !== undefined) {
+    facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
+  }
   if (report.uniform_samples !== null) facts.push(["Uniform would take", `about ${about(report.uniform_samples)} samples`]);
   return facts.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more)));
+}
+
+// What was spent of what, with a bar where there is a limit.
+function spent(number, limit, say, label) {
+  if (limit === null) return [say(number)];
+  const bar = h("progress", { max: limit, value: Math.min(limit, number), "aria-label": label });
+  return [`${say(number)} of ${say(limit)}`, bar];
 }
 
 const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);

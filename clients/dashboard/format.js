@@ -28,6 +28,12 @@ export function score(number) {
   return number.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
+// A cost in the user's unit: to a hundredth, short of a thousand.
+export const cost = (number) =>
+  number === null || number === undefined ? "–"
+    : number >= 1e12 ? number.toExponential(2)
+    : number.toLocaleString("en", { maximumFractionDigits: number >= 1000 ? 0 : number >= 1 ? 2 : 4 });
+
 // As many decimals as its score has.
 export function error(number, of) {
   if (number === null || number === undefined) return "";
@@ -78,7 +84,10 @@ export function answer(report) {
     return `${decision.best} is best${sure} after ${told}${uniform}.`;
   }
   const leads = `${decision.best} leads${sure} after ${told}`;
-  if (state === "out of budget") return `${leads}; the budget of ${count(budget)} is spent.`;
+  if (state === "out of budget") {
+    const spent = budget !== null && report.samples >= budget;
+    return `${leads}; the budget of ${spent ? count(budget) : `${cost(report.max_cost)} in cost`} is spent.`;
+  }
   if (state === "stopped") return `${leads}; the experiment was stopped.`;
   return even === null || even <= report.samples ? `${leads}.` : `${leads}; uniform would need about ${about(even)}.`;
 }

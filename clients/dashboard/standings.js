@@ -1,7 +1,7 @@
 // The generators, the best first: score with its interval, samples, share of the picks, state, warnings.
 import { change, generatorPath } from "./api.js";
 import { confirm, fill, h, say } from "./dom.js";
-import { count, error, metricName, score, share } from "./format.js";
+import { cost, count, error, metricName, score, share } from "./format.js";
 
 // The contenders, the leader first: a distance below zero is shown as 0, so that scores alone may tie. Then the best;
 // those without a score at the end, in their own order.
@@ -25,14 +25,15 @@ export class Standings {
     this.problem = h("p", { class: "problem", role: "alert" });
     this.body = h("tbody", {});
     const columns = [["Generator"], [`${metricName(config.metric)} ± error`, "number"], ["Interval", "wide"],
-      ["Samples", "number"], ["Pick ratio", "number wide"], [h("span", { class: "unseen" }, "Actions")]];
+      ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
+      [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("h2", { id: "standings" }, "Standings"),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Standings table" }, [
-        h("table", { class: "standings" }, [
+        (this.table = h("table", { class: "standings" }, [
           h("thead", {}, h("tr", {}, columns.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))),
           this.body,
-        ]),
+        ])),
       ]),
       this.problem,
     ]);
@@ -41,6 +42,7 @@ export class Standings {
   draw(report) {
     const standings = ranked(report);
     const scale = axis(standings);
+    this.table.classList.toggle("free", report.cost === undefined);
     const names = new Set(standings.map((standing) => standing.generator));
     for (const [name, row] of this.rows) {
       if (!names.has(name)) {
@@ -71,6 +73,8 @@ export class Standings {
     const interval = h("td", { class: "wide" });
     const told = h("span", {});
     const pending = h("span", { class: "quiet" });
+    const spent = h("span", {});
+    const each = h("span", { class: "quiet each" });
     const ratio = h("td", { class: "number wide" });
     const pause = h("button", { class: "small" });
     const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
@@ -91,6 +95,7 @@ export class Standings {
       h("td", { class: "number" }, value, " ", spread),
       interval,
       h("td", { class: "number" }, told, pending),
+      h("td", { class: "number cost" }, spent, each),
       ratio,
       h("td", { class: "row-actions" }, pause, retire),
     ]);
@@ -112,6 +117,9 @@ export class Standings {
         say(told, count(standing.samples));
         say(pending, standing.pending ? ` +${count(standing.pending)}` : "");
         pending.title = standing.pending ? "Samples on their way" : "";
+        say(spent, cost(standing.cost));
+        say(each, standing.cost === undefined ? "" : ` at ${cost(standing.cost_per_sample)}`);
+        each.title = standing.cost === undefined ? "" : "Cost of a sample";
         say(ratio, share(standing.pick_ratio));
         say(pause, state === "active" ? "Pause" : "Resume");
         pause.setAttribute("aria-label", `${pause.textContent} ${generator}`);

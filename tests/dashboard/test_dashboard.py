@@ -206,7 +206,7 @@ def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: E
     expect(row["worse"]).to_have_count(0)
     page.get_by_label("Budget, in samples").fill("500")
     page.get_by_role("button", name="Set budget").click()
-    expect(page.get_by_text("60 of 500 are spent.")).to_be_visible()
+    expect(page.get_by_text("60 of 500 samples are spent.")).to_be_visible()
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     expect(page.locator(".badge.stopped")).to_be_visible()
@@ -221,6 +221,23 @@ def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: E
         expect(row[name]).to_contain_text("paused")
     page.get_by_role("button", name="Pause good").click()
     expect(page.locator(".card > .problem")).to_contain_text(["no active generator would remain"])
+
+
+def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: Optimist):
+    costs = {"good": 0.5, "bad": 3.0}
+    experiment = create(client, "priced", list(costs), policy="uniform", stop=False, costs=costs, max_cost=35.0)
+    work(experiment, None)
+    page = open_page("/#/e/priced")
+    expect(page.locator(".answer")).to_contain_text("the budget of 35 in cost is spent.")
+    expect(page.locator(".standings tbody tr", has_text="bad").locator(".cost")).to_have_text("30 at 3")
+    expect(page.locator(".facts")).to_contain_text("35 of 35")
+    page.get_by_label("Budget, in cost").fill("99.5")
+    page.get_by_role("button", name="Set cost").click()
+    expect(page.get_by_text("35 of 99.5 in cost are spent.")).to_be_visible()
+    page.get_by_label("Another generator").fill("newcomer")
+    page.get_by_label("Cost of a sample").fill("0.25")
+    page.get_by_role("button", name="Add").click()
+    expect(page.locator(".standings tbody tr", has_text="newcomer").locator(".cost")).to_have_text("0 at 0.25")
 
 
 def test_a_decided_experiment_can_be_reopened(open_page: OpenPage, client: Optimist):
@@ -296,6 +313,7 @@ def test_it_works_by_keyboard(open_page: OpenPage, experiment: Experiment):
 @pytest.fixture
 def pages(experiment: Experiment) -> list[str]:
     work(experiment, 60)
+    experiment.set_cost("good", 0.5)
     experiment.ask(worker="somebody")
     return ["/", f"/#/e/{experiment.name}"]
 

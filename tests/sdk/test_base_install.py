@@ -31,6 +31,16 @@ assert not loaded & {HEAVY}, loaded & {HEAVY}
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_looking_needs_no_numpy():
+    code = """
+import sys
+import optimist_client
+optimist_client.Optimist("http://127.0.0.1:1").close()
+assert "numpy" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_the_package_names_is_there():
     assert sorted(optimist_client.__all__) == optimist_client.__all__
     assert all(hasattr(optimist_client, name) for name in optimist_client.__all__)

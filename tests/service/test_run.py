@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from processes import Service
@@ -88,6 +89,31 @@ def test_workers_generate_at_once_and_share_the_limit(experiment: Experiment):
 
     report = experiment.run(dict.fromkeys(SHIFTS, generate), max_samples=73, workers=3)
     assert (report.samples, report.open_picks) == (70, 0)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_round_is_one_request(client: Optimist, name: str, reference, workers: int):
+    experiment = client.create_experiment(name, list(SHIFTS), reference=reference, stop=False)
+    sent: list[str] = []
+    client._transport._http.event_hooks["request"] = [lambda request: sent.append(request.url.path)]
+    report = experiment.run(GENERATORS, max_samples=100, workers=workers)
+    assert report.rounds == sum(path.endswith("/batch") for path in sent) == 20
+    assert sum(path.endswith("/picks") for path in sent) <= workers
+
+
+def test_an_interrupt_while_a_tell_is_answered_gives_the_next_pick_back(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, list(SHIFTS), reference=reference, stop=False)
+    turn = iter(range(100))
+
+    def interrupt(response: httpx.Response) -> None:
+        if response.request.url.path.endswith("/batch") and next(turn) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    client._transport._http.event_hooks["response"] = [interrupt]
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(GENERATORS)
+    report = experiment.report()
+    assert (report.rounds, report.open_picks) == (4, 0)
 
 
 def test_a_generator_that_raises_is_named_and_its_pick_given_back(experiment: Experiment):

@@ -6,15 +6,16 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from numpy.typing import ArrayLike, NDArray
-
-from optimist_client import models, tensors
-from optimist_client.drivers import AsyncTransport, BlockingTransport
+from optimist_client import models
+from optimist_client.drivers import BlockingTransport
 from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.operations import Awaiting, Blocking, operation
-from optimist_client.references import moments_of, names_file
+from optimist_client.transport import Transport
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
 
@@ -22,7 +23,6 @@ ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
 class ServiceOperations(Generic[ExperimentT]):
     """What `Optimist` and `AsyncOptimist` do."""
 
-    _driver: type[BlockingTransport] | type[AsyncTransport]
     _experiment: type[ExperimentT]
 
     def __init__(
@@ -34,6 +34,9 @@ class ServiceOperations(Generic[ExperimentT]):
         patience: float = 60.0,
     ) -> None:
         self._transport = self._driver(url, timeout, patience, api_key)
+
+    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+        raise NotImplementedError
 
     @operation
     async def create_reference(
@@ -63,6 +66,10 @@ class ServiceOperations(Generic[ExperimentT]):
     async def _upload(
         self, name: str, reference: Any, embedding: str | None, samples: int | None = None
     ) -> models.ReferenceInfo:
+        # numpy is imported by the first array that goes somewhere: it takes as long as all else here together.
+        from optimist_client import tensors
+        from optimist_client.references import moments_of
+
         moments = await self._transport.apply(moments_of, reference)
         body = tensors.encode({"mean": moments.mean, "covariance": moments.covariance})
         known = {"name": name, "samples": moments.samples or samples, "embedding": embedding}
@@ -94,6 +101,8 @@ class ServiceOperations(Generic[ExperimentT]):
         `create_reference` takes, such as pytorch-fid's `.npz`. Further arguments are the fields of
         `models.ExperimentConfig`.
         """
+        from optimist_client.references import names_file
+
         if reference is not None and (not isinstance(reference, str) or names_file(reference)):
             uploaded = await self._upload(f"{name[:54]}-reference", reference, config.get("embedding"))
             reference = uploaded.name
@@ -147,7 +156,9 @@ class Optimist(ServiceOperations[Experiment], Blocking):
     """
 
     _experiment = Experiment
-    _driver = BlockingTransport
+
+    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
+        return BlockingTransport(url, timeout, patience, api_key)
 
     def __enter__(self) -> Self:
         return self
@@ -160,7 +171,11 @@ class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
     """`Optimist` for asyncio: the same methods, to be awaited; one an event loop is enough, tasks may share it."""
 
     _experiment = AsyncExperiment
-    _driver = AsyncTransport
+
+    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+        from optimist_client.async_driver import AsyncTransport
+
+        return AsyncTransport(url, timeout, patience, api_key)
 
     async def __aenter__(self) -> Self:
         return self

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from optimist_client.wire import EmbeddingName, GeneratorName, Identifier, Prompt, Wire
+from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, optional
 
 MetricName = Literal["fid", "is", "rke", "vendi", "conditional-vendi", "information-vendi"]
 BoundName = Literal["influence", "theorem", "authors", "naive"]
@@ -170,7 +170,7 @@ class ExperimentConfig(Wire):
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     policy: PolicyName = "top-two"
     bound: BoundName = "influence"
-    bound_options: BoundOptions = BoundOptions()
+    bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
     """Accepted probability of naming a wrong generator; intervals cover 1 − delta."""
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -182,6 +182,10 @@ class ExperimentConfig(Wire):
     """A generator is rescored when its samples have grown by this fraction; 0 rescores after every batch."""
     budget: Annotated[int, Field(ge=1)] | None = None
     """Samples in all after which no more picks are made; None: no limit."""
+    costs: dict[GeneratorName, Cost] | None = optional()
+    """What a sample of each generator costs, in any unit; those that are left out have no known cost."""
+    max_cost: CostLimit | None = optional()
+    """Cost of all samples after which no more picks are made; every generator needs a cost then. None: no limit."""
     stop: bool = True
     """Whether picks end once the answer is sure."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -218,6 +222,10 @@ class ExperimentConfig(Wire):
     def _consistent(self) -> Self:
         if len(set(self.generators)) < len(self.generators):
             raise ValueError("generators: expected distinct names")
+        if unknown := sorted(set(self.costs or {}) - set(self.generators)):
+            raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
+        if self.max_cost is not None and (unpriced := [g for g in self.generators if g not in (self.costs or {})]):
+            raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
         of_metrics = frozenset().union(*METRIC_FIELDS.values())
         check_metric(self.metric, self.bound, {name for name in of_metrics if self._is_given(name)})
         needed = METRIC_FIELDS[self.metric] - {"order", "truncation"}

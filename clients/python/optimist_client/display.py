@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optimist_client.models import Report, Standing
 
-COLUMNS = ("generator", "score", "± error", "samples", "pick ratio")
+_COLUMNS = ("generator", "score", "± error", "samples", "pick ratio")
 
 
 def as_text(report: Report) -> str:
     """Title, standings and answer, as a terminal shows them."""
-    rows = [COLUMNS, *map(_cells, report.ranking)]
+    rows = _table(report)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
     return "\n".join([_title(report), *lines, *report.sentences])
@@ -22,10 +22,11 @@ def as_text(report: Report) -> str:
 
 def as_html(report: Report) -> str:
     """The same as a table for notebooks, the best in bold; warnings stand below."""
-    head = "".join(f"<th>{column}</th>" for column in COLUMNS)
+    columns, *cells = _table(report)
+    head = "".join(f"<th>{column}</th>" for column in columns)
     body = "".join(
-        f"<tr{_style(report, row)}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in _cells(row))}</tr>"
-        for row in report.ranking
+        f"<tr{_style(report, row)}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
+        for row, line in zip(report.ranking, cells, strict=True)
     )
     warnings = [f"{row.generator}: {warning}" for row in report.ranking for warning in row.warnings]
     notes = "".join(f"<p>{html.escape(line)}</p>" for line in [*report.sentences, *warnings])
@@ -57,6 +58,15 @@ def as_plot(report: Report, axes: Any = None) -> Any:
     return axes
 
 
+def _table(report: Report) -> list[tuple[str, ...]]:
+    """Head and rows; with a column of costs where there are any."""
+    rows = [_COLUMNS, *map(_cells, report.ranking)]
+    if report.cost is None:
+        return rows
+    costs = ["cost", *("" if row.cost is None else f"{row.cost:,g}" for row in report.ranking)]
+    return [(*row, cost) for row, cost in zip(rows, costs, strict=True)]
+
+
 def _cells(row: Standing) -> tuple[str, ...]:
     score = "…" if row.score is None else f"{row.score:.3f}"
     error = "…" if row.error is None else f"{row.error:.3f}"
@@ -64,7 +74,9 @@ def _cells(row: Standing) -> tuple[str, ...]:
 
 
 def _title(report: Report) -> str:
-    return f"{report.experiment}: {report.metric.upper()}, {report.samples:,} samples, {report.state}"
+    limit = "" if report.max_cost is None else f" of {report.max_cost:,g}"
+    cost = "" if report.cost is None else f", cost {report.cost:,g}{limit}"
+    return f"{report.experiment}: {report.metric.upper()}, {report.samples:,} samples{cost}, {report.state}"
 
 
 def _style(report: Report, row: Standing) -> str:

@@ -1,13 +1,12 @@
-"""How the SDK's operations wait: blocking a thread, or in an event loop."""
+"""How the SDK's operations wait in the blocking client; async_driver.py has the other one."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 import httpx
@@ -17,7 +16,7 @@ from optimist_client.transport import Loop, Transport
 
 # As long as a round may take, and less than the 75 s after which the service closes a connection.
 _LIMITS = httpx.Limits(keepalive_expiry=60.0)
-_PIECE = 1 << 20
+PIECE = 1 << 20
 """Bytes of a file that are read or written at once."""
 
 
@@ -26,7 +25,7 @@ class BlockingTransport(Transport[httpx.Client]):
 
     def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
         super().__init__(timeout, patience)
-        self._http = httpx.Client(**_settings(url, timeout, api_key))
+        self._http = httpx.Client(**settings(url, timeout, api_key))
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
         return self._http.request(method, path, **sent)
@@ -85,54 +84,8 @@ class BlockingTransport(Transport[httpx.Client]):
         self._http.close()
 
 
-class AsyncTransport(Transport[httpx.AsyncClient]):
-    """Never blocks the event loop it is used in."""
-
-    def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
-        super().__init__(timeout, patience)
-        self._http = httpx.AsyncClient(**_settings(url, timeout, api_key))
-
-    async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        return await self._http.request(method, path, **sent)
-
-    async def _stream(self, path: str, file: BinaryIO) -> httpx.Response:
-        async with self._http.stream("GET", path, timeout=self._of_files) as reply:
-            if not reply.is_success:
-                await reply.aread()
-                return reply
-            async for piece in reply.aiter_bytes(_PIECE):
-                await asyncio.to_thread(file.write, piece)
-            return reply
-
-    async def _pieces(self, file: BinaryIO) -> AsyncIterator[bytes]:
-        while piece := await asyncio.to_thread(file.read, _PIECE):
-            yield piece
-
-    async def sleep(self, seconds: float) -> None:
-        """Do nothing else for so long."""
-        await asyncio.sleep(seconds)
-
-    async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function answers, awaited if it is asynchronous; any other runs in a thread."""
-        if _is_asynchronous(function):
-            return await function(*args)
-        answer = await asyncio.to_thread(function, *args)
-        return await answer if inspect.isawaitable(answer) else answer
-
-    async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
-        """A task each. Where this one is cancelled, so are they, and each cleans up for itself."""
-        ends = await asyncio.gather(*(loop() for loop in loops), return_exceptions=True)
-        for end in ends:
-            if isinstance(end, BaseException):
-                raise end
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
-
-
-def _settings(url: str, timeout: float, api_key: str | None) -> dict[str, Any]:
-    """Of an httpx client; the key is the variable's where none is given."""
+def settings(url: str, timeout: float, api_key: str | None) -> dict[str, Any]:
+    """Arguments of an httpx client; the key is the variable's where none is given."""
     key = api_key or os.environ.get("OPTIMIST_API_KEY")
     return {
         "base_url": url.rstrip("/"),
@@ -146,10 +99,6 @@ def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         while thread.is_alive():
             thread.join(0.2)  # not without end: on Windows no Ctrl-C would end it
-
-
-def _is_asynchronous(function: Callable[..., Any]) -> bool:
-    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -13,7 +13,7 @@ from optimist_client.config import TENSORS
 from optimist_client.operations import Awaiting, Blocking, iteration, operation
 from optimist_client.pick import AsyncPick, Pick, PickOperations
 from optimist_client.progress import shown
-from optimist_client.run import Makers, Run
+from optimist_client.run import Allowance, Makers, Run
 from optimist_client.transport import Transport
 
 PickT = TypeVar("PickT", Pick, AsyncPick)
@@ -37,10 +37,11 @@ class ExperimentOperations(Generic[PickT]):
         *,
         embed_prompts: Callable[[list[str]], Any] | None = None,
         max_samples: int | None = None,
+        max_cost: float | None = None,
         workers: int = 1,
         progress: bool | None = None,
     ) -> models.Report:
-        """Sample and tell until the experiment has ended, or `max_samples` samples were made here; answer the report.
+        """Sample and tell until the experiment has ended, or `max_samples` or `max_cost` is used up; answer the report.
 
         generators: by name, functions `(size, seed) → samples`, or `(size, seed, prompts) → samples` where the
             experiment holds prompts, a list of `size` texts. Same seed, same samples, if you want it repeatable. Names
@@ -49,6 +50,8 @@ class ExperimentOperations(Generic[PickT]):
             probabilities, or a mapping of named arrays, perhaps with "ids". None: generators return that themselves.
             Where the experiment names its embedding, it is an embedder of that `name` (`optimist_client.embedders`).
         embed_prompts: function of the list of prompts that returns their embeddings (n, d_t), for scores of pairs.
+        max_samples, max_cost: how many samples are made here at most, and what they may cost, by the costs that the
+            generators have when it begins.
         workers: loops side by side. More than one call your functions from as many threads at once; with
             `AsyncExperiment` they are tasks, and functions that are not asynchronous run in threads.
         progress: True or False; None shows it in notebooks and terminals only.
@@ -56,14 +59,17 @@ class ExperimentOperations(Generic[PickT]):
         Ctrl-C gives every open pick back, then raises KeyboardInterrupt; running again goes on from there. With several
         threads it waits for what they are in the middle of, unless Ctrl-C is pressed again. A function that raises ends
         the run with `GeneratorError`, which names the generator; its pick is given back with the reason, other workers
-        first tell what they are making. Raises ValueError for names that the experiment does not have, and for an
-        embedder of another name than the experiment's.
+        first tell what they are making. Raises ValueError for names that the experiment does not have, for `max_cost`
+        where a generator has no cost, and for an embedder of another name than the experiment's.
+
+        Tell and ask travel together: one round trip a round.
         """
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
-        known = [row.generator for row in (await ExperimentOperations.report(self)).standings]
-        if unknown := [name for name in generators if name not in known] or ["none"] * (not generators):
-            raise ValueError(f"generators: expected some of {', '.join(known)}; got {', '.join(unknown)}")
+        costs = {row.generator: row.cost_per_sample for row in (await ExperimentOperations.report(self)).standings}
+        if unknown := [name for name in generators if name not in costs] or ["none"] * (not generators):
+            raise ValueError(f"generators: expected some of {', '.join(costs)}; got {', '.join(unknown)}")
+        allowance = Allowance(max_samples, max_cost, {name: costs[name] for name in generators})
         embedding = self.info.config.embedding
         if embedding is not None and getattr(embed, "name", None) != embedding:
             raise ValueError(
@@ -75,9 +81,9 @@ class ExperimentOperations(Generic[PickT]):
             async def draw(worker: str, patience: float | None) -> tuple[models.AskReply, PickOperations | None]:
                 request = models.AskRequest(worker=worker, request_id=_unique(), generators=list(generators))
                 reply = await self._reply(request, patience)
-                return reply, self._drawn(reply.picks[0]) if reply.picks else None
+                return reply, self._drawn(reply.picks[0], request) if reply.picks else None
 
-            await Run(self._transport, makers, draw, display, max_samples).work(workers)
+            await Run(self._transport, makers, draw, display, allowance).work(workers)
         return await self._scored_report()
 
     async def _scored_report(self) -> models.Report:
@@ -102,7 +108,7 @@ class ExperimentOperations(Generic[PickT]):
         while True:
             reply = await self._reply(request)
             if reply.picks:
-                return self._drawn(reply.picks[0])
+                return self._drawn(reply.picks[0], request)
             if reply.retry_after is None:
                 return None
             await self._transport.sleep(reply.retry_after)
@@ -138,18 +144,30 @@ class ExperimentOperations(Generic[PickT]):
         return await self._change("", state="stopped")
 
     @operation
-    async def resume(self, *, budget: int | None = None, stop: bool | None = None) -> models.Report:
-        """Go on after `stop`, a decision or a spent budget, with a larger `budget` in samples where one is given.
+    async def resume(
+        self, *, budget: int | None = None, max_cost: float | None = None, stop: bool | None = None
+    ) -> models.Report:
+        """Go on after `stop`, a decision or a spent budget, with a larger `budget` in samples, or `max_cost`, if given.
 
-        After a decision it runs on without deciding again, unless `stop` is True.
+        After a decision it runs on without deciding again, unless `stop` is True. Raises `Fix` for `max_cost` where a
+        generator has no cost.
         """
-        return await self._change("", state="running", budget=budget, stop=stop)
+        return await self._change("", state="running", budget=budget, max_cost=max_cost, stop=stop)
 
     @operation
-    async def add_generator(self, generator: str) -> models.Report:
-        """Add a generator; one that is there stays as it is."""
-        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json={"name": generator})
+    async def add_generator(self, generator: str, cost: float | None = None) -> models.Report:
+        """Add a generator, with what a sample of it costs, if that is known; one that is there stays as it is.
+
+        Raises `Fix` for one without cost where the experiment has `max_cost`.
+        """
+        wanted = {"name": generator} | ({} if cost is None else {"cost": cost})
+        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json=wanted)
         return models.Report.model_validate(answer)
+
+    @operation
+    async def set_cost(self, generator: str, cost: float) -> models.Report:
+        """Set what a sample of a generator costs: of every one, those already told included."""
+        return await self._change(f"/generators/{quote(generator, safe='')}", cost=cost)
 
     @operation
     async def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
@@ -190,8 +208,8 @@ class ExperimentOperations(Generic[PickT]):
         answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/picks", json=asked, patience=patience)
         return models.AskReply.model_validate(answer)
 
-    def _drawn(self, info: models.Pick) -> PickT:
-        return self._pick(self._transport, info, TENSORS[self.info.config.metric][0])
+    def _drawn(self, info: models.Pick, request: models.AskRequest) -> PickT:
+        return self._pick(self._transport, info, TENSORS[self.info.config.metric][0], request.generators)
 
     async def _change(self, path: str, **fields: Any) -> models.Report:
         given = {name: value for name, value in fields.items() if value is not None}

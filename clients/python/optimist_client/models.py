@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from optimist_client import display
 from optimist_client.config import TENSORS, ExperimentConfig
-from optimist_client.wire import EmbeddingName, GeneratorName, Identifier, Wire, WorkerName
+from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, WorkerName, optional
 
 State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
 GeneratorState = Literal["active", "paused", "retired"]
@@ -153,6 +153,9 @@ class Standing(Wire):
     warnings: tuple[str, ...] = ()
     damaged: bool = False
     """Whether it cannot be scored, or batches that cannot be read are left out; `warnings` say which."""
+    cost_per_sample: float | None = optional()
+    cost: float | None = optional()
+    """Samples told times the cost of one, as it is now; None where it has no cost."""
 
 
 class Regret(Wire):
@@ -232,6 +235,9 @@ class Report(Wire):
     """Batches told."""
     open_picks: int
     budget: int | None
+    cost: float | None = optional()
+    """Of all samples told whose generator has a cost, retired ones included; None where none has."""
+    max_cost: float | None = optional()
     regret: Regret | None
     """None until every generator has an estimate."""
     optimal_pick_ratio: float | None
@@ -294,12 +300,22 @@ class GeneratorRequest(Wire):
     """A generator to be added."""
 
     name: GeneratorName
+    cost: Cost | None = optional()
+    """What a sample of it costs; an experiment with `max_cost` needs it."""
 
 
 class GeneratorChange(Wire):
-    """What becomes of a generator: paused, active again, or retired for good."""
+    """What becomes of a generator: paused, active again, or retired for good; or what its samples cost."""
 
-    state: GeneratorState
+    state: GeneratorState | None = None
+    cost: Cost | None = None
+    """Cost of a sample: of every one, those already told included."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.state is None and self.cost is None:
+            raise ValueError("expected a state, a cost, or both")
+        return self
 
 
 class ExperimentChange(Wire):
@@ -309,6 +325,8 @@ class ExperimentChange(Wire):
     """"stopped": no more picks; "running": picks again, after a decision without stopping at the next."""
     budget: Annotated[int, Field(ge=1)] | None = None
     """Samples in all; no less than now is of use."""
+    max_cost: CostLimit | None = None
+    """Cost of all samples; every generator needs a cost."""
     stop: bool | None = None
     max_wait: Annotated[float, Field(ge=0, le=60)] | None = None
 

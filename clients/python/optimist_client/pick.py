@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from optimist_client import models, tensors
+from optimist_client import models
 from optimist_client.errors import OptimistError
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.transport import Transport
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
 class PickOperations:
     """What `Pick` and `AsyncPick` do."""
 
-    def __init__(self, transport: Transport, info: models.Pick, tensor: str) -> None:
+    def __init__(
+        self, transport: Transport, info: models.Pick, tensor: str, generators: list[str] | None = None
+    ) -> None:
+        """generators: those that whoever asked for it can sample, if not all; the next one is one of them too."""
         self._transport = transport
         self._tensor = tensor
+        self._generators = generators
         self._asks_on = False
         self._ended = False
         self.info = info
@@ -74,25 +78,29 @@ class PickOperations:
         they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
         they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
         """
+        # numpy comes with it, which a program that only looks does without.
+        from optimist_client.tensors import IDS, MEDIA_TYPE, as_floats, encode, pack_ids
+
         named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
         named |= {} if prompts is None else {"prompts": prompts}
-        named |= {} if ids is None else {tensors.IDS: ids}
+        named |= {} if ids is None else {IDS: ids}
         arrays: dict[str, NDArray[Any]] = {
-            name: tensors.pack_ids([f"{text}" for text in values]) if name == tensors.IDS else _floats(name, values)
+            name: pack_ids([f"{text}" for text in values]) if name == IDS else as_floats(name, values)
             for name, values in named.items()
         }
         answer = await self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
-            body=tensors.encode(arrays),
-            media_type=tensors.MEDIA_TYPE,
+            body=encode(arrays),
+            media_type=MEDIA_TYPE,
             params=self._params(next or self._asks_on) | ({} if embedding is None else {"embedding": embedding}),
         )
         reply = models.TellReply.model_validate(answer)
         self.settled = True
         if reply.next is not None:
             self._ended = reply.next.ended
-            self.next = type(self)(self._transport, reply.next.picks[0], self._tensor) if reply.next.picks else None
+            for following in reply.next.picks:  # one at most
+                self.next = type(self)(self._transport, following, self._tensor, self._generators)
         return reply
 
     @operation
@@ -113,12 +121,12 @@ class PickOperations:
             with contextlib.suppress(OptimistError):
                 await self._give_up(reason, patience=2.0)
 
-    def _params(self, asks_on: bool) -> dict[str, str | int]:
-        known: dict[str, str | int] = {"instance": self.info.instance}
+    def _params(self, asks_on: bool) -> dict[str, str | int | list[str]]:
+        known: dict[str, str | int | list[str]] = {"instance": self.info.instance}
         if not asks_on:
             return known
-        worker = {} if self.info.worker is None else {"worker": self.info.worker}
-        return {"next": 1, **worker, **known}
+        asked = {"worker": self.info.worker, "generators": self._generators}
+        return {"next": 1, **{name: value for name, value in asked.items() if value is not None}, **known}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"
@@ -130,8 +138,3 @@ class Pick(PickOperations, Blocking):
 
 class AsyncPick(PickOperations, Awaiting):
     """`Pick` for asyncio: sample `size` samples of `generator` with `seed`, then await `tell` of their features."""
-
-
-def _floats(name: str, values: ArrayLike) -> NDArray[np.floating]:
-    array = tensors.as_array(name, values)
-    return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)

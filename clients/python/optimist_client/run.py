@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
-from optimist_client.errors import GeneratorError
+from optimist_client.errors import GeneratorError, OptimistError
 from optimist_client.models import AskReply, DecisionInfo
 from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
 from optimist_client.transport import Transport
 
-Draw = Callable[[str, float | None], Coroutine[Any, Any, tuple[AskReply, PickOperations | None]]]
+_MOST_NAMED = 4000
+"""Characters of generators' names in a URL: with more of them, tells and asks go on their own."""
+Drawn = tuple[AskReply, PickOperations | None]
+"""What an ask was answered, and the pick in it."""
+Draw = Callable[[str, float | None], Coroutine[Any, Any, Drawn]]
 """Asks once for a worker, with so many seconds of patience."""
 
 
@@ -52,19 +59,46 @@ class Makers:
             ) from error
 
 
+class Allowance:
+    """What one call of `run` may draw: so many samples, at such a cost. Raises ValueError where a cost is not known."""
+
+    def __init__(self, max_samples: int | None, max_cost: float | None, costs: Mapping[str, float | None]) -> None:
+        unknown = [name for name, cost in costs.items() if cost is None]
+        if max_cost is not None and unknown:
+            raise ValueError(f"max_cost: the experiment knows no cost of {', '.join(unknown)}")
+        self._max_samples = math.inf if max_samples is None else max_samples
+        self._max_cost = math.inf if max_cost is None else max_cost
+        self._costs = costs
+        self._lock = threading.Lock()
+        self._samples = 0
+        self._cost = 0.0
+
+    def is_left(self) -> bool:
+        """Whether there is any."""
+        return self._samples < self._max_samples and self._cost < self._max_cost
+
+    def take(self, pick: PickOperations) -> bool:
+        """Whether a pick is within it; it is taken. One that is not ends it."""
+        with self._lock:
+            self._samples += pick.size
+            self._cost += pick.size * (self._costs.get(pick.generator) or 0.0)
+            # Sums of floats miss by less than this.
+            return self._samples <= self._max_samples and self._cost <= (1 + 1e-12) * self._max_cost
+
+
 class Run:
-    """The loops of one call of `run`, and what they share: the samples still allowed, the open picks, and the end."""
+    """The loops of one call of `run`, and what they share: the allowance, the open picks, and the end."""
 
     def __init__(
-        self, transport: Transport, makers: Makers, draw: Draw, progress: Progress, max_samples: int | None
+        self, transport: Transport, makers: Makers, draw: Draw, progress: Progress, allowance: Allowance
     ) -> None:
         self._transport = transport
         self._makers = makers
         self._draw = draw
         self._progress = progress
-        self._max_samples = max_samples
+        self._allowance = allowance
+        self._asks_on = sum(len(quote(name)) for name in makers.generators) <= _MOST_NAMED
         self._lock = threading.Lock()
-        self._drawn = 0
         self._told = 0
         self._open: set[PickOperations] = set()
         self._ending = False
@@ -75,12 +109,14 @@ class Run:
 
     async def _loop(self) -> None:
         worker = f"run-{uuid.uuid4().hex}"
+        following: Drawn | None = None
         try:
-            while not self._ending and self._may_draw():
-                reply, pick = await self._ask(worker)
+            while following is not None or (not self._ending and self._allowance.is_left()):
+                reply, pick = following or await self._ask(worker)
+                following = None
                 self._show(0, reply.decision)
                 if pick is not None:
-                    await self._serve(pick)
+                    following = await self._serve(pick, worker)
                 elif reply.retry_after is not None:
                     await self._transport.sleep(reply.retry_after)
                 else:
@@ -89,29 +125,25 @@ class Run:
             self._ending = True
             raise
 
-    async def _ask(self, worker: str) -> tuple[AskReply, PickOperations | None]:
-        try:
+    async def _ask(self, worker: str) -> Drawn:
+        async with self._giving_back(worker):
             return await self._draw(worker, None)
-        except Exception:
-            raise
-        except BaseException:
-            # Interrupted before the answer came: the same worker gets the pick that it may have opened.
-            _, pick = await self._draw(worker, 2.0)
-            if pick is not None:
-                await pick._leave("interrupted")
-            raise
 
-    async def _serve(self, pick: PickOperations) -> None:
-        reason = "max_samples was reached"
+    async def _serve(self, pick: PickOperations, worker: str) -> Drawn | None:
+        """Make and tell it, if it is within the allowance; what came with the answer where more may be drawn."""
+        reason = "the run ended"
         self._open.add(pick)
         try:
-            if self._ending or not self._take(pick.size):
-                return
+            if self._ending or not self._allowance.take(pick):
+                return None
             told = await self._makers.make(pick)
-            # Ctrl-C in the main thread has given it back meanwhile.
-            if not pick.settled:
-                await PickOperations.tell(pick, **told)
-                self._show(pick.size)
+            if pick.settled:  # Ctrl-C in the main thread has given it back meanwhile
+                return None
+            async with self._giving_back(worker):
+                asks_on = self._asks_on and not self._ending and self._allowance.is_left()
+                reply = await PickOperations.tell(pick, **told, next=asks_on)
+            self._show(pick.size)
+            return None if reply.next is None else (reply.next, pick.next)
         except BaseException as error:
             reason = f"{type(error).__name__}: {error}"
             if not isinstance(error, GeneratorError):
@@ -121,21 +153,25 @@ class Run:
             await pick._leave(reason)
             self._open.discard(pick)
 
+    @contextlib.asynccontextmanager
+    async def _giving_back(self, worker: str) -> AsyncIterator[None]:
+        """Where a request is interrupted, the same worker gets the pick that it may have opened, and gives it back."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            with contextlib.suppress(OptimistError):
+                _, pick = await self._draw(worker, 2.0)
+                if pick is not None:
+                    await pick._leave("interrupted")
+            raise
+
     async def _interrupted(self) -> None:
         """Give back what is open; loops in other threads end when they are through with what they make."""
         self._ending = True
         for pick in list(self._open):
             await pick._leave("interrupted")
-
-    def _may_draw(self) -> bool:
-        return self._max_samples is None or self._drawn < self._max_samples
-
-    def _take(self, size: int) -> bool:
-        """Whether so many samples are still allowed; they are taken."""
-        with self._lock:
-            allowed = self._max_samples is None or self._drawn + size <= self._max_samples
-            self._drawn += size
-            return allowed
 
     def _show(self, told: int, decision: DecisionInfo | None = None) -> None:
         with self._lock:

@@ -53,6 +53,12 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
     return array
 
 
+def as_floats(name: str, values: Any) -> NDArray[np.floating]:
+    """The same as it travels: float16 and float32 as they are, everything else as float64."""
+    array = as_array(name, values)
+    return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)
+
+
 def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
     """Ids or URIs as rows (n, longest) of UTF-8, zeros behind.
 

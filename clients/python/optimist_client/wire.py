@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 """A name that can stand in a URL: letters, digits, dot, dash and underscore, at most 64."""
@@ -25,6 +25,14 @@ Prompt = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 EmbeddingName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """What makes a batch of samples, and of prompts: a network with its weights and preprocessing, by any name."""
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Cost = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+"""What one sample costs, in the user's unit: seconds, cents, anything that adds up."""
+CostLimit = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]
+
+
+def optional() -> Any:
+    """A field that is None, and not on the wire, unless it is given: who does not know it need not refuse it."""
+    return Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Wire(BaseModel):

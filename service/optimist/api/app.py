@@ -25,6 +25,7 @@ from optimist.api.limits import Limits
 from optimist.api.watching import Watching
 from optimist.settings import Settings
 from optimist.store import open_store
+from optimist_client.wire import Wire
 
 
 def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], bool] | None = None) -> FastAPI:
@@ -39,6 +40,9 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
             async with context.listening():
                 yield
 
+    # The SDK builds each when it is first used; here no request shall wait for that.
+    for model in Wire.__subclasses__():
+        model.model_rebuild()
     app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
     app.add_middleware(Limits, settings=settings, archives=archives.IMPORT)
     # The last one added is the first to see a request.

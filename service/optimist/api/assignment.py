@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ class Assignment:
         self._view = view
         self._arms = list(view.arms)
         self._free = None if view.budget is None else view.budget - view.samples - view.pending
+        self._cost_left = None if view.cost_left is None else view.cost_left - view.pending_cost
         self._slices = None if view.config.prompts is None else Slices(view.config, view.look.generators)
 
     def answer(self, request: AskRequest, stale: bool) -> list[Pick]:
@@ -55,6 +57,7 @@ class Assignment:
             len(kept) + len(new) < request.count
             and len(self.openings) < self._room
             and (self._free is None or self._free > 0)
+            and (self._cost_left is None or self._cost_left > 0)
         ):
             new.append(self._next(able, request, stale))
         return kept + new
@@ -71,7 +74,8 @@ class Assignment:
         number = view.look.rounds + len(self.openings) + 1
         chosen = view.policy.pick(able, view.look.told, number)
         ordinal = view.contenders[chosen].ordinal
-        size = config.batch_size if self._free is None else min(config.batch_size, self._free)
+        cost = 0.0 if self._cost_left is None else view.costs.get(able[chosen].name, 0.0)
+        size = self._size(cost)
         part = None if self._slices is None else self._slices.take(ordinal, size)
         size = size if part is None else part.size
         pick = Pick(
@@ -100,7 +104,14 @@ class Assignment:
         self._arms[chosen] = _with_pending(self._arms[chosen], size)
         if able is not self._arms:
             able[chosen] = _with_pending(able[chosen], size)
+        self._cost_left = None if self._cost_left is None else self._cost_left - size * cost
         return pick
+
+    def _size(self, cost: float) -> int:
+        """A batch, or what the budgets leave of it; that of cost is passed by less than one sample, at this `cost`."""
+        size, left = self._view.config.batch_size, self._cost_left
+        size = size if self._free is None else min(size, self._free)
+        return math.ceil(left / cost) if left is not None and size * cost > left else size
 
 
 def pick_seed(seed: int, number: int) -> int:

@@ -85,7 +85,7 @@ async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
 
 @router.patch("/{name}")
 async def change_experiment(name: Identifier, change: ExperimentChange, context: ContextDep) -> Report:
-    """Stop an experiment or go on with it, extend its budget, change its stopping or how long asks wait.
+    """Stop an experiment or go on with it, extend its budgets, change its stopping or how long asks wait.
 
     Going on after a decision drops it and, unless `stop` says otherwise, runs on without deciding again.
     """
@@ -94,6 +94,10 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     fields: dict[str, str] = {}
     if change.budget is not None:
         fields["budget"] = str(change.budget)
+    if change.max_cost is not None:
+        if unpriced := View(experiment.config, look).unpriced:
+            raise invalid(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
+        fields["max_cost"] = repr(change.max_cost)
     if change.max_wait is not None:
         fields["max_wait"] = repr(change.max_wait)
     stop = False if change.stop is None and change.state == "running" and look.decision is not None else change.stop

@@ -1,4 +1,4 @@
-"""Routes of generators: add, pause, resume, retire, and batches that no pick asked for."""
+"""Routes of generators: add, pause, resume, retire, what they cost, and batches that no pick asked for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
 from optimist.api.views import View
+from optimist.store import COST
 from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators"])
@@ -20,11 +21,15 @@ router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
     """Add a generator; one that is there stays as it is."""
     experiment = await context.experiment(name)
-    generators = (await context.store.look(name)).generators
-    if len(generators) >= context.settings.max_generators and wanted.name not in {
-        generator.name for generator in generators
-    }:
-        raise invalid(f"expected at most {context.settings.max_generators} generators")
+    view = View(experiment.config, await context.store.look(name))
+    generators = view.look.generators
+    if all(generator.name != wanted.name for generator in generators):
+        if len(generators) >= context.settings.max_generators:
+            raise invalid(f"expected at most {context.settings.max_generators} generators")
+        if wanted.cost is not None:  # first, so that no pick is made of it at another cost
+            await context.store.control(name, {f"{COST}{wanted.name}": repr(wanted.cost)})
+        elif view.max_cost is not None:
+            raise invalid("cost: an experiment with `max_cost` needs it")
     await context.store.add_generator(name, wanted.name)
     context.polls.changed(name)
     return View(experiment.config, await context.store.look(name)).report()
@@ -52,8 +57,15 @@ async def append(
 # Last: its path is the beginning of all others.
 @router.patch("/{generator:path}")
 async def change_generator(name: Identifier, generator: str, change: GeneratorChange, context: ContextDep) -> Report:
-    """Pause a generator, let it go on, or retire it for good; one must stay active. Open picks count in any case."""
+    """Pause a generator, let it go on, or retire it for good; one must stay active. Open picks count in any case.
+
+    A new cost is that of all its samples, those already told included.
+    """
     experiment = await context.experiment(name)
-    await context.store.set_state(name, await context.ordinal(name, generator), change.state)
+    ordinal = await context.ordinal(name, generator)
+    if change.state is not None:
+        await context.store.set_state(name, ordinal, change.state)
+    if change.cost is not None:
+        await context.store.control(name, {f"{COST}{generator}": repr(change.cost)})
     context.polls.changed(name)
     return View(experiment.config, await context.store.look(name)).report()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from contextlib import suppress
 
 from pydantic import ValidationError
@@ -69,6 +70,8 @@ def _check(experiment: Experiment, look: Look) -> None:
         view = View(config, look)
         view.report()
         float(view.max_wait)
+        if not all(0 <= cost < math.inf for cost in [*view.costs.values(), view.max_cost or 0.0]):
+            raise ValueError("a cost is none")
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise ArchiveError(f"the archive contradicts itself: {type(error).__name__}: {error}") from None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -16,14 +17,22 @@ def read_parameters(model: type[Parameters], request: Request) -> Parameters:
 
     Raises RequestValidationError where they are not what is expected.
     """
-    path = request.path_params
+    path, query = request.path_params, request.query_params
+    listed = {name: query.getlist(name) for name in _lists(model) if name in query}
     try:
-        return model.model_validate({**request.query_params, **path})
+        return model.model_validate({**query, **listed, **path})
     except ValidationError as error:
         errors = error.errors(include_url=False)
         raise RequestValidationError(
             [{**one, "loc": ("path" if one["loc"][0] in path else "query", *one["loc"])} for one in errors]
         ) from None
+
+
+@cache
+def _lists(model: type[BaseModel]) -> list[str]:
+    """The fields that take every value of their name."""
+    fields = model.model_fields.items()
+    return [name for name, one in fields if list in map(get_origin, (one.annotation, *get_args(one.annotation)))]
 
 
 def parameters_in_openapi(model: type[BaseModel], *path: str) -> dict[str, Any]:

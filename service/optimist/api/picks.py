@@ -13,8 +13,8 @@ from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep, context_of
 from optimist.api.parameters import parameters_in_openapi, read_parameters
 from optimist.store import Batch, NotFound
-from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply, WorkerName
-from optimist_client.wire import EmbeddingName
+from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
+from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 
 # Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
 # slowly, and answer as they stand.
@@ -37,6 +37,7 @@ class Told(BaseModel):
     number: int
     next: Annotated[bool, Field(description="Answer with the next pick as well")] = False
     worker: Annotated[WorkerName | None, Field(description="Whom the next pick is for")] = None
+    generators: Annotated[list[GeneratorName] | None, Field(description="What it may be of, if not any")] = None
     instance: Annotated[str | None, Field(description=INSTANCE)] = None
     embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
 
@@ -55,7 +56,8 @@ async def tell(request: Request) -> Response:
     name, number = given.name, given.number
     # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
     # (A number too long for one is no pick's, and its tell is refused.)
-    asked = AskRequest(worker=given.worker, request_id=f"after-{number}"[:200]) if given.next else None
+    again = f"after-{number}"[:200]
+    asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators) if given.next else None
 
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
         batch = await read_batch(request, experiment, context.settings, given.embedding)

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from optimist.estimates import Estimate, natural
 from optimist.kernels import rows_to_fit
 from optimist.policies import Arm, Decision, Policy, Stopping, default_warmup
-from optimist.store import GeneratorState, Look
+from optimist.store import COST, GeneratorState, Look
 from optimist_client.models import DecisionInfo, ExperimentConfig, Pick, Regret, Report, Standing, State
 
 
@@ -35,6 +35,10 @@ def _estimate(payload: str) -> Estimate:
 @lru_cache(4096)
 def _pick(record: str) -> Pick:
     return Pick.model_validate_json(record)
+
+
+_SLACK = 1e-12
+"""Part of a limit on costs by which sums of floats may miss it."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,38 @@ class View:
         return sum(pick.size for pick in self.open_picks)
 
     @cached_property
+    def costs(self) -> dict[str, float]:
+        """What a sample costs, by generator, where that is known; what was changed counts for every sample."""
+        controls = self.look.controls.items()
+        changed = {name.removeprefix(COST): float(cost) for name, cost in controls if name.startswith(COST)}
+        return {**(self.config.costs or {}), **changed}
+
+    @property
+    def unpriced(self) -> list[str]:
+        """The generators, retired ones included, whose cost is not known."""
+        return [generator.name for generator in self.look.generators if generator.name not in self.costs]
+
+    @property
+    def max_cost(self) -> float | None:
+        """Cost in all after which no more picks are made."""
+        return float(self.look.controls["max_cost"]) if "max_cost" in self.look.controls else self.config.max_cost
+
+    @property
+    def cost(self) -> float:
+        """Cost of the samples told."""
+        return sum(self.costs.get(g.name, 0.0) * g.samples for g in self.look.generators)
+
+    @property
+    def cost_left(self) -> float | None:
+        """What may still be told at a cost, not above 0 when it is spent; None: without limit."""
+        return None if self.max_cost is None else (1 - _SLACK) * self.max_cost - self.cost
+
+    @property
+    def pending_cost(self) -> float:
+        """Cost of the samples on their way under open picks."""
+        return sum(self.costs.get(pick.generator, 0.0) * pick.size for pick in self.open_picks)
+
+    @cached_property
     def needed_to_fit(self) -> int:
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
         return 0 if any(self.estimates) else needed_to_fit(self.config, len(self.look.active))
@@ -163,8 +199,9 @@ class View:
 
     @property
     def is_spent(self) -> bool:
-        """Whether picks have ended because the budget is used up."""
-        return self.budget is not None and self.samples >= self.budget
+        """Whether picks have ended because the budget, of samples or of cost, is used up."""
+        left = self.cost_left
+        return (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0)
 
     @property
     def state(self) -> State:
@@ -197,11 +234,16 @@ class View:
             state=self.state,
             ended=self.has_ended,
             decision=self.decision,
-            standings=[_standing(arm, told, g) for arm, g in zip(self.arms, self.contenders, strict=True)],
+            standings=[
+                _standing(arm, told, g, self.costs.get(arm.name))
+                for arm, g in zip(self.arms, self.contenders, strict=True)
+            ],
             samples=self.samples,
             rounds=told,
             open_picks=len(self.open_picks),
             budget=self.budget,
+            cost=self.cost if self.costs else None,
+            max_cost=self.max_cost,
             regret=regret,
             optimal_pick_ratio=chosen / told if told and chosen is not None else None,
             uniform_samples=self.policy.stopping.uniform_samples(self.rivals, told),
@@ -209,7 +251,7 @@ class View:
         )
 
 
-def _standing(arm: Arm, told: int, generator: GeneratorState) -> Standing:
+def _standing(arm: Arm, told: int, generator: GeneratorState, cost: float | None) -> Standing:
     estimate = arm.estimate
     error = lower = upper = None
     if estimate is not None:
@@ -242,6 +284,8 @@ def _standing(arm: Arm, told: int, generator: GeneratorState) -> Standing:
         scored_samples=estimate.samples if estimate else 0,
         warnings=tuple(warnings),
         damaged=bool(generator.aside_count or generator.damage),
+        cost_per_sample=cost,
+        cost=None if cost is None else cost * arm.samples,
     )
 
 

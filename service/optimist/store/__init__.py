@@ -18,6 +18,7 @@ from optimist.store.errors import (
     Superseded,
     Unavailable,
 )
+from optimist.store.experiments import COST
 from optimist.store.keys import DEFAULT_NAMESPACE, DUE, MODES, MODES_MADE, SCORED, namespace_of
 from optimist.store.records import (
     AskGroup,
@@ -40,6 +41,7 @@ from optimist.store.records import (
 from optimist.store.store import Store
 
 __all__ = [
+    "COST",
     "DEFAULT_NAMESPACE",
     "DUE",
     "MODES",

@@ -70,9 +70,7 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis
             cluster = Cluster.from_url(url.replace(_CLUSTER, "://", 1), attempts=retry, **options)
             # The two classes share no ancestor, but all that the store calls.
             return cast(Redis, cluster)
-        pool = _Pool.from_url(
-            url, retry=retry, socket_timeout=timeout, socket_connect_timeout=timeout, **options
-        )
+        pool = _Pool.from_url(url, retry=retry, socket_timeout=timeout, socket_connect_timeout=timeout, **options)
         pool.connection_class = type("Connection", (_PacksInC, pool.connection_class), {})
         pool.make_connection()
     except (TypeError, RedisClusterException) as error:

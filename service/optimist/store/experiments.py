@@ -11,8 +11,10 @@ from optimist.store.commands import Commands
 from optimist.store.looking import parse_look
 from optimist.store.records import Look, State
 
-CONTROLS = frozenset({"budget", "max_wait", "stop", "stopped"})
+CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
+COST = "cost:"
+"""Before a generator's name: the control that holds its cost."""
 
 TURN_SECONDS = 0.5
 """After which a turn ends whose holder died."""
@@ -111,7 +113,7 @@ class Experiments:
 
     async def control(self, experiment: str, fields: Mapping[str, str]) -> None:
         """Set what `look` shows as `controls`; an empty value removes one. Raises ValueError outside `CONTROLS`."""
-        if not fields.keys() <= CONTROLS:
+        if not {name for name in fields if not name.startswith(COST)} <= CONTROLS:
             raise ValueError(f"controls are {', '.join(sorted(CONTROLS))}")
         flat = [part for field in fields.items() for part in field]
         await self._commands.experiment_script("control", experiment, *flat)

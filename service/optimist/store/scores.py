@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimist.store import keys
-from optimist.store.commands import Commands
+from optimist.store.commands import Commands, step
 from optimist.store.errors import StoreError
 from optimist.store.records import Claim, CurvePoint
 
@@ -29,17 +29,25 @@ class Scores:
         An owner that has the claim, even if it ran out, keeps its token. Others get a new one, never used before,
         not even under a deleted experiment of this name. Raises NotFound for an unknown generator.
         """
-        if not owner:
-            raise ValueError("a claim has an owner")
-        return _claim(await self._commands.experiment_script("claim", experiment, generator, owner, seconds))
+        [found] = await self._claims(experiment, [generator], owner, seconds)
+        if isinstance(found, StoreError):
+            raise found
+        return _claim(found)
 
     async def claims(
         self, experiment: str, generators: Sequence[int], owner: str, seconds: float
     ) -> list[Claim | None]:
-        """Claim several generators in one round trip, each as `claim` does; None for unknown ones, too."""
-        calls = [("claim", (generator, owner, seconds)) for generator in generators]
-        answers = await self._commands.experiment_scripts(experiment, calls)
-        return [None if isinstance(answer, StoreError) else _claim(answer) for answer in answers]
+        """Claim several generators in one step, each as `claim` does; None for unknown ones, too."""
+        found = await self._claims(experiment, generators, owner, seconds)
+        return [None if isinstance(one, StoreError) else _claim(one) for one in found]
+
+    async def _claims(
+        self, experiment: str, generators: Sequence[int], owner: str, seconds: float
+    ) -> list[list[Any] | StoreError]:
+        if not owner:
+            raise ValueError("a claim has an owner")
+        answers = await self._commands.experiment_script("claim", experiment, owner, seconds, *generators)
+        return [step(answer) for answer in answers]
 
     async def release_claim(self, experiment: str, generator: int, token: str) -> None:
         """Let others claim a generator at once; nothing happens if somebody has."""

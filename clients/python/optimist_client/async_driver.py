@@ -1,0 +1,63 @@
+"""How the SDK's operations wait in an event loop. A module of its own, as the blocking client does without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, BinaryIO
+
+import httpx
+
+from optimist_client.drivers import PIECE, settings
+from optimist_client.transport import Loop, Transport
+
+
+class AsyncTransport(Transport[httpx.AsyncClient]):
+    """Never blocks the event loop it is used in."""
+
+    def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
+        super().__init__(timeout, patience)
+        self._http = httpx.AsyncClient(**settings(url, timeout, api_key))
+
+    async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        return await self._http.request(method, path, **sent)
+
+    async def _stream(self, path: str, file: BinaryIO) -> httpx.Response:
+        async with self._http.stream("GET", path, timeout=self._of_files) as reply:
+            if not reply.is_success:
+                await reply.aread()
+                return reply
+            async for piece in reply.aiter_bytes(PIECE):
+                await asyncio.to_thread(file.write, piece)
+            return reply
+
+    async def _pieces(self, file: BinaryIO) -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(file.read, PIECE):
+            yield piece
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing else for so long."""
+        await asyncio.sleep(seconds)
+
+    async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What the function answers, awaited if it is asynchronous; any other runs in a thread."""
+        if _is_asynchronous(function):
+            return await function(*args)
+        answer = await asyncio.to_thread(function, *args)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
+        """A task each. Where this one is cancelled, so are they, and each cleans up for itself."""
+        ends = await asyncio.gather(*(loop() for loop in loops), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+def _is_asynchronous(function: Callable[..., Any]) -> bool:
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))

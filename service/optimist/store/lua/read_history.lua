@@ -1,2 +1,0 @@
--- ARGV: first byte.
-return {'ok', redis.call('GETRANGE', history, ARGV[1], -1)}
