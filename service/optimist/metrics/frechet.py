@@ -12,7 +12,15 @@ from torch import Tensor
 
 from optimist.estimates import Scale
 from optimist.metrics.reference import Reference
-from optimist.spectra import SMALLEST_WIDTH, TraceFollower, centre, increments, largest_eigenvalue, root_trace
+from optimist.spectra import (
+    SMALLEST_WIDTH,
+    TraceFollower,
+    centre,
+    increments,
+    largest_eigenvalue,
+    root_trace,
+    symmetric_product,
+)
 from optimist.statistics import GaussianStatistic
 
 Route = Literal["gram", "covariance"]
@@ -171,7 +179,7 @@ class _Followed:
             return
 
         def scatter() -> Tensor:
-            return self._root.T @ statistic.scatter @ self._root
+            return symmetric_product(self._root.T, statistic.scatter @ self._root)
 
         rows = statistic.latest(fresh)
         if rows is None and statistic.rows is not None:
