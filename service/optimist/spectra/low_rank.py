@@ -39,7 +39,7 @@ class LowRankTrace:
         # Everything below is in units of X, which no eigenvalue passes unnoticed.
         self._unit = float(eigenvalues.amax()) * HEADROOM * (1.0 + limit / rows)
         self._scale = self._unit**order
-        start = rounded_down(float(eigenvalues.amin()) / self._unit, 100.0)
+        start = rounded_down(float(eigenvalues.amin()) / self._unit)
         size = abs(self._base) / self._scale if order != 1.0 else rows / self._unit
         tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), COARSEST), 10.0**0.5)
         found = log_sum(order, start, tolerance)
