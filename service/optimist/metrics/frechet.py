@@ -103,6 +103,11 @@ class FrechetDistance:
         """Drop what `follow` keeps: the next call begins anew, from the statistic alone."""
         self._followed.pop(statistic, None)
 
+    def followed_bytes(self, statistic: GaussianStatistic) -> int:
+        """Of memory that `follow` takes for this statistic."""
+        followed = self._followed.get(statistic)
+        return 0 if followed is None else followed.trace.bytes
+
     def largest_eigenvalue(self, statistic: GaussianStatistic) -> float | None:
         """λ_max of the scatter (to 1e-10), None unless it is followed, up to date and held."""
         followed = self._followed.get(statistic)

@@ -62,6 +62,12 @@ class LowRankTrace:
         return len(self._rows)
 
     @property
+    def bytes(self) -> int:
+        """Of memory: rows and factors, which grow with every row."""
+        panels = [part for panel in self._panels for part in panel]
+        return sum(part.nbytes for part in [self._resolvents, self._rows.view(), self._left, self._corner, *panels])
+
+    @property
     def value(self) -> float:
         """Tr f(A + UUᵀ)."""
         change = float(self._weights @ (self._settled + self._open)) + self._slope * self._added
