@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.spectra import eigen, eigen_coordinates, gram_square_sum, products, symmetric_product
+from optimist.spectra import eigen, eigen_coordinates, gram_square_sum, lapack, products, symmetric_product
 from optimist.spectra.lapack import Tridiagonal
 
 SIZE = 90
@@ -105,3 +105,14 @@ def test_products_by_panels(shape: tuple[int, int], monkeypatch: pytest.MonkeyPa
     assert torch.allclose(gram, rows @ rows.T, rtol=1e-12, atol=1e-12)
     assert torch.equal(gram, gram.T)
     assert gram_square_sum(rows) == pytest.approx(float(gram.square().sum()), rel=1e-12)
+
+
+def test_lapack_has_as_many_threads_as_torch():
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 1):
+            torch.set_num_threads(threads)
+            Tridiagonal(torch.eye(3, dtype=torch.float64))
+            assert all(library.num_threads == threads for library in lapack._libraries())
+    finally:
+        torch.set_num_threads(before)

@@ -16,6 +16,8 @@ import torch
 from threadpoolctl import LibController, ThreadpoolController
 from torch import Tensor
 
+_LAPACK = import_module("scipy.linalg.cython_lapack")
+
 
 class Tridiagonal:
     """A symmetric matrix (m, m), m ≥ 1, float64 on the CPU, as unit · Q T Qᵀ with Q orthogonal and T tridiagonal.
@@ -80,7 +82,7 @@ def _place(argument: bytes | int | Tensor) -> object:
 
 @cache
 def _routine(name: str) -> Callable[..., None]:
-    capsule = import_module("scipy.linalg.cython_lapack").__pyx_capi__[name]
+    capsule = _LAPACK.__pyx_capi__[name]
     api = ctypes.pythonapi
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
     address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
@@ -96,4 +98,6 @@ def _share_threads() -> None:
 
 @cache
 def _libraries() -> list[LibController]:
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    """Without numpy's own: what it has computed before would not be the same bits again."""
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library for library in found if "numpy" not in library.filepath]
