@@ -264,3 +264,17 @@ def test_a_track_that_forgets_goes_on_as_one_restored_there():
             live.add(*batch)
             last = live.estimate()
         assert restored.estimate().value == last.value
+
+
+@pytest.mark.parametrize("metric", ["fid", "vendi"])
+def test_memory_of_what_is_followed_is_counted_and_given_back(metric: str):
+    track = Track(bound_of(metric, "theorem"), 0.0)
+    sizes = []
+    for batch in rows_of(150).split(5):
+        track.add({"features": batch}, [f"{row}" for row in range(5)])
+        sizes.append(track.followed_bytes)
+    # The Gram matrix, a basis beside rows, a basis and rows since: each more than nothing.
+    assert min(sizes[1:]) > 0
+    assert max(sizes) > WIDTH * WIDTH * 8
+    track.forget()
+    assert track.followed_bytes == 0

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from optimist.metrics import FrechetDistance
-from optimist.spectra import centre, debiased_root_trace, double_centre, pair_sum
+from optimist.spectra import (
+    centre,
+    debiased_root_trace,
+    double_centre,
+    eigen_coordinates,
+    gram_square_sum,
+    pair_sum,
+    symmetric_product,
+)
 from optimist.statistics import GaussianStatistic
 
 BUFFER = 256
@@ -107,14 +115,13 @@ class FrechetAnalyst:
         mean, centred = centre(rows)
         projected = centred @ reference.basis
         whitened = projected * reference.eigenvalues.sqrt()
-        eigenvalues, shares = _gram_shares(whitened @ whitened.T, m)
-        inner = centred @ centred.T if len(rows) < reference.dimension else centred.T @ centred
+        eigenvalues, shares = _gram_shares(symmetric_product(whitened, whitened.T), m)
         scale = float(eigenvalues.sum()) / reference.square_trace
         quadratic = projected[-BUFFER:].square().sum(-1)
         return _Geometry(
             mean=mean,
             trace=float(centred.square().sum()) / m,
-            square_trace=float(inner.square().sum()) / m**2,
+            square_trace=gram_square_sum(centred) / m**2,
             eigenvalues=eigenvalues,
             shares=shares,
             buffer=centred[-BUFFER:],
@@ -127,7 +134,7 @@ class FrechetAnalyst:
         reference, n, m = self.metric.reference, statistic.samples, statistic.samples - 1
         root = reference.basis * reference.eigenvalues.sqrt()
         scatter = statistic.scatter
-        moment = root.T @ scatter @ root / m
+        moment = symmetric_product(root.T, scatter @ root) / m
         centred = statistic.last_rows - statistic.mean
         whitened = centred @ root
         eigenvalues, shares = _covariance_shares(moment, whitened, m)
@@ -136,10 +143,10 @@ class FrechetAnalyst:
             weight = min(1.0, reference.rank / n)
             scale = float(eigenvalues.sum()) / reference.square_trace
             mixed = (1.0 - weight) * moment + weight * scale * reference.eigenvalues.square().diag()
-            squares, axes = torch.linalg.eigh(mixed)
+            squares, coordinates = eigen_coordinates(mixed, whitened[-BUFFER:])
             kept = squares > 1e-9 * squares[-1]
             roots = squares[kept].sqrt()
-            quadratic = ((whitened[-BUFFER:] @ axes[:, kept]).square() / roots).sum(-1)
+            quadratic = (coordinates[:, kept].square() / roots).sum(-1)
             pairs = pair_sum(roots)
         return _Geometry(
             mean=statistic.mean,
@@ -212,9 +219,9 @@ def _gram_shares(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
 
 def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
     """Eigenvalues (…, r) of M (…, r, r) and U2 (…, rows, r) of centred whitened rows (…, rows, r), r ≥ 0."""
-    eigenvalues, eigenvectors = torch.linalg.eigh(moment)
+    eigenvalues, coordinates = eigen_coordinates(moment, whitened)
     eigenvalues = eigenvalues.clamp_min(0.0)
     if eigenvalues.shape[-1] == 0:
         return eigenvalues, whitened.square()
     floored = torch.maximum(eigenvalues, eigenvalues.amax(-1, keepdim=True).clamp_min(VANISHING) * 1e-12)
-    return eigenvalues, (whitened @ eigenvectors).square() / (degrees * floored[..., None, :])
+    return eigenvalues, coordinates.square() / (degrees * floored[..., None, :])

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.vendi import VendiScore, log_vendi, truncated
+from optimist.spectra import eigen_coordinates, symmetric_product
 from optimist.spectra.effective_ridge import FLOOR, debiased_entropy
 from optimist.statistics.kernel import KernelStatistic
 
@@ -181,12 +182,16 @@ def _inside(metric: VendiScore, estimate: float) -> float:
 def _eigen(statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
     """Eigenvalues (k) of C, descending, k = min(n, width), and (u_iᵀφ)² (b, k) of the last φ."""
     rows, n = statistic.rows, statistic.samples
-    matrix = statistic.moment if rows is None else rows @ rows.T
-    eigenvalues, eigenvectors = (part.flip(-1) for part in torch.linalg.eigh(matrix / n))
-    eigenvalues = eigenvalues.clamp_min(0.0)
+    last = statistic.last_rows
     if rows is None:
-        return eigenvalues, (statistic.last_rows @ eigenvectors).square()
-    return eigenvalues, eigenvectors[n - len(statistic.last_rows) :].square() * (n * eigenvalues)
+        eigenvalues, coordinates = (part.flip(-1) for part in eigen_coordinates(statistic.moment / n, last))
+        return eigenvalues.clamp_min(0.0), coordinates.square()
+    gram = symmetric_product(rows, rows.T) / n
+    # An eigenvector of C has for its coordinate along a row what the Gram matrix's has at that row, times √(n g).
+    places = torch.eye(n, dtype=gram.dtype, device=gram.device)[n - len(last) :]
+    eigenvalues, entries = (part.flip(-1) for part in eigen_coordinates(gram, places))
+    eigenvalues = eigenvalues.clamp_min(0.0)
+    return eigenvalues, entries.square() * (n * eigenvalues)
 
 
 def _slopes(values: Tensor, order: float) -> Tensor:

@@ -36,6 +36,12 @@ class Track:
         return sum(tensor.nbytes for tensor in self.state().values())
 
     @property
+    def followed_bytes(self) -> int:
+        """Of memory that makes estimates cheap, which `forget` gives back."""
+        metric = self._bound.metric
+        return metric.followed_bytes(self.statistic) if isinstance(metric, FrechetDistance | VendiScore) else 0
+
+    @property
     def has_prompts(self) -> bool:
         """Whether the score is one of pairs, which has groups of prompts."""
         return isinstance(self._bound.metric, ConditionedScore)

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from optimist.estimates import Scale
 from optimist.metrics.reference import Reference
-from optimist.spectra import SMALLEST_WIDTH, TraceFollower, centre, increments, largest_eigenvalue, root_trace
+from optimist.spectra import (
+    SMALLEST_WIDTH,
+    TraceFollower,
+    centre,
+    increments,
+    largest_eigenvalue,
+    root_trace,
+    symmetric_product,
+)
 from optimist.statistics import GaussianStatistic
 
 Route = Literal["gram", "covariance"]
@@ -95,6 +103,11 @@ class FrechetDistance:
         """Drop what `follow` keeps: the next call begins anew, from the statistic alone."""
         self._followed.pop(statistic, None)
 
+    def followed_bytes(self, statistic: GaussianStatistic) -> int:
+        """Of memory that `follow` takes for this statistic."""
+        followed = self._followed.get(statistic)
+        return 0 if followed is None else followed.trace.bytes
+
     def largest_eigenvalue(self, statistic: GaussianStatistic) -> float | None:
         """λ_max of the scatter (to 1e-10), None unless it is followed, up to date and held."""
         followed = self._followed.get(statistic)
@@ -171,7 +184,7 @@ class _Followed:
             return
 
         def scatter() -> Tensor:
-            return self._root.T @ statistic.scatter @ self._root
+            return symmetric_product(self._root.T, statistic.scatter @ self._root)
 
         rows = statistic.latest(fresh)
         if rows is None and statistic.rows is not None:

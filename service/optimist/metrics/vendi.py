@@ -88,6 +88,11 @@ class VendiScore:
         """See `FrechetDistance.forget`."""
         self._followed.pop(statistic, None)
 
+    def followed_bytes(self, statistic: KernelStatistic) -> int:
+        """See `FrechetDistance.followed_bytes`."""
+        followed = self._followed.get(statistic)
+        return 0 if followed is None else followed.follower.bytes
+
     def plug_in(self, statistic: KernelStatistic) -> float:
         """The log score of the samples as they are, 0 … log ceiling. Raises ValueError on no samples."""
         self.check(statistic)
@@ -135,12 +140,12 @@ class _Followed:
         self._order = order
         self._width = width
         self._square = 0.0
-        self._follower = TraceFollower(order, width)
+        self.follower = TraceFollower(order, width)
 
     @property
     def trace(self) -> float | None:
         """Tr f(S), None where only its eigenvalues are accurate."""
-        return self._square if self._order == 2.0 else self._follower.value
+        return self._square if self._order == 2.0 else self.follower.value
 
     def catch_up(self, statistic: KernelStatistic) -> None:
         """Take the φ that came since, or begin anew where too many did."""
@@ -159,10 +164,10 @@ class _Followed:
             return
         latest = statistic.latest(fresh)
         if latest is None:
-            self._follower = TraceFollower(self._order, self._width)
-            self._follower.start(statistic.samples, lambda: statistic.moment)
+            self.follower = TraceFollower(self._order, self._width)
+            self.follower.start(statistic.samples, lambda: statistic.moment)
         else:
-            self._follower.append(latest, lambda: statistic.moment)
+            self.follower.append(latest, lambda: statistic.moment)
 
 
 class RenyiKernelEntropy(VendiScore):

@@ -31,7 +31,7 @@ class Held:
         self.room = LONGEST_TAIL
         """Bytes that the log may have beyond the snapshot before another one takes its place."""
         self.bytes = 0
-        """Of the statistic, while it is warm."""
+        """Of the statistic and what makes its estimates cheap, while it is warm."""
         self._published = 0
 
     def cool(self) -> None:
@@ -56,7 +56,7 @@ class Held:
             except LogGap as error:
                 raise Damaged(str(error)) from None
         if self._warm is not None:
-            self.room, self.bytes = self._warm.room, self._warm.bytes
+            self.room, self.bytes = self._warm.room, self._warm.memory
 
     async def _take(self) -> None:
         warm = self._warm = self._warm or await self._resume()

@@ -66,8 +66,13 @@ class WarmGenerator:
 
     @property
     def bytes(self) -> int:
-        """Of the statistic and all that is kept with it."""
+        """Of the statistic and all that is kept with it in a snapshot."""
         return self._track.bytes
+
+    @property
+    def memory(self) -> int:
+        """The same in bytes, and what makes its estimates cheap."""
+        return self._track.bytes + self._track.followed_bytes
 
     def has_outgrown(self) -> bool:
         """Whether the log beyond the snapshot is as large as the statistic is now."""

