@@ -341,3 +341,17 @@ def test_beyond_loopback_the_service_does_not_start_without_keys(tmp_path: Path)
 def test_a_service_that_is_told_so_is_open_anywhere(tmp_path: Path):
     with serving(tmp_path, "--host=0.0.0.0", "--no-scoring", "--insecure") as service:
         assert httpx.get(f"{service.url}/v1/experiments", headers={"host": "any.example.org"}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["authorization", "host", "origin"])
+def test_a_header_that_says_who_calls_comes_once(service: Service, directory: Path, name: str):
+    """Of two, a proxy may go by the one and the service by the other."""
+    key = new_key(directory, "viewer")
+    value = {"authorization": f"Bearer {key}", "host": f"127.0.0.1:{service.port}", "origin": service.url}[name]
+    for path in ("/v1/experiments", "/healthz"):
+        headers = [("authorization", f"Bearer {key}"), ("host", f"127.0.0.1:{service.port}"), (name.title(), value)]
+        once = httpx.get(f"{service.url}{path}", headers=dict(headers))
+        assert once.status_code == 200
+        twice = httpx.get(f"{service.url}{path}", headers=[*dict(headers).items(), (name, value)])
+        assert twice.status_code == 400
+        assert twice.json()["detail"] == f"expected one header {name}, got 2"

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Header, Request
 from optimist.api.batches import Embedding, read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
 from optimist.api.context import ContextDep
-from optimist.api.problems import invalid
 from optimist.api.views import View
 from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 
@@ -20,12 +19,7 @@ router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
     """Add a generator; one that is there stays as it is."""
     experiment = await context.experiment(name)
-    generators = (await context.store.look(name)).generators
-    if len(generators) >= context.settings.max_generators and wanted.name not in {
-        generator.name for generator in generators
-    }:
-        raise invalid(f"expected at most {context.settings.max_generators} generators")
-    await context.store.add_generator(name, wanted.name)
+    await context.store.add_generator(name, wanted.name, most=context.settings.max_generators)
     context.polls.changed(name)
     return View(experiment.config, await context.store.look(name)).report()
 

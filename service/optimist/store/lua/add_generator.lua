@@ -1,4 +1,4 @@
--- ARGV: name. Answers its ordinal, which a name keeps: adding again is as good as once.
+-- ARGV: name, most generators. Answers its ordinal, which a name keeps: adding again is as good as once.
 local known = redis.call('HGETALL', generators)
 for i = 1, #known, 2 do
   if known[i + 1] == ARGV[1] then
@@ -9,6 +9,9 @@ for i = 1, #known, 2 do
   end
 end
 local g = #known / 2
+if g >= tonumber(ARGV[2]) then
+  return {'full', 'expected at most ' .. ARGV[2] .. ' generators'}
+end
 enrol(g, ARGV[1])
 changed()
 return {'ok', g}
