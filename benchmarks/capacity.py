@@ -2,11 +2,12 @@
 
     python benchmarks/capacity.py [--seconds 10] [--connections 4] [--case 1,10,768]...
 
-Each case is a service of its own, API, scorer and redis-server (`appendfsync always`) as processes. Every generator is
-told one batch of 1.1 d normal rows in float32 that no pick asked for, so that its statistic (mean, scatter, rows) is as
-large as it gets; when all are scored, loops tell 5 rows and ask for the next pick, over the experiments in turn. Memory
-is VmRSS after that, and Redis's `used_memory` with its peak; "rounds a second" is what the loops got while everything,
-the scorer's eigenproblems included, shared this machine with whatever else ran on it: "load" is its load average then.
+Each case is a service of its own, API, scorer and redis-server (`appendfsync always`) as processes of one thread each for
+numerics. Every generator is told one batch of normal rows in float32 that no pick asked for: so many that its statistic
+(mean, scatter, rows) is as large as it gets, and its log larger, so that it is stored and the log trimmed. When all are
+scored, loops tell 5 rows and ask for the next pick, over the experiments in turn. Memory is VmRSS after that, and Redis's
+`used_memory` with its peak; "rounds a second" is what the loops got while everything, the scorer's eigenproblems
+included, shared this machine with whatever else ran on it: "load" is its load average then.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from endurance import MIB, resident, service
 from optimist_client import Optimist, tensors
 from raw import BATCH, HEADERS, JSON, RawClient
 
-CASES = "1,5,64", "10,10,64", "1,10,768", "5,10,768", "1,5,2048", "1,10,2048"
+CASES = "1,5,64", "10,10,64", "1,10,768", "3,10,768", "1,5,2048"
+ROWS_KEPT = 300 + 512
 PATIENCE = 600.0
 
 
@@ -65,7 +67,8 @@ def loop(port: int, names: list[str], body: bytes, ends: float, told: list[int],
 def fill(client: Optimist, port: int, names: list[str], generators: list[str], d: int) -> float:
     """Tell every generator its rows, and return the seconds until all of them were scored."""
     raw, rng = RawClient(port), np.random.default_rng(0)
-    body = tensors.encode({"features": rng.standard_normal((int(1.1 * d), d), np.float32)})
+    held = 8 * d**2 + 8 * d * ROWS_KEPT
+    body = tensors.encode({"features": rng.standard_normal((int(1.1 * held / (4 * d)), d), np.float32)})
     begun = time.monotonic()
     for name in names:
         for generator in generators:
@@ -87,7 +90,7 @@ def measure(experiments: int, generators: int, d: int, seconds: float, connectio
     with (
         tempfile.TemporaryDirectory(prefix="capacity-") as directory,
         service(Path(directory)) as (port, redis, api, scorer),
-        Optimist(f"http://127.0.0.1:{port}", patience=120) as client,
+        Optimist(f"http://127.0.0.1:{port}", patience=PATIENCE, timeout=PATIENCE) as client,
     ):
         client.create_reference("normal", mean=np.zeros(d), covariance=np.eye(d))
         for name in names:
@@ -124,6 +127,7 @@ def main() -> None:
     head = "experiments × generators", "d", "API, MiB", "scorer, MiB", "Redis, MiB", "peak, MiB"
     for column in (*head, "s until all scored", "rounds a second", "load"):
         table.add_column(column, justify="right", no_wrap=True)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes: they would spin for cores that others use
     for case in options.case or CASES:
         experiments, generators, d = map(int, case.split(","))
         seen = measure(experiments, generators, d, options.seconds, options.connections)
