@@ -2,12 +2,12 @@
 
     python benchmarks/capacity.py [--seconds 10] [--connections 4] [--case 1,10,768]...
 
-Each case is a service of its own, API, scorer and redis-server (`appendfsync always`) as processes of one thread each for
-numerics. Every generator is told one batch of normal rows in float32 that no pick asked for: so many that its statistic
-(mean, scatter, rows) is as large as it gets, and its log larger, so that it is stored and the log trimmed. When all are
-scored, loops tell 5 rows and ask for the next pick, over the experiments in turn. Memory is VmRSS after that, and Redis's
-`used_memory` with its peak; "rounds a second" is what the loops got while everything, the scorer's eigenproblems
-included, shared this machine with whatever else ran on it: "load" is its load average then.
+Each case is a service of its own, API, scorer and redis-server (`appendfsync always`) as processes, each with a thread
+for numerics. Every generator is told one batch of normal rows in float32 that no pick asked for: so many that its
+statistic (mean, scatter, rows) is as large as it gets, and its log larger, so that it is stored and the log trimmed.
+When all are scored, loops tell 5 rows and ask for the next pick, over the experiments in turn. Memory is VmRSS after
+that, and Redis's `used_memory` with its peak; "rounds a second" is what the loops got while everything, the scorer's
+eigenproblems included, shared this machine with whatever else ran on it: "load" is its load average then.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ async def import_archive(context: Context, archive: Archive, name: str | None, i
     experiment = old.model_copy(update={"config": config, "instance": instance})
     look = await asyncio.to_thread(archive.look, instance)
     _check(experiment, look)
-    reference = None if config.reference is None else _checked_reference(experiment, archive)
+    reference = None if config.reference is None else await asyncio.to_thread(_checked_reference, experiment, archive)
     standing = await context.store.config(config.name)
     if standing is not None:
         found = Experiment.model_validate_json(standing)
