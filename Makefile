@@ -28,10 +28,11 @@ test-redis: $(STAMP)
 test-faults: $(STAMP)
 	$(BIN)/pytest -m faults
 
-# The fuzzers' long run: as many cases of tensor bodies, and a tenth of it for each operation of the API.
+# The fuzzers' long run: as many bodies for each of three paths, and a tenth of it for each operation of the API, for a
+# minute at most each (OPTIMIST_FUZZ_SECONDS).
 CASES ?= 100000
 fuzz: $(STAMP)
-	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0
+	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0 --log-cli-level INFO
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

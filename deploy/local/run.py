@@ -1,8 +1,9 @@
 """Restart every process of a deployment in turn, under load, and count what was lost: `python deploy/local/run.py`.
 
-Two API replicas, two scorers, Redis and nginx run as plain processes, with the configuration of docker/. Workers drive
-them through the proxy by the SDK. Each process is told to stop (SIGTERM; SIGQUIT for nginx), as an upgrade would, and
-started again once it has. Nothing may fail after the SDK's retries, and nothing acknowledged may be missing in the end.
+Two API replicas, which ask for access keys, two scorers, Redis and nginx run as plain processes, with the configuration
+of docker/. Workers drive them through the proxy by the SDK, with a key that is good for sampling in one experiment.
+Each process is told to stop (SIGTERM; SIGQUIT for nginx), as an upgrade would, and started again once it has. Nothing
+may fail after the SDK's retries, and nothing acknowledged may be missing in the end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from topology import Member, topology, until
+from topology import EXPERIMENT, Deployment, Member, topology, until
 
 from optimist_client import Experiment, Optimist, OptimistError
 
@@ -40,10 +41,10 @@ class Tell:
 class Load:
     """Workers that sample until told to stop."""
 
-    def __init__(self, url: str, workers: int) -> None:
+    def __init__(self, deployment: Deployment, workers: int) -> None:
         self.tells: list[Tell] = []
         self.failures: list[str] = []
-        self._url = url
+        self._deployment = deployment
         self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(workers)]
         for thread in self._threads:
@@ -61,8 +62,8 @@ class Load:
         until(lambda: len(self.tells) >= enough, "tells to go on")
 
     def _work(self, number: int) -> None:
-        with Optimist(self._url) as client:
-            experiment = client.experiment("rolling")
+        with Optimist(self._deployment.url, api_key=self._deployment.worker) as client:
+            experiment = client.experiment(EXPERIMENT)
             while not self._stopping.is_set():
                 try:
                     self._round(experiment, f"worker-{number}")
@@ -115,15 +116,15 @@ def main(workers: int, rounds: int) -> int:
     reference = (np.zeros(DIMENSION), np.eye(DIMENSION))
     with (
         tempfile.TemporaryDirectory(prefix="optimist-") as folder,
-        topology(Path(folder)) as (url, members),
-        Optimist(url) as client,
+        topology(Path(folder)) as deployment,
+        Optimist(deployment.url, api_key=deployment.admin) as client,
     ):
-        experiment = client.create_experiment("rolling", list(SHIFTS), reference=reference, stop=False)
-        load = Load(url, workers)
+        experiment = client.create_experiment(EXPERIMENT, list(SHIFTS), reference=reference, stop=False)
+        load = Load(deployment, workers)
         try:
             load.goes_on(50)
             for _ in range(rounds):
-                for member in members:
+                for member in deployment.members:
                     table.add_row(*restart(member, load))
         finally:
             load.stop()

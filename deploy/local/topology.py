@@ -21,6 +21,7 @@ from redis import exceptions as redis_errors
 from optimist.store.keys import DUE
 from optimist.store.redis_program import find_program
 
+EXPERIMENT = "rolling"
 DOCKER = Path(__file__).parents[2] / "docker"
 NGINX = """
 daemon off;
@@ -103,9 +104,21 @@ class Member:
             return self.process.wait()
 
 
+@dataclass(frozen=True)
+class Deployment:
+    """Where it is reached, by whom, and its members in the order of a rolling restart."""
+
+    url: str
+    admin: str
+    """An access key that may do everything in its namespace."""
+    worker: str
+    """One that may ask and tell in `EXPERIMENT`, and nothing else."""
+    members: list[Member]
+
+
 @contextmanager
-def topology(folder: Path) -> Iterator[tuple[str, list[Member]]]:
-    """Start everything, and stop it in the end; the proxy's URL, and the members in the order of a rolling restart.
+def topology(folder: Path) -> Iterator[Deployment]:
+    """Start everything, with keys asked for, and stop it in the end.
 
     Raises FileNotFoundError without nginx, CannotStart without redis-server.
     """
@@ -141,7 +154,7 @@ def topology(folder: Path) -> Iterator[tuple[str, list[Member]]]:
     apis = [
         member(
             f"api-{number}",
-            [*optimist, "serve", "--no-scoring", f"--port={port}", f"--redis-url={redis_url}"],
+            [*optimist, "serve", "--no-scoring", "--require-keys", f"--port={port}", f"--redis-url={redis_url}"],
             lambda port=port: reads(port, "/readyz"),
         )
         for number, port in enumerate(api_ports, 1)
@@ -165,15 +178,22 @@ def topology(folder: Path) -> Iterator[tuple[str, list[Member]]]:
         lambda: reads(proxy_port, "/healthz"),
     )
     proxy.stop_signal = signal.SIGQUIT  # it finishes what it has begun
-    members = [redis, *apis, *scorers, proxy]
+
+    def key(role: str, *options: str) -> str:
+        command = [*optimist, "keys", "create", f"--redis-url={redis_url}", f"--role={role}", "--namespace=fleet"]
+        return subprocess.run([*command, *options], check=True, capture_output=True, text=True).stdout.strip()
+
+    others = [*apis, *scorers, proxy]
     try:
-        for one in members:
+        redis.start()
+        redis.wait()
+        # Where keys are asked for, an API does not start while there are none.
+        admin, worker = key("admin"), key("worker", f"--experiment={EXPERIMENT}")
+        for one in others:
             one.start()
-            if one is redis:
-                one.wait()
-        for one in members:
+        for one in others:
             one.wait()
-        yield f"http://127.0.0.1:{proxy_port}", [*apis, *scorers, redis, proxy]
+        yield Deployment(f"http://127.0.0.1:{proxy_port}", admin, worker, [*apis, *scorers, redis, proxy])
     finally:
-        for one in reversed(members):
+        for one in (proxy, *scorers, *apis, redis):
             one.stop()

@@ -15,8 +15,9 @@ from optimist.settings import Settings
 
 INTRODUCTION = """# HTTP
 
-Every route of the service, from its own OpenAPI document (`/openapi.json`; `/docs` shows it). Bodies are JSON or
-safetensors (`application/x-safetensors`). What is refused is a problem document (RFC 9457) with a stable `type`, a
+Every route of the service, from its own OpenAPI document (`/openapi.json`; `/docs` shows it). Bodies are JSON,
+safetensors (`application/x-safetensors`), or `.npz` (`application/x-npz`: what `numpy.savez` makes
+of floats, and of text for `ids`; no pickles). What is refused is a problem document (RFC 9457) with a stable `type`, a
 `detail` that says what was expected, and an `action`: `fix`, `retry` or `stop`. Keys, roles and limits:
 [security.md](security.md).
 """

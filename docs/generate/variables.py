@@ -24,6 +24,7 @@ OF_DEMO = {
 }
 OF_TESTS = {
     "OPTIMIST_FUZZ_CASES": "How many cases the fuzzers try.",
+    "OPTIMIST_FUZZ_SECONDS": "For how long they try each operation of the API at most.",
     "OPTIMIST_TEST_REDIS": "A redis-server for the store's tests, beside the one that is found.",
     "OPTIMIST_TEST_SERVERS": "Which servers the store's tests run on: `6.2`, `7.0`, `cluster`, `7.0-cluster`.",
 }

@@ -9,17 +9,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LONGEST_HEAD = 2**16
 """Bytes of a request's line and headers."""
-STALLED = 60.0
-"""Seconds for which a client may take nothing of an answer that waits."""
 
 
 class PatientProtocol(HttpToolsProtocol):
     """uvicorn's protocol with what it lacks (0.54): limits of a request's head, and of a client that does not read.
 
-    A connection that asks for nothing is closed after `head_timeout` seconds, one between requests by uvicorn.
+    A connection that asks for nothing is closed after `head_timeout` seconds, one between requests by uvicorn, and one
+    that takes nothing of an answer that waits for it after `answer_timeout` seconds.
     """
 
     head_timeout: float
+    answer_timeout: float
     _head_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
     _in_head = False
@@ -56,7 +56,7 @@ class PatientProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client does not take what is sent: wait for it, though not for ever."""
         super().pause_writing()
-        self._stall_timer = self.loop.call_later(STALLED, self.transport.abort)
+        self._stall_timer = self.loop.call_later(self.answer_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
         """It took some."""
@@ -83,6 +83,6 @@ class PatientProtocol(HttpToolsProtocol):
             self._stall_timer = None
 
 
-def patient(head_timeout: float) -> Any:
-    """The protocol class with this limit, as uvicorn makes one of each connection itself."""
-    return type("Patient", (PatientProtocol,), {"head_timeout": head_timeout})
+def patient(head_timeout: float, answer_timeout: float) -> Any:
+    """The protocol class with these limits, in seconds, as uvicorn makes one of each connection itself."""
+    return type("Patient", (PatientProtocol,), {"head_timeout": head_timeout, "answer_timeout": answer_timeout})

@@ -52,7 +52,7 @@ def serve(settings: Settings) -> None:
             app,
             host=settings.host,
             port=settings.port,
-            http=patient(settings.head_timeout),
+            http=patient(settings.head_timeout, settings.answer_timeout),
             ws="none",
             log_config=None,
             access_log=False,

@@ -63,6 +63,8 @@ class Settings(BaseSettings):
     """Seconds within which the head of a request must have come."""
     body_timeout: float = Field(30.0, gt=0)
     """Seconds that a body may take beside one for each 64 KiB of it."""
+    answer_timeout: float = Field(60.0, gt=0)
+    """Seconds for which a client may take nothing of an answer."""
     max_memory: int = Field(2 * 2**30, ge=1024)
     """Bytes of bodies of all requests together; those beyond are told to come back."""
     max_json: int = Field(16 * 2**20, ge=1024)

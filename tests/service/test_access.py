@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -341,3 +342,26 @@ def test_beyond_loopback_the_service_does_not_start_without_keys(tmp_path: Path)
 def test_a_service_that_is_told_so_is_open_anywhere(tmp_path: Path):
     with serving(tmp_path, "--host=0.0.0.0", "--no-scoring", "--insecure") as service:
         assert httpx.get(f"{service.url}/v1/experiments", headers={"host": "any.example.org"}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Host", "Origin"])
+@pytest.mark.parametrize("path", ["/v1/experiments", "/healthz"])
+def test_a_header_that_says_who_calls_comes_once(service: Service, directory: Path, path: str, name: str):
+    """Of two, a proxy may go by the one and the service by the other."""
+    values = {"Host": f"127.0.0.1:{service.port}", "Origin": service.url, **bearer(new_key(directory, "viewer"))}
+    values["Authorization"] = values.pop("authorization")
+
+    def status(*more: str) -> tuple[int, bytes]:
+        connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
+        with closing(connection):
+            connection.putrequest("GET", path, skip_host=True)
+            for header in (*values, *more):
+                connection.putheader(header.lower() if header in more else header, values[header])
+            connection.endheaders()
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+
+    assert status()[0] == 200
+    refused, problem = status(name)
+    assert refused == 400
+    assert f"expected one header {name.lower()}, got 2".encode() in problem

@@ -1,13 +1,18 @@
 """Anything may come: no request makes the service fail, and what is refused leaves nothing behind.
 
-`OPTIMIST_FUZZ_CASES` (make fuzz) sets how many bodies are tried; a tenth of it for each operation of the API.
+`OPTIMIST_FUZZ_CASES` (make fuzz) sets how many bodies are tried on each path, and a tenth of it for each operation of
+the API, for which `OPTIMIST_FUZZ_SECONDS` is the longest: some take a hundred times as long as others to draw.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import random
 import struct
+import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,27 +21,38 @@ import httpx
 import numpy as np
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from npy import changed, described, member, saved, zipped
 from processes import Service, serving
 from redis import Redis
 
+from optimist.api import npz
 from optimist.store import running_url
 from optimist_client import tensors
 
-CASES = int(os.environ.get("OPTIMIST_FUZZ_CASES", "300"))
+logger = logging.getLogger(__name__)
+logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each request
+
+SHORT = 200
+CASES = int(os.environ.get("OPTIMIST_FUZZ_CASES", SHORT))
+SECONDS = float(os.environ.get("OPTIMIST_FUZZ_SECONDS", 60))
+MUTANTS = 4 if CASES <= SHORT else 19
+"""How many more of each body that is drawn, with some bytes changed: they come sooner than another."""
+BATCH = 5
+"""Cases of an operation that are drawn at a time."""
 LIMITS = {"OPTIMIST_MAX_BODY": "200000", "OPTIMIST_MAX_EXPERIMENTS": "50", "OPTIMIST_MAX_OPEN_PICKS": "200"}
 SMALL = settings(
-    max_examples=CASES,
+    max_examples=CASES // (1 + MUTANTS),
     deadline=None,
     database=None,
-    derandomize=CASES <= 300,  # the same cases in every short run
+    derandomize=CASES <= SHORT,  # the same cases in every short run
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )
 
 
-@schemathesis.serializer("application/zip", tensors.MEDIA_TYPE)
+@schemathesis.serializer("application/zip", tensors.MEDIA_TYPE, npz.MEDIA_TYPE)
 def as_it_is(context: Any, value: Any) -> bytes:
     """Bodies that are bytes go as they come; whatever else is tried goes as JSON."""
     data = getattr(value, "data", value)
@@ -132,13 +148,63 @@ JSON_TEXT = st.recursive(
 BAD_TEXT = st.binary(max_size=40).map(lambda junk: b'{"probabilities": "' + junk + b'"}')
 # 50 MB of zeros in 50 kB, as a zip; nothing here unpacks what it was not asked to.
 COMPRESSED = st.just(b"PK\x03\x04" + b"\0" * 50_000) | st.just(b"\x1f\x8b\x08" + b"\0" * 50_000)
-BODIES = st.one_of(
-    WELL_FORMED, ODD, CUT, FLIPPED, LYING, DEEP, JSON_TEXT, BAD_TEXT, COMPRESSED, st.binary(max_size=200)
+SOUND = st.sampled_from([{"probabilities": np.eye(3)}, {"mu": np.zeros(2), "sigma": np.eye(2)}])
+SOME = [np.eye(3), np.zeros((0, 3)), np.ones((3, 3), ">f4"), np.arange(3), np.float64(1), np.full((2, 3), np.nan)]
+TEXTS = [np.array(["a", "é", ""]), np.array([b"a"]), np.array([None])]
+ARRAYS = st.dictionaries(
+    st.sampled_from(["probabilities", "features", "ids", "mu", "sigma", "a/b"]),
+    st.sampled_from([*SOME, *TEXTS]),
+    max_size=3,
+)
+SAVED = st.builds(lambda compressed, arrays: saved(compressed, **arrays), st.booleans(), SOUND | ARRAYS)
+SHAPES = st.lists(SIZES | st.integers(0, 9), max_size=4).map(lambda sides: f"({', '.join(map(str, sides))},)")
+TYPES_OF_NUMPY = st.sampled_from(
+    ["<f8", ">f2", "|u1", "<U3", "<U0", "<U999999999", "|O", "|V8", "<i8", "f8", "'", "<f3"]
+)
+LYING_MEMBERS = st.dictionaries(
+    st.sampled_from(["probabilities", "features", "ids", "mean", "covariance", "a/b", "é"]),
+    st.builds(
+        lambda kind, shape, order, data, version: member(described(kind, shape, order), data, version),
+        TYPES_OF_NUMPY,
+        SHAPES,
+        st.sampled_from(["True", "False", "1"]),
+        st.binary(max_size=72),
+        st.sampled_from([b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\xff\x00"]),
+    )
+    | st.sampled_from([b"", b"\0" * 3_000_000, b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff"]),
+    max_size=3,
+)
+METHODS = st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+ZIPPED = st.builds(lambda method, members: zipped(method, **members), METHODS, LYING_MEMBERS)
+# Bombs: what the table of contents says of three megabytes, or of where they are, is not so.
+TAMPERED = st.builds(
+    lambda method, content, field: changed(zipped(method, probabilities=content), "probabilities.npy", *field),
+    METHODS,
+    st.sampled_from([b"\0" * 3_000_000, member(described(shape="(1, 3)"), struct.pack("<3d", 1, 0, 0))]),
+    st.tuples(st.sampled_from([8, 10, 16, 20, 24, 28, 38, 42]), st.sampled_from([0, 1, 100, 2**16, 2**31, 2**32 - 1])),
 )
 TYPES = st.sampled_from(
-    [tensors.MEDIA_TYPE, "application/json", "application/octet-stream", "", "application/zip", "é"]
+    [tensors.MEDIA_TYPE, "application/json", npz.MEDIA_TYPE, "application/octet-stream", "", "application/zip", "é"]
 )
+BODIES = st.one_of(
+    WELL_FORMED, ODD, CUT, FLIPPED, LYING, DEEP, JSON_TEXT, BAD_TEXT, COMPRESSED, st.binary(max_size=200)
+).flatmap(lambda body: st.tuples(st.just(body), TYPES)) | st.tuples(SAVED | ZIPPED | TAMPERED, st.just(npz.MEDIA_TYPE))
 PATHS = ["/v1/experiments/x/picks/{pick}/batch", "/v1/experiments/x/generators/a/batches", "/v1/references?name=r"]
+
+
+def mutants(body: bytes, seed: int) -> Iterator[bytes]:
+    """The body, and others like it."""
+    yield body
+    rng = random.Random(seed)
+    for _ in range(MUTANTS):
+        other = bytearray(body)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            start = rng.randrange(len(other) + 1)
+            end = start + rng.choice([0, 1, 1, 4, 8])
+            other[start:end] = rng.choice(
+                [rng.randbytes(end - start), b"", b"\xff" * (end - start), other[start:end] * 2]
+            )
+        yield bytes(other)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -148,53 +214,65 @@ def test_no_body_makes_the_service_fail_and_what_is_refused_leaves_nothing(
     with httpx.Client(base_url=service.url, timeout=60) as http:
         (pick,) = http.post("/v1/experiments/x/picks", json={}).json()["picks"]
         url = path.format(pick=pick["number"])
-        before, tried, refused = stored(directory), 0, 0
+        before, tried, refused, taken = stored(directory), 0, 0, 0
         sizes: list[int] = []
 
         @SMALL
-        @given(BODIES, TYPES, st.sampled_from(["", "gzip", "deflate", "x"]))
-        def one(body: bytes, kind: str, encoding: str) -> None:
-            nonlocal before, tried, refused
-            tried += 1
-            headers = {
-                "content-type": kind.encode(),
-                "content-encoding": encoding.encode(),
-                "idempotency-key": f"{tried}",
-            }
-            status = http.post(url, content=body, headers=headers).status_code
-            assert status < 500
-            if status < 300:
-                before = stored(directory)
-            elif tried % 10 == 0:
-                refused += 1
-                assert stored(directory) == before
-            if tried % max(1, CASES // 4) == 0:
-                sizes.append(resident(service))
+        @example((saved(True, probabilities=np.eye(3)), npz.MEDIA_TYPE), "", 0)
+        @example((saved(mu=np.zeros(2), sigma=np.eye(2)), npz.MEDIA_TYPE), "gzip", 0)
+        @given(BODIES, st.sampled_from(["", "gzip", "deflate", "x"]), st.integers(0, 2**32))
+        def one(drawn: tuple[bytes, str], encoding: str, seed: int) -> None:
+            nonlocal before, tried, refused, taken
+            for body in mutants(drawn[0], seed):
+                tried += 1
+                headers = {
+                    "content-type": drawn[1].encode(),
+                    "content-encoding": encoding.encode(),
+                    "idempotency-key": f"{tried}",
+                }
+                reply = http.post(url, content=body, headers=headers)
+                assert reply.status_code < 500, (body, drawn[1], reply.text)
+                if reply.status_code < 300:
+                    taken += 1
+                    before = stored(directory)
+                elif tried % (2 * (1 + MUTANTS)) == 0:
+                    refused += 1
+                    assert stored(directory) == before
+                if tried % max(1, CASES // 4) == 0:
+                    sizes.append(resident(service))
 
         one()
         assert stored(directory) == before
         assert refused
+        assert taken
         # From a quarter on, when what is made once has been made.
         assert max(sizes) - sizes[0] < 64 * 2**20
+        logger.info("%s: %d bodies, %d of them taken; API from %d to %d bytes", path, tried, taken, sizes[0], sizes[-1])
 
 
 def test_no_request_of_the_api_makes_it_fail(service: Service):
     """Every operation of the OpenAPI document with what it declares, and what it does not."""
     schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
     before, sizes = resident(service), []
+    goal = BATCH if CASES <= SHORT else CASES // 10
     for result in schema.get_all_operations():
         operation = result.ok()
+        tried, ends = 0, time.monotonic() + SECONDS
 
-        @settings(SMALL, max_examples=max(5, CASES // 10) if CASES > 300 else 8)
+        @settings(SMALL, max_examples=BATCH)
         @given(
             case=operation.as_strategy() | operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE)
         )
         def one(case: Any) -> None:
+            nonlocal tried
+            tried += 1
             answer = case.call(base_url=service.url, timeout=60)
             assert answer.status_code < 500 or answer.status_code == 503, f"{case.as_curl_command()}\n{answer.text}"
 
-        one()
+        while tried < goal and (tried == 0 or time.monotonic() < ends):
+            one()
         sizes.append(resident(service))
+        logger.info("%s: %d requests; API of %d bytes", operation.label, tried, sizes[-1])
     assert len(sizes) > 20
     assert max(sizes) - before < 256 * 2**20
     assert httpx.get(f"{service.url}/readyz").status_code == 200

@@ -218,3 +218,32 @@ def test_a_bucket_fills_at_its_rate():
         rates.take("a")
     with pytest.raises(ApiError):
         rates.take("a")
+
+
+def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path):
+    """Of an export that is larger than all buffers on its way; others are answered meanwhile, and after."""
+    with serving(tmp_path, "--no-scoring", environment={"OPTIMIST_ANSWER_TIMEOUT": "1"}) as service:
+        with Optimist(service.url) as client:
+            client.create_experiment("big", ["a"], metric="is", dimension=1000, keep_log=True)
+        body = tensors.encode({"probabilities": np.eye(1000)})
+        for number in range(5):
+            httpx.post(
+                f"{service.url}/v1/experiments/big/generators/a/batches",
+                content=body,
+                headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{number}"},
+                timeout=60,
+            ).raise_for_status()
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(60)
+            connection.connect(("127.0.0.1", service.port))
+            connection.sendall(b"GET /v1/experiments/big/export HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            # It is answered, as far as the service is concerned, when the connection is gone.
+            answered = 'optimist_request_seconds_count{route="/v1/experiments/{name}/export"} 1.0'
+            deadline = time.monotonic() + 120
+            while answered not in httpx.get(f"{service.url}/metrics", timeout=30).text:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            received = read_to_end(connection)
+        assert b"content-length: 40" in received
+        assert len(received) < 30_000_000

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 COOKIE = "optimist_key"
 FRESH = 5.0
 """Seconds for which the keys are taken to be as they were read: a revoked one is good for no longer than that."""
+SINGLE = (b"authorization", b"host", b"origin")
+"""Headers that come once: of two, a proxy may have gone by the one and this service by the other."""
 ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
 """Who calls a service that is open."""
 
@@ -77,7 +79,7 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, KeyRecord]:
 
 
 class Access:
-    """ASGI middleware that leaves a request's `Caller` in its scope, or answers 401, 403, 404 or 429 itself.
+    """ASGI middleware that leaves a request's `Caller` in its scope, or answers 400, 401, 403, 404 or 429 itself.
 
     keys: whether callers need one; without, those who show none are `ANYBODY`. local: whether only those of this
     machine can mean this service, so that requests for other hosts' names come from a page that plays a trick.
@@ -92,12 +94,14 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is allowed."""
-        if scope["type"] == "http" and not doors.is_public(scope["path"]):
+        if scope["type"] == "http":
             try:
-                caller = scope["caller"] = await self._caller(scope)
-                if self._rates is not None:
-                    self._rates.take(caller.key)
-                doors.check(caller, scope["method"], scope["path"])
+                _refuse_doubled(scope)
+                if not doors.is_public(scope["path"]):
+                    caller = scope["caller"] = await self._caller(scope)
+                    if self._rates is not None:
+                        self._rates.take(caller.key)
+                    doors.check(caller, scope["method"], scope["path"])
             except ApiError as error:
                 await respond(error.problem, error.headers)(scope, receive, send)
                 return
@@ -128,6 +132,15 @@ class Access:
                 f"without keys this service answers to names of this machine alone, not to {headers['host']!r}",
             )
         return ANYBODY
+
+
+def _refuse_doubled(scope: Scope) -> None:
+    """Raise `ApiError` 400 where a header of `SINGLE` came more than once."""
+    found = [name for name, _ in scope["headers"] if name in SINGLE]
+    if len(set(found)) < len(found):
+        doubled = next(name for name in SINGLE if found.count(name) > 1)
+        detail = f"expected one header {doubled.decode()}, got {found.count(doubled)}"
+        raise ApiError(400, "bad-request", "Bad request", detail)
 
 
 def _is_loopback_host(host: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Query, Request
 
-from optimist.api.bodies import read_arrays
+from optimist.api.bodies import Arrays, aside, read_arrays
 from optimist.api.problems import invalid
 from optimist.batches import BatchError, check_batch, check_directions
 from optimist.settings import Settings
@@ -35,10 +35,19 @@ async def read_batch(request: Request, experiment: Experiment, settings: Setting
         named = "none was named" if embedding is None else f"got one of {embedding!r}"
         what = "names no embedding" if expected is None else f"takes batches of embedding {expected!r}"
         raise invalid(f"embedding: experiment {experiment.config.name!r} {what}; {named}")
-    arrays = await read_arrays(request, settings.max_rows)
+    arrays = await read_arrays(request, settings)
+    # A safetensors body is stored as it came, others are encoded anew.
+    is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE)
+    body = await request.body() if is_canonical else None
+    size = sum(array.nbytes for array in arrays.values())
+    return await aside(size, _checked, arrays, body, experiment, settings.max_rows)
+
+
+def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_rows: int) -> Incoming:
+    """The batch of these arrays, which `body` holds in the form that the log has, if given. Raises `ApiError` 422."""
     for name, array in arrays.items():
-        if array.ndim > 0 and len(array) > settings.max_rows:
-            raise invalid(f"{name}: expected at most {settings.max_rows} rows, got {len(array)}")
+        if array.ndim > 0 and len(array) > max_rows:
+            raise invalid(f"{name}: expected at most {max_rows} rows, got {len(array)}")
     kernel = experiment.config.kernel
     try:
         check_batch(arrays, experiment.widths)
@@ -46,7 +55,5 @@ async def read_batch(request: Request, experiment: Experiment, settings: Setting
             check_directions(arrays["features"])
     except BatchError as error:
         raise invalid(str(error)) from None
-    # A safetensors body is stored as it came, others are encoded anew.
-    is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE)
-    body = await request.body() if is_canonical else tensors.encode(arrays)
-    return Incoming(tensors.digest(arrays), len(next(iter(arrays.values()))), body)
+    rows = len(next(iter(arrays.values())))
+    return Incoming(tensors.digest(arrays), rows, tensors.encode(arrays) if body is None else body)

@@ -1,24 +1,33 @@
-"""Request bodies, read as named arrays from safetensors or JSON. How large they may be is counted in `limits`."""
+"""Request bodies, read as named arrays from safetensors, `.npz` or JSON. How large they may be: `limits`."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 
+from optimist.api import npz
 from optimist.api.problems import ApiError, invalid
+from optimist.settings import Settings
 from optimist_client import tensors
 
 Arrays = dict[str, NDArray[Any]]
+Result = TypeVar("Result")
+
+LARGE = 2**18
+"""Bytes up to which a body is checked at once: others wait for less than a thread would take to wake."""
 
 ARRAYS_IN_OPENAPI: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
             tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
+            npz.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
             "application/json": {"schema": {"type": "object", "additionalProperties": {"type": "array", "items": {}}}},
         },
     }
@@ -26,28 +35,44 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
 """What `read_arrays` takes, for the routes' `openapi_extra`."""
 
 
-async def read_arrays(request: Request, max_rows: int) -> Arrays:
-    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422.
-
-    max_rows: most ids in JSON, which packed take many times the memory; other arrays are not counted here.
-    """
+async def read_arrays(request: Request, settings: Settings) -> Arrays:
+    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422, HTTPException 503 for room."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
-    if kind == tensors.MEDIA_TYPE:
-        try:
-            return tensors.decode(body)
-        except ValueError as error:
-            raise invalid(str(error)) from None
-    if kind == "application/json":
-        return _from_json(body, max_rows)
-    raise ApiError(
-        415, "media-type", "Unsupported media type", f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
-    )
+    try:
+        if kind == tensors.MEDIA_TYPE:
+            return await aside(len(body), tensors.decode, body)
+        if kind == "application/json":
+            return await aside(len(body), _from_json, body, settings.max_rows)
+        if kind == npz.MEDIA_TYPE:
+            archive = npz.Archive.of(body, settings.max_body)
+            request.scope["reserve"](archive.size)
+            return await aside(archive.size, _from_npz, archive, settings.max_rows)
+    except ValueError as error:
+        raise invalid(str(error)) from None
+    expected = f"expected {tensors.MEDIA_TYPE}, {npz.MEDIA_TYPE} or application/json, got {kind!r}"
+    raise ApiError(415, "media-type", "Unsupported media type", expected)
+
+
+async def aside(size: int, work: Callable[..., Result], *args: Any) -> Result:
+    """What `work` makes of `args`; in a thread where it goes through more than `LARGE` bytes."""
+    return work(*args) if size <= LARGE else await asyncio.to_thread(work, *args)
+
+
+def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:
+    arrays = archive.arrays()
+    ids = arrays.get(tensors.IDS)
+    if ids is not None and ids.dtype.kind == "U":
+        # No more of them than one too many: as Python's own text they take many times the memory.
+        arrays[tensors.IDS] = _ids(ids[: max_rows + 1].tolist() if ids.ndim == 1 else None, max_rows)
+    return arrays
 
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:
+    # Whenever it calls something of ours, others may have a turn; by itself it would keep them all waiting to the end.
+    hooks: dict[str, Any] = {"parse_float": _calling(float), "parse_int": _calling(int)} if len(body) > LARGE else {}
     try:
-        fields: Any = json.loads(body)
+        fields: Any = json.loads(body, **hooks)
     except (ValueError, RecursionError) as error:
         raise invalid(f"expected a JSON object of arrays: {error}") from None
     if not isinstance(fields, dict):
@@ -55,6 +80,10 @@ def _from_json(body: bytes, max_rows: int) -> Arrays:
     return {
         name: _ids(value, max_rows) if name == tensors.IDS else _array(name, value) for name, value in fields.items()
     }
+
+
+def _calling(kind: Callable[[str], float]) -> Callable[[str], float]:
+    return lambda text: kind(text)
 
 
 def _ids(value: Any, max_rows: int) -> NDArray[np.uint8]:

@@ -15,7 +15,7 @@ from optimist.access import Caller
 from optimist.api.counting import count_tell
 from optimist.api.desk import Desk
 from optimist.api.polls import Polls
-from optimist.api.problems import ApiError, invalid
+from optimist.api.problems import ApiError
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
@@ -72,11 +72,6 @@ class Context:
             if fresh.instance == known[1].instance:
                 raise
         return await action(fresh)
-
-    async def check_room(self) -> None:
-        """Raise `ApiError` 422 where the namespace has all the experiments it may have; about as many, at a rush."""
-        if len(await self.store.experiments()) >= self.settings.max_experiments:
-            raise invalid(f"expected at most {self.settings.max_experiments} experiments in a namespace: delete some")
 
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""

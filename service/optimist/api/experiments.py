@@ -36,8 +36,8 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
     if len(config.generators) > context.settings.max_generators:
         raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
-        await context.check_room()
         new = await _pinned(config, context)
+        await context.store.reserve(config.name, context.settings.max_experiments)
         with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
             await context.store.create_experiment(
                 config.name,

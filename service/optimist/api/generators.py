@@ -22,15 +22,10 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     """Add a generator; one that is there stays as it is."""
     experiment = await context.experiment(name)
     view = View(experiment.config, await context.store.look(name))
-    generators = view.look.generators
-    if all(generator.name != wanted.name for generator in generators):
-        if len(generators) >= context.settings.max_generators:
-            raise invalid(f"expected at most {context.settings.max_generators} generators")
-        if wanted.cost is not None:  # first, so that no pick is made of it at another cost
-            await context.store.control(name, {f"{COST}{wanted.name}": repr(wanted.cost)})
-        elif view.max_cost is not None:
-            raise invalid("cost: an experiment with `max_cost` needs it")
-    await context.store.add_generator(name, wanted.name)
+    if wanted.cost is None and view.max_cost is not None and all(g.name != wanted.name for g in view.look.generators):
+        raise invalid("cost: an experiment with `max_cost` needs it")
+    most = context.settings.max_generators
+    await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
     return View(experiment.config, await context.store.look(name)).report()
 

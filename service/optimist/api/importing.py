@@ -29,14 +29,15 @@ async def import_archive(context: Context, archive: Archive, name: str | None, i
     experiment = old.model_copy(update={"config": config, "instance": instance})
     look = await asyncio.to_thread(archive.look, instance)
     _check(experiment, look)
-    reference = None if config.reference is None else _checked_reference(experiment, archive)
+    reference = None if config.reference is None else await asyncio.to_thread(_checked_reference, experiment, archive)
     standing = await context.store.config(config.name)
     if standing is not None:
         found = Experiment.model_validate_json(standing)
         if found.instance == instance:
             return found
         raise Conflict(f"an experiment is called {config.name!r}: choose another name")
-    await context.check_room()
+    most = context.settings.max_experiments
+    await context.store.reserve(config.name, most)
     if reference is not None:
         await _check_standing(context.store, reference[0])
     async with context.store.restoring(config.name) as restoration:
@@ -49,7 +50,9 @@ async def import_archive(context: Context, archive: Archive, name: str | None, i
                 await restoration.add_entries(ordinal, page, keep_log=look.keep_log)
         if reference is not None:
             info, body = reference
+            await context.store.references.reserve(info.name, most)
             await context.store.references.put(info.name, info.model_dump_json(), body)
+        await context.store.reserve(config.name, most)  # once more, as it may have taken long
         await restoration.commit(
             experiment.model_dump_json(), config.rescore_growth, look, archive.history, archive.fitted
         )

@@ -8,6 +8,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from optimist.api import npz
 from optimist.insight.metrics import BODY_BYTES
 from optimist.settings import Settings
 from optimist_client import tensors
@@ -32,7 +33,7 @@ class Limits:
         BODY_BYTES.set_function(lambda: self._held)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with a `receive` that counts."""
+        """Pass the request on with a `receive` that counts, and in its scope `reserve`, for what a body unpacks to."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -40,7 +41,15 @@ class Limits:
         limit, announced = self._limit(scope["path"], headers), _announced(headers)
         in_memory = scope["path"] != self._archives
         loop = asyncio.get_running_loop()
-        begun, taken, more = loop.time(), 0, True
+        begun, taken, held, more = loop.time(), 0, 0, True
+
+        def reserve(size: int) -> None:
+            nonlocal held
+            # One alone may have all there is: it could never come otherwise.
+            if self._held > held and self._held + size > self._settings.max_memory:
+                raise HTTPException(503, "the bodies of other requests take all the memory there is for them")
+            self._held += size
+            held += size
 
         async def counted() -> Message:
             nonlocal taken, more
@@ -56,23 +65,20 @@ class Limits:
             if max(taken + size, announced) > limit:
                 raise HTTPException(413, f"expected a body of at most {limit} bytes")
             if in_memory:
-                # One alone may have all there is: it could never come otherwise.
-                if self._held > taken and self._held + size > self._settings.max_memory:
-                    raise HTTPException(503, "the bodies of other requests take all the memory there is for them")
-                self._held += size
+                reserve(size)
             taken += size
             return message
 
+        scope["reserve"] = reserve
         try:
             await self._app(scope, counted, send)
         finally:
-            if in_memory:
-                self._held -= taken
+            self._held -= held
 
     def _limit(self, path: str, headers: Headers) -> int:
         if path == self._archives:
             return self._settings.max_archive
-        if headers.get("content-type", "").startswith(tensors.MEDIA_TYPE):
+        if headers.get("content-type", "").startswith((tensors.MEDIA_TYPE, npz.MEDIA_TYPE)):
             return self._settings.max_body
         return min(self._settings.max_body, self._settings.max_json)
 

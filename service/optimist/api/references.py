@@ -34,21 +34,19 @@ async def create_reference(
 
     The same moments again under the same name are accepted; others are refused with 409.
     """
-    arrays = await read_arrays(request, settings.max_rows)
+    arrays = await read_arrays(request, settings)
     # Checking a 2048 × 2048 covariance takes a second: not on the event loop.
-    mean, covariance = await asyncio.to_thread(_moments, arrays, settings.max_dimension)
-    if len(await store.references.all()) >= settings.max_experiments and await store.references.meta(name) is None:
-        raise invalid(f"expected at most {settings.max_experiments} references in a namespace")
-    stored: Arrays = {"mean": mean, "covariance": covariance}
+    dimension, digest, body = await asyncio.to_thread(_stored, arrays, settings.max_dimension)
+    await store.references.reserve(name, settings.max_experiments)
     info = ReferenceInfo(
         name=name,
-        dimension=len(mean),
+        dimension=dimension,
         samples=len(arrays["features"]) if "features" in arrays else samples,
         embedding=embedding,
-        digest=tensors.digest(stored),
+        digest=digest,
         created=time.time(),
     )
-    if not await store.references.put(name, info.model_dump_json(), tensors.encode(stored)):
+    if not await store.references.put(name, info.model_dump_json(), body):
         standing = await stored_reference(store, name)
         check_embeddings(standing, embedding)
         return standing
@@ -84,6 +82,13 @@ def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:
             "Features of two embeddings cannot be compared",
             f"reference {reference.name!r} is of embedding {reference.embedding!r}, not of {embedding!r}",
         )
+
+
+def _stored(arrays: Arrays, max_dimension: int) -> tuple[int, str, bytes]:
+    """Dimension, digest and stored form of the moments in these arrays. Raises `ApiError` 422."""
+    mean, covariance = _moments(arrays, max_dimension)
+    stored: Arrays = {"mean": mean, "covariance": covariance}
+    return len(mean), tensors.digest(stored), tensors.encode(stored)
 
 
 def _moments(arrays: Arrays, max_dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

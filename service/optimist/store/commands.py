@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
-from optimist.store.errors import Conflict, Gone, NotFound, StoreError, Superseded, reaching_redis
+from optimist.store.errors import Conflict, Full, Gone, NotFound, StoreError, Superseded, reaching_redis
 from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, full_name, namespace_of
 
 Argument = str | bytes | int | float
@@ -26,6 +26,7 @@ Argument = str | bytes | int | float
 _REFUSALS: dict[bytes, type[StoreError]] = {
     b"not-found": NotFound,
     b"conflict": Conflict,
+    b"full": Full,
     b"gone": Gone,
     b"superseded": Superseded,
 }
@@ -95,7 +96,7 @@ class Commands:
     async def script(self, name: str, keys: Sequence[str], *arguments: Argument) -> list[Any]:
         """Run a script that stands by itself on keys of one slot, and return what follows its 'ok'.
 
-        Raises NotFound, Conflict, Gone or Superseded as the script says.
+        Raises NotFound, Conflict, Full, Gone or Superseded as the script says.
         """
         return _results(await self._run(_script(name), keys, arguments))
 

@@ -3,6 +3,7 @@
 StoreError
 ├── NotFound            fix the name: there is no such experiment, generator, pick or reference
 ├── Conflict            stop: the name or the pick already stands for something else
+├── Full                stop, or remove some: there are as many as there may be
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
 ├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
 ├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
@@ -30,6 +31,10 @@ class NotFound(StoreError):
 
 class Conflict(StoreError):
     """The name, or the pick, already stands for something else; repeating the call will not help."""
+
+
+class Full(StoreError):
+    """There are as many experiments, references or generators as there may be."""
 
 
 class Gone(StoreError):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 
 from optimist.store import keys
 from optimist.store.commands import Commands
+from optimist.store.index import Index
 from optimist.store.looking import parse_look
 from optimist.store.records import Look, State
 
@@ -24,7 +24,16 @@ class Experiments:
     """The part of `Store` about experiments as a whole."""
 
     _commands: Commands
+    _index: Index
     _settled_limit: int
+
+    async def reserve(self, experiment: str, most: int) -> None:
+        """Give an experiment that is about to be made its place among the `most` of its namespace.
+
+        Raises Full where there is none, exactly, however many are made at the same moment. A place that nothing comes
+        to takes is lost after a minute, when another experiment needs it.
+        """
+        await self._index.reserve(self._commands.full(experiment), most)
 
     async def create_experiment(
         self,
@@ -42,7 +51,6 @@ class Experiments:
         instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
         do not trim the log, which holds the record of each pick too. Raises Conflict if another config has the name.
         """
-        # The index may lie in another slot: config first, so that a crash in between is mended by creating again.
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,
@@ -52,15 +60,16 @@ class Experiments:
             int(keep_log),
             *generators,
         )
-        await self._index(experiment)
+        # The index may lie in another slot: after the config, so that a crash in between is mended by creating again.
+        await self._index.add(self._commands.full(experiment))
         return bool(created[0])
 
     async def experiments(self) -> list[str]:
         """Ids of all experiments, oldest first."""
-        members = self._commands.names(await self._commands.call("ZRANGE", keys.EXPERIMENTS, 0, -1))
-        # A deletion cut short leaves its name in the index.
-        alive = await self._commands.call_many([("EXISTS", self._commands.key(name, "config")) for name in members])
-        return [name for name, exists in zip(members, alive, strict=True) if exists]
+        names = await self._index.names()
+        # Something cut short, a deletion or a creation, leaves its name in the index.
+        alive = await self._commands.call_many([("EXISTS", self._commands.key(name, "config")) for name in names])
+        return [name for name, exists in zip(names, alive, strict=True) if exists]
 
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""
@@ -73,13 +82,15 @@ class Experiments:
         if config is None:
             return None
         if indexed is None:
-            await self._index(experiment)
+            await self._index.add(self._commands.full(experiment))
         return config.decode()
 
     async def delete_experiment(self, experiment: str) -> bool:
         """Remove every trace of an experiment; False if there was none."""
+        full = self._commands.full(experiment)
+        since = await self._index.since(full)
         existed = await self._commands.experiment_script("delete_experiment", experiment)
-        await self._commands.call("ZREM", keys.EXPERIMENTS, self._commands.full(experiment))
+        await self._index.release(full, since)
         return bool(existed[0])
 
     async def look(self, experiment: str) -> Look:
@@ -96,12 +107,14 @@ class Experiments:
         )
         return parse_look(answer) if answer else None
 
-    async def add_generator(self, experiment: str, name: str) -> int:
-        """Add a generator, and return its ordinal; a name that is there keeps the one it has.
+    async def add_generator(self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None) -> int:
+        """Add a generator, with what one of its samples costs, and return its ordinal.
 
-        Raises Conflict for the name of a retired one.
+        A name that is there keeps ordinal and cost. Raises Conflict for the name of a retired one, Full where there
+        are `most`.
         """
-        ordinal = await self._commands.experiment_script("add_generator", experiment, name)
+        control = () if cost is None else (f"{COST}{name}", repr(cost))
+        ordinal = await self._commands.experiment_script("add_generator", experiment, name, most, *control)
         return ordinal[0]
 
     async def set_state(self, experiment: str, generator: int, state: State) -> None:
@@ -127,6 +140,3 @@ class Experiments:
         """Drop the decision that `look` showed; False if another one stands now. Again is as good as once."""
         reopened = await self._commands.experiment_script("reopen", experiment, decision)
         return bool(reopened[0])
-
-    async def _index(self, experiment: str) -> None:
-        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), self._commands.full(experiment))

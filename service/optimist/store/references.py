@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 import uuid
 
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import Damaged
+from optimist.store.index import Index
 
 CHUNK_BYTES = 16 * 2**20
 """Largest single value sent to Redis."""
@@ -21,6 +21,16 @@ class References:
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
+        # No upload takes longer than its key lasts.
+        self._index = Index(commands, keys.REFERENCES, keys.reference_key, 2 * _UPLOAD_SECONDS)
+
+    async def reserve(self, name: str, most: int) -> None:
+        """Give a reference that is about to be stored its place among the `most` of its namespace; see `Index`.
+
+        Raises Full where there is none.
+        """
+        if await self.meta(name) is None:
+            await self._index.reserve(self._commands.full(name), most)
 
     async def put(self, name: str, meta: str, body: bytes) -> bool:
         """Store a reference; False if it stands there already with the same body (its first `meta` stays).
@@ -36,7 +46,7 @@ class References:
         for number, start in enumerate(starts):
             await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
         kept = await self._commands.script("keep_reference", [self._key(name), upload], digest)
-        await self._commands.call("ZADD", keys.REFERENCES, "NX", time.time(), self._commands.full(name))
+        await self._index.add(self._commands.full(name))
         return bool(kept[0])
 
     async def get(self, name: str) -> tuple[str, bytes] | None:
@@ -63,7 +73,7 @@ class References:
 
     async def all(self) -> dict[str, str]:
         """Descriptions of all references by name, oldest first."""
-        names = self._commands.names(await self._commands.call("ZRANGE", keys.REFERENCES, 0, -1))
+        names = await self._index.names()
         metas = await self._commands.call_many([("HGET", self._key(name), "meta") for name in names])
         return {name: meta.decode() for name, meta in zip(names, metas, strict=True) if meta is not None}
 

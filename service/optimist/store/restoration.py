@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
-from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
+from optimist.store.index import Index
 from optimist.store.records import GeneratorState, LogEntry, Look, Snapshot
 from optimist.store.snapshots import CHUNK_BYTES
 
@@ -24,11 +23,12 @@ class Restorations:
     """The part of `Store` that takes experiments from elsewhere."""
 
     _commands: Commands
+    _index: Index
 
     @asynccontextmanager
     async def restoring(self, experiment: str) -> AsyncIterator[Restoration]:
         """Put an experiment together; nobody sees it before `Restoration.commit`, and nothing stays without that."""
-        restoration = Restoration(self._commands, experiment)
+        restoration = Restoration(self._commands, self._index, experiment)
         try:
             yield restoration
         finally:
@@ -46,8 +46,9 @@ class _Written(NamedTuple):
 class Restoration:
     """One experiment on its way in. Of each generator first the snapshot, then the log; `commit` last."""
 
-    def __init__(self, commands: Commands, experiment: str) -> None:
+    def __init__(self, commands: Commands, index: Index, experiment: str) -> None:
         self._commands = commands
+        self._index = index
         self._experiment = experiment
         self._prefix = f"import:{uuid.uuid4().hex}"
         self._parts: list[str] = []
@@ -108,7 +109,7 @@ class Restoration:
         pairs = [key for part in self._parts for key in (self._staged(part), self._final(part))]
         first = [self._final("config"), self._final("counts")]
         restored = await self._commands.script("restore", [*first, *pairs], look.instance)
-        await self._commands.call("ZADD", keys.EXPERIMENTS, "NX", time.time(), self._commands.full(self._experiment))
+        await self._index.add(self._commands.full(self._experiment))
         return bool(restored[0])
 
     async def discard(self) -> None:

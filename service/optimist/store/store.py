@@ -12,7 +12,8 @@ from optimist.store.announcements import Announcements, announcements
 from optimist.store.cluster import Cluster
 from optimist.store.commands import Commands
 from optimist.store.experiments import Experiments
-from optimist.store.keys import PROBE
+from optimist.store.index import Index
+from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
 from optimist.store.logs import Logs
 from optimist.store.picks import Picks
 from optimist.store.records import Health
@@ -20,6 +21,9 @@ from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.scores import Scores
 from optimist.store.snapshots import Snapshots
+
+_CREATION_SECONDS = 60
+"""For which an experiment has its place before it is there."""
 
 
 class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
@@ -38,6 +42,7 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
 
     def __init__(self, redis: Redis, settled_limit: int = 65_536, namespace: str | None = None) -> None:
         self._commands = Commands(redis, namespace)
+        self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"), _CREATION_SECONDS)
         self._settled_limit = settled_limit
         self.references = References(self._commands)
         self.access_keys = AccessKeys(self._commands)

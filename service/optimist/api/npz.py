@@ -1,0 +1,138 @@
+"""`.npz` bodies, without pickles: what an archive says of itself is checked before any of it is unpacked."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist_client import tensors
+
+MEDIA_TYPE = "application/x-npz"
+MOST_ARRAYS = 16
+"""Arrays of a body; a batch has three at most."""
+LONGEST_DIRECTORY = 2**16
+"""Bytes of the archive's table of contents: zipfile makes an object of every entry, however many are announced."""
+LONGEST_HEADER = 4096
+"""Bytes of the text that says what an array is; numpy writes some 100."""
+LONGEST_SIDE = 2**31
+"""Most rows or columns; an array that has none of the one may announce any number of the other."""
+
+_END = struct.Struct("<4s4H2LH")
+_END_64 = b"PK\x06\x07"
+_MAGIC = b"\x93NUMPY"
+_HEADER = re.compile(
+    rb"\{\s*'descr':\s*'([<>|][A-Za-z]\d{1,9})',\s*'fortran_order':\s*(True|False),"
+    rb"\s*'shape':\s*\(([0-9, ]*)\),?\s*\}\s*"
+)
+_FLOATS = {f"{order}f{size}" for order in "<>" for size in (2, 4, 8)}
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An archive whose table of contents has been checked; nothing of it is unpacked yet."""
+
+    body: bytes
+    size: int
+    """Bytes that its arrays come to, as it says itself; no more are ever unpacked."""
+
+    @classmethod
+    def of(cls, body: bytes, limit: int) -> Archive:
+        """The archive in a body. Raises ValueError where it is none, or comes to more than `limit` bytes unpacked."""
+        _check_end(body)
+        with _opened(body) as archive:
+            members = archive.infolist()
+        if len(members) > MOST_ARRAYS:
+            raise ValueError(f"expected at most {MOST_ARRAYS} arrays, got {len(members)}")
+        if len({member.filename for member in members}) < len(members):
+            raise ValueError("expected arrays of different names")
+        for member in members:
+            if not member.filename.endswith(".npy"):
+                raise ValueError(f"expected members called <name>.npy, as numpy.savez does it; got {member.filename!r}")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
+                raise ValueError(f"{member.filename}: expected it stored or deflated, and not encrypted")
+        size = sum(member.file_size for member in members)
+        if size > limit:
+            raise ValueError(f"expected arrays of at most {limit} bytes together, got {size}")
+        return cls(body, size)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name: floats, and `ids` as packed bytes or as text. Raises ValueError saying what is wrong."""
+        arrays = {}
+        with _opened(self.body) as archive:
+            for member in archive.infolist():
+                # Told a size, it unpacks that much and no more, and then checks the sum; by default it unpacks all.
+                with archive.open(member) as file:
+                    content = file.read(member.file_size)
+                name = member.filename.removesuffix(".npy")
+                if len(content) < member.file_size:
+                    raise ValueError(f"{name}: {member.file_size} bytes are announced, {len(content)} are there")
+                arrays[name] = _array(name, content)
+        return arrays
+
+
+def _check_end(body: bytes) -> None:
+    """Raise ValueError unless the record at the end is a plain one, and the table of contents a short one."""
+    if len(body) < _END.size:
+        raise ValueError("expected an .npz archive; this is too short for one")
+    signature, *_, length, _, comment = _END.unpack(body[-_END.size :])
+    if signature != b"PK\x05\x06" or comment or body[-_END.size - 20 : -_END.size].startswith(_END_64):
+        raise ValueError("expected an .npz archive: a zip without a comment, of less than 2 GiB")
+    if length > LONGEST_DIRECTORY:
+        raise ValueError(f"expected a table of contents of at most {LONGEST_DIRECTORY} bytes, got {length}")
+
+
+@contextmanager
+def _opened(body: bytes) -> Iterator[zipfile.ZipFile]:
+    """The archive; raises ValueError in place of whatever is raised of one that is damaged, or means harm."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            yield archive
+    except _UNREADABLE as error:
+        raise ValueError(f"expected an .npz archive: {error}") from None
+
+
+def _array(name: str, content: bytes) -> NDArray[Any]:
+    """The array of a member, whose bytes are as many as its shape says."""
+    text, start = _header(name, content)
+    found = _HEADER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{name}: expected a header as numpy writes it, of a plain type; pickles are not read")
+    kind, is_fortran, sides = found[1].decode(), found[2] == b"True", found[3].split(b",")
+    if name == tensors.IDS:
+        if kind != "|u1" and kind[1] != "U":
+            raise ValueError(f"{name}: expected text (U), or UTF-8 with zeros behind as |u1, got {kind}")
+    elif kind not in _FLOATS:
+        raise ValueError(f"{name}: expected f2, f4 or f8, got {kind}")
+    shape = tuple(int(side) for side in sides if side.strip())
+    dtype = np.dtype(kind)
+    if any(side > LONGEST_SIDE for side in shape) or math.prod(shape) * dtype.itemsize != len(content) - start:
+        raise ValueError(f"{name}: its shape does not go with the {len(content) - start} bytes that are there")
+    if dtype.kind == "U" and (np.frombuffer(content, f"{kind[0]}u4", offset=start) > sys.maxunicode).any():
+        raise ValueError(f"{name}: expected text; found what is no character")
+    array = np.frombuffer(content, dtype, offset=start).reshape(shape, order="F" if is_fortran else "C")
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _header(name: str, content: bytes) -> tuple[bytes, int]:
+    """The text that says what an array is, and where its numbers begin."""
+    digits = {1: 2, 2: 4, 3: 4}.get(content[6] if content.startswith(_MAGIC) and len(content) > 6 else 0)
+    if digits is None:
+        raise ValueError(f"{name}: expected an array in .npy format")
+    start = 8 + digits
+    length = int.from_bytes(content[8:start], "little")
+    if length > LONGEST_HEADER:
+        raise ValueError(f"{name}: expected a header of at most {LONGEST_HEADER} bytes, got {length}")
+    return content[start : start + length], start + length
