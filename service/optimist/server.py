@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 import uvicorn
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from optimist.api.app import create_app
 from optimist.connections import patient
@@ -40,6 +42,8 @@ def serve(settings: Settings) -> None:
     Raises DeviceError where the scorer's device is not here.
     """
     configure(settings.log_format, settings.log_requests)
+    # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
+    warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
     # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.
     signal.signal(signal.SIGTERM, _exit)
     with ExitStack() as stack:
