@@ -32,9 +32,9 @@ from endurance import MIB, resident, service
 from optimist_client import Optimist, tensors
 from raw import BATCH, HEADERS, JSON, RawClient
 
-CASES = "1,5,64", "10,10,64", "1,10,768", "3,10,768", "1,5,2048"
+CASES = "1,5,64", "10,10,64", "1,10,768", "3,10,768", "1,3,2048"
 ROWS_KEPT = 300 + 512
-PATIENCE = 600.0
+PATIENCE = 1800.0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import socket
 import struct
+import time
 import zipfile
 from typing import Any
 
@@ -162,20 +164,39 @@ def test_moments_as_pytorch_fid_keeps_them_make_a_reference(http: httpx.Client, 
 
 @pytest.fixture
 def small(tmp_path) -> Any:
-    limits = {"OPTIMIST_MAX_BODY": "1000000", "OPTIMIST_MAX_MEMORY": "1000000", "OPTIMIST_MAX_JSON": "2000"}
+    limits = {"OPTIMIST_MAX_BODY": "1000000", "OPTIMIST_MAX_MEMORY": "1000000", "OPTIMIST_BODY_TIMEOUT": "300"}
     with serving(tmp_path, "--no-scoring", environment=limits) as service, Optimist(service.url) as client:
         client.create_experiment("x", ["a"], metric="is", dimension=3)
         yield service
 
 
+def held(http: httpx.Client) -> float:
+    """Bytes of bodies that the service holds."""
+    lines = http.get("/metrics").text.splitlines()
+    return float(next(line for line in lines if line.startswith("optimist_body_bytes ")).split()[1])
+
+
 def test_what_is_unpacked_is_counted_as_a_body_is(small: Service):
-    with httpx.Client(base_url=small.url, timeout=60) as http:
+    with (
+        httpx.Client(base_url=small.url, timeout=60) as http,
+        socket.create_connection(("127.0.0.1", small.port), timeout=60) as other,
+    ):
         path = "/v1/experiments/x/generators/a/batches"
         headers = {"content-type": npz.MEDIA_TYPE, "idempotency-key": "k"}
         bomb = http.post(path, content=saved(True, probabilities=np.zeros((100_000, 3))), headers=headers)
         assert bomb.status_code == 422
         assert "at most 1000000 bytes together" in bomb.json()["detail"]
-        taken = http.post(path, content=saved(True, probabilities=np.tile(np.eye(3), (10_000, 1))), headers=headers)
-        assert taken.json()["samples"] == 30_000
-        metrics = http.get("/metrics").text.splitlines()
-        assert float(next(line for line in metrics if line.startswith("optimist_body_bytes ")).split()[1]) == 0
+        # Small enough on its way, but not unpacked, while another body lies there.
+        body = saved(True, probabilities=np.tile(np.eye(3), (10_000, 1)))
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {npz.MEDIA_TYPE}\r\n"
+        other.sendall(f"{head}idempotency-key: other\r\ncontent-length: 500000\r\n\r\n".encode() + b"\0" * 400_000)
+        deadline = time.monotonic() + 60
+        while held(http) < 400_000:
+            assert time.monotonic() < deadline
+        assert http.post(path, content=body, headers=headers).status_code == 503
+        other.close()
+        while held(http):
+            assert time.monotonic() < deadline
+        assert http.post(path, content=body, headers=headers).json()["samples"] == 30_000
+        while held(http):
+            assert time.monotonic() < deadline
