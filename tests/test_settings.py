@@ -26,7 +26,6 @@ def test_a_scorer_keeps_a_quarter_of_the_memory_unless_told_otherwise(monkeypatc
 def test_a_gpu_that_is_not_here_is_said_plainly(
     command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Before anything is started."""
     file = tmp_path / "a.npy"
     np.save(file, np.full((5, 2), 0.5))
     arguments = {
@@ -41,4 +40,3 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "device 'cuda:99' is not here" in result.stderr
-    assert not (tmp_path / "data").exists()

@@ -53,7 +53,7 @@ def work(experiment: Experiment, most: int, size: int | None = None, d: int = 4)
 
 
 def scored(experiment: Experiment) -> Any:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not (report := experiment.report()).scored:
         assert time.monotonic() < deadline
         time.sleep(0.02)

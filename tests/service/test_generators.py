@@ -45,7 +45,7 @@ def run(experiment: Experiment, samples: int | None = None) -> list[str]:
 
 
 def scored(experiment: Experiment) -> dict[str, Standing]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (report := experiment.report()).scored:
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.02)

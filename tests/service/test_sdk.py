@@ -48,7 +48,7 @@ def test_the_service_and_an_evaluation_in_memory_agree(client: Optimist, name: s
         batch = samples(pick.generator, pick.size, pick.seed)
         pick.tell(batch)
         evaluation.tell(pick.generator, batch)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (report := experiment.report()).scored and time.monotonic() < deadline:
         time.sleep(0.05)
     for row in report.standings:
@@ -118,7 +118,7 @@ def test_open_picks_spread_over_the_generators(client: Optimist, name: str, refe
 def test_picks_of_a_run_out_lease_are_late_but_count(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, lease=1)
     pick = experiment.ask()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while experiment.report().open_picks and time.monotonic() < deadline:
         time.sleep(0.1)
     reply = pick.tell(np.zeros((5, 4)))

@@ -37,7 +37,10 @@ class Scores:
     async def claims(
         self, experiment: str, generators: Sequence[int], owner: str, seconds: float
     ) -> list[Claim | None]:
-        """Claim several generators in one step, each as `claim` does; None for unknown ones, too."""
+        """Claim several generators in one step, each as `claim` does; None for unknown ones, too.
+
+        Raises NotFound for an unknown experiment.
+        """
         found = await self._claims(experiment, generators, owner, seconds)
         return [None if isinstance(one, StoreError) else _claim(one) for one in found]
 
