@@ -36,7 +36,7 @@ def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) 
     found = _in_folder(place, TENSORS[metric], beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
         if name.encode("utf-8", "replace").decode() != name:  # what is in a folder may be called by any bytes
-            raise FileError(f"{place}: expected names of generators in UTF-8, found {ascii(name)}")
+            raise FileError(f"{place}: expected names of generators in UTF-8, found {name!a}")
         if name in sources:
             raise FileError(f"{origin}: expected one generator of each name, found {name!r} in {sources[name].origin}")
         sources[name] = _source(origin, arrays, TENSORS[metric])
