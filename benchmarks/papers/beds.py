@@ -122,6 +122,8 @@ COMPARISONS = {
     ),
     "kinds-is": Comparison("7 models of the digits, IS", "is", _digits(images.kinds, images.probabilities)),
     "truncation-rke": Comparison("20 truncations of a VAE, RKE", "rke", _kernel(images.truncations)),
+    "mixtures-rke": Comparison("mixtures of 1 to 10 digits, RKE", "rke", _mixtures),
+    "truncation-vendi": Comparison("20 truncations of a VAE, Vendi", "vendi", _kernel(images.truncations)),
     "mixtures-vendi": Comparison("mixtures of 1 to 10 digits, Vendi", "vendi", _mixtures),
     "gaussian-variance": Comparison("Gaussians of other variance, d = 96", "fid", _scaled_gaussians),
     "gaussian-spectra": Comparison("Gaussians of other spectrum, d = 64", "fid", _spectra),

@@ -71,7 +71,7 @@ def figure(comparison: Comparison, result: Result) -> Figure:
             place = PLACES.get(policy, 1)
             colour, dash = COLOURS[place], DASHES[place % len(DASHES)]
             curve = run.curve(measure)
-            rounds = np.flatnonzero(curve.trials) + 1
+            rounds = np.flatnonzero(curve.trials == result.trials) + 1  # a mean of fewer would jump as they end
             mean, error = curve.mean[rounds - 1], np.nan_to_num(curve.error[rounds - 1])
             name = f"{policy} (ours)" if policy == OURS else policy
             style = {"color": colour, "zorder": 3.0 - 0.1 * place}  # ours on top

@@ -28,12 +28,13 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _regret(beds: Mapping[str, Mapping[str, Any]], others: tuple[str, ...]) -> str:
+    """Our total, and ratios of regret a batch: a trial whose generator has run out of samples ends early."""
     rows, ratios = [], {other: list[float]() for other in others}
     for name, bed in beds.items():
         by_policy = {each["policy"]: each for each in bed["policies"]}
-        ours = by_policy[OURS]["regret"]
+        ours, per_batch = by_policy[OURS]["regret"], by_policy[OURS]["average_regret"]
         for other in others:
-            ratios[other].append(by_policy[other]["regret"] / ours)
+            ratios[other].append(by_policy[other]["average_regret"] / per_batch)
         times = [_number(ratios[other][-1]) for other in others]
         error = by_policy[OURS]["regret_se"] or 0.0
         rows.append([name, _setup(bed), f"{_number(ours)} ± {_number(error)}", *times])

@@ -27,6 +27,8 @@ def read_arrays(file: Path) -> Arrays:
         raise FileError(
             f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
         )
+    if file.exists() and not file.is_file():
+        raise FileError(f"{file}: expected a file, found {'a folder' if file.is_dir() else 'what is none'}")
     try:
         arrays = _readers[file.suffix](file)
     except FileNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -86,7 +86,11 @@ def simulate(
         raise typer.BadParameter("expected samples by one of --features, --experiment or --generators")
     with extras("simulate" if generators is None else "simulate,demo"):
         from optimist.simulation import laboratory, reporting
-    with said_plainly(ValueError, OSError), extras("demo"), _warnings_shown():
+
+        if plot is not None:
+            import optimist.simulation.plots  # noqa: F401 (what it lacks is said before anything is played)
+    with said_plainly(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
+        _check_places({"--json": json_file, "--csv": csv_file, "--picks": picks}, plot)
         asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed)
         # An experiment and the demo bring their kernels along.
         kernels = kernels_of(metric or "fid", *asked, exact=False) if features or any(asked) else {}
@@ -133,9 +137,22 @@ def _samples(features: Path | None, experiment: Path | None, metric: str, refere
 
 def _scores(text: str) -> dict[str, float]:
     try:
-        return {name: float(value) for name, value in (pair.rsplit("=", 1) for pair in text.split(","))}
+        pairs = [(name, float(value)) for name, value in (pair.rsplit("=", 1) for pair in text.split(","))]
     except ValueError:
         raise ValueError(f"--truth: expected scores as a=1.5,b=2.5; got {text!r}") from None
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"--truth: expected each generator once, got {text!r}")
+    return dict(pairs)
+
+
+def _check_places(files: Mapping[str, Path | None], folder: Path | None) -> None:
+    """Raise ValueError where results could not be written: it would be a pity to learn it after an hour."""
+    for option, file in files.items():
+        if file is not None and (file.is_dir() or not file.parent.is_dir()):
+            found = "a folder" if file.is_dir() else f"no folder {file.parent}"
+            raise ValueError(f"{option} {file}: expected a file in a folder that is there, found {found}")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"--plot {folder}: expected a folder, found a file")
 
 
 @contextmanager

@@ -66,8 +66,9 @@ class Evaluation:
         preset |= resolve_preset(check_text("policy", policy), check_text("metric", metric), bound)
         policy, bound = str(preset.get("policy", policy)), str(preset["bound"])
         growth = check_number("rescore_growth", preset["rescore_growth"] if rescore_growth is None else rescore_growth)
-        if not (0 <= growth < math.inf and 0 <= check_number("tolerance", tolerance) < math.inf):
-            raise ValueError("expected rescore_growth ≥ 0 and tolerance ≥ 0, both finite")
+        for name, value in (("rescore_growth", growth), ("tolerance", check_number("tolerance", tolerance))):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be finite and not negative, not {value}")
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)
         if warmup is not None:

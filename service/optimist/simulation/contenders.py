@@ -58,6 +58,8 @@ def settings(text: str) -> dict[str, Any]:
         option, equals, value = pair.partition("=")
         if option not in _KINDS or not equals:
             raise ValueError(f"policy {text!r}: expected option=value with one of {', '.join(OPTIONS)}; got {pair!r}")
+        if option in found:
+            raise ValueError(f"policy {text!r}: expected each option once, got {option} twice")
         try:
             found[option] = _KINDS[option](value)
         except ValueError:

@@ -27,6 +27,8 @@ from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 
 Done = TypeVar("Done")
+MOST_ROUNDS = 10_000_000
+"""Of all trials of a policy together, which are kept in memory: some 500 MB."""
 DEFAULTS: dict[str, Any] = {"metric": "fid", "order": 1.0, "delta": 0.05, "tolerance": 0.0}
 
 
@@ -87,7 +89,11 @@ def simulate(
     }
     for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):
         check_whole(name, count, 1)
+    if rounds * trials > MOST_ROUNDS:
+        raise ValueError(f"rounds, trials: expected at most {MOST_ROUNDS:,} rounds in all, got {rounds:,} × {trials:,}")
     check_whole("seed", seed, 0)
+    if jobs == 0:
+        raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies)
     bed = _bed(sources, metric, reference)
     brought = bed.settings if metric in (None, bed.settings.get("metric", metric)) else {}
@@ -98,9 +104,12 @@ def simulate(
     shared = {name: settings[name] for name in ("metric", "order", "delta", "tolerance")}
     shared |= {"truncation": question.truncation, **question.kernels, "batch_size": batch_size}
     for contender in competing:
-        Trial(
-            bed.sources, contender, shared | {"reference": question.reference}, 0, 1, seed, stop, shuffle
-        ).evaluation()
+        try:
+            Trial(
+                bed.sources, contender, shared | {"reference": question.reference}, 0, 1, seed, stop, shuffle
+            ).evaluation()
+        except ValueError as error:
+            raise ValueError(f"policy {contender.label!r}: {error}") from None
     _check_amounts(bed.sources, batch_size, rounds)
 
     known = None if truth is None else given_scores(truth, bed.sources, question.metric)

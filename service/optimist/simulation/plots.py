@@ -20,14 +20,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's, which colour-blind readers tell apart; without their yellow, which is faint on white."""
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 SUFFIXES = (".png", ".svg")
+LONGEST = 40
+"""Characters of a generator's name: more would leave no room for the figure."""
 
 
 def draw(result: Result, directory: Path) -> list[Path]:
     """Every figure as PNG and SVG in `directory`, which is made; returns the files."""
     directory.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
-    # Without a date, and with a salt of its own, the same result makes the same file.
-    with rc_context({"svg.hashsalt": "optimist"}):
+    # Without a date, and with a salt of its own, the same result makes the same file. A "$" in a name is no formula.
+    with rc_context({"svg.hashsalt": "optimist", "text.parse_math": False}):
         for name, make in FIGURES.items():
             figure = make(result)
             for suffix in SUFFIXES:
@@ -143,7 +145,8 @@ def _panels(result: Result) -> tuple[Figure, list[Axes]]:
 
 
 def _name_generators(axes: Axes, result: Result, order: np.ndarray) -> None:
-    axes.set_yticks(range(len(order)), [result.generators[place] for place in order])
+    names = [result.generators[place] for place in order]
+    axes.set_yticks(range(len(order)), [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names])
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.grid(axis="x", alpha=0.3)
 

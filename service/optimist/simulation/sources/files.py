@@ -31,8 +31,12 @@ def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) 
     folder. Raises FileError, naming the file, for anything else.
     """
     place, sources = Path(path), dict[str, Source]()
+    if not place.exists():
+        raise FileError(f"{place}: no such file or folder")
     found = _in_folder(place, TENSORS[metric], beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
+        if name.encode("utf-8", "replace").decode() != name:  # what is in a folder may be called by any bytes
+            raise FileError(f"{place}: expected names of generators in UTF-8, found {name!a}")
         if name in sources:
             raise FileError(f"{origin}: expected one generator of each name, found {name!r} in {sources[name].origin}")
         sources[name] = _source(origin, arrays, TENSORS[metric])
@@ -42,7 +46,7 @@ def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) 
 def _in_folder(folder: Path, tensors: tuple[str, ...], beside: Path | None) -> Found:
     members = sorted(member for member in folder.iterdir() if not member.name.startswith("."))
     chosen = [member for member in members if member.suffix in SUFFIXES or member.is_dir()]
-    chosen = [member for member in chosen if beside is None or not (beside.exists() and member.samefile(beside))]
+    chosen = [member for member in chosen if beside is None or member.resolve() != beside.resolve()]
     if not chosen:
         wanted = f"a file ending in {', '.join(SUFFIXES)}, or a folder, for each generator"
         raise FileError(f"{folder}: expected {wanted}; found {len(members)} other entries")
