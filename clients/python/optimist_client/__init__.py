@@ -1,20 +1,29 @@
-"""The Python SDK of Optimist: `Optimist(url).create_experiment(…).run(…)`, or `AsyncOptimist` for asyncio."""
+"""The Python SDK of Optimist: `Optimist(url).create_experiment(…).run(…)`, or `AsyncOptimist` for asyncio.
 
-from optimist_client.client import AsyncOptimist, Optimist
-from optimist_client.errors import (
-    Busy,
-    Conflict,
-    Fix,
-    GeneratorError,
-    NotFound,
-    OptimistError,
-    Retry,
-    Stop,
-    Unreachable,
-)
-from optimist_client.experiment import AsyncExperiment, Experiment
-from optimist_client.models import ExperimentConfig, Report
-from optimist_client.pick import AsyncPick, Pick
+Names are loaded on first use: who imports a part of it, such as `tensors` or an embedder, does not pay for the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optimist_client.client import AsyncOptimist, Optimist
+    from optimist_client.errors import (
+        Busy,
+        Conflict,
+        Fix,
+        GeneratorError,
+        NotFound,
+        OptimistError,
+        Retry,
+        Stop,
+        Unreachable,
+    )
+    from optimist_client.experiment import AsyncExperiment, Experiment
+    from optimist_client.models import ExperimentConfig, Report
+    from optimist_client.pick import AsyncPick, Pick
 
 __all__ = [
     "AsyncExperiment",
@@ -35,3 +44,22 @@ __all__ = [
     "Stop",
     "Unreachable",
 ]
+
+_HOMES = {
+    "client": ("AsyncOptimist", "Optimist"),
+    "experiment": ("AsyncExperiment", "Experiment"),
+    "models": ("ExperimentConfig", "Report"),
+    "pick": ("AsyncPick", "Pick"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'optimist_client' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"optimist_client.{_HOME_OF.get(name, 'errors')}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
