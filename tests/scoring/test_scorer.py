@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from optimist import score
 from optimist.api.views import View
 from optimist.evaluation import Question
+from optimist.scoring.scorer import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator
 from optimist.store import EmbeddedRedis, Look, Snapshot, Store, Unavailable, open_store
 from optimist_client import tensors
@@ -346,3 +347,25 @@ async def test_batches_that_redis_lost_are_not_in_the_estimates(make, server: Em
     rows = np.concatenate([tensors.decode(entry.body)["features"] for entry in log])
     assert len(rows) == 60
     assert standing(made, look).score == pytest.approx(score(rows, reference=(np.zeros(4), np.eye(4))).score, rel=1e-12)
+
+
+class Swallowing(Store):
+    """A store that swallows the cancellation of a look at its experiments, as a call to Redis may."""
+
+    async def experiments(self) -> list[str]:
+        try:
+            await asyncio.sleep(60.0)
+        except asyncio.CancelledError:
+            return []
+        raise AssertionError("never cancelled")
+
+
+async def test_a_cancellation_that_is_swallowed_ends_the_scorer_after_its_turn(redis: Redis):
+    before = asyncio.all_tasks()
+    running = asyncio.create_task(Scorer(Swallowing(redis)).run())
+    await asyncio.sleep(0.5)
+    running.cancel()
+    async with asyncio.timeout(10.0):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert asyncio.all_tasks() == before

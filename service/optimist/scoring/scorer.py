@@ -73,6 +73,7 @@ class Scorer:
         self._broken_off: set[Key] = set()
         self._overview = Overview()
         self._turned = time.monotonic()
+        self._ends = False
 
     @property
     def is_alive(self) -> bool:
@@ -92,10 +93,12 @@ class Scorer:
                         self._wanted.add(key)
                     self._schedule(key)
         finally:
+            self._ends = True
             tasks = [*always, *self._busy.values()]
             for task in tasks:
                 task.cancel()
-            # They leave their connections behind, else; one that makes a connection may miss that it is cancelled.
+            # They leave their connections behind, else. A call to Redis may swallow a cancellation (asyncio.wait_for
+            # of Python 3.11 does, where both come at once): such a task goes on to the end of its turn.
             await asyncio.wait(tasks, timeout=2.0)
             self._pool.shutdown(wait=False, cancel_futures=True)
             with contextlib.suppress(StoreError, TimeoutError):
@@ -105,7 +108,7 @@ class Scorer:
                             await self._let_go(key)
 
     async def _sweep_for_ever(self) -> None:
-        while True:
+        while not self._ends:
             with _going_on():
                 names = await self._store.experiments()
                 self._questions.keep(set(names))
@@ -126,7 +129,7 @@ class Scorer:
                 self._schedule(key)
 
     async def _renew_for_ever(self) -> None:
-        while True:
+        while not self._ends:
             await asyncio.sleep(RENEW)
             # A call of its own, whose end lets the last generator go.
             await self._renew_all()
@@ -182,7 +185,7 @@ class Scorer:
                     self._again.discard(key)
                     await self._score(key)
                     self._cool_down()
-                    if key not in self._again:
+                    if key not in self._again or self._ends:
                         return
         except Superseded:
             CLAIMS_LOST.inc()

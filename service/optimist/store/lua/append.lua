@@ -17,7 +17,6 @@ end
 local answer = accept(g, '0', digest, rows, body, '', false, channel, experiment)
 redis.call('HSET', appended, key, digest .. '\t' .. answer)
 redis.call('ZADD', appended_at, now(), key)
-changed()
 
 -- Two at a time, so that no call pays for many.
 local oldest = redis.call('ZRANGE', appended_at, 0, 1, 'WITHSCORES')

@@ -6,8 +6,9 @@ if who and not redis.call('SET', turn, who, 'NX', 'PX', milliseconds) and redis.
   return {'ok'}
 end
 for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
-  release(number)
-  hand_back(number)
+  local pick = redis.call('HGET', picks, number)
+  release(number, pick)
+  hand_back(number, pick)
   queue(expired_order, tonumber(ARGV[1]), number, picks)
   changed()
 end

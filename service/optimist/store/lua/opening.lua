@@ -23,19 +23,18 @@ local function open(before)
   if #repeated > 2 then
     return repeated
   end
-  if tonumber(redis.call('HGET', counts, 'rounds')) ~= expected or redis.call('EXISTS', decision) == 1 then
+  local rounds, told, version = unpack(redis.call('HMGET', counts, 'rounds', 'told', 'version'))
+  version = version or 0
+  -- With as many batches more as versions more, nothing else has changed.
+  if tonumber(rounds) ~= expected or standing ~= '' and standing ~= told .. ' ' .. version then
     return {'ok', 'moved'}
   end
-  if standing ~= '' then
-    -- With as many batches more as versions more, nothing else has changed.
-    local told, version = unpack(redis.call('HMGET', counts, 'told', 'version'))
-    -- A look would have freed the leases that ran out.
-    if standing ~= told .. ' ' .. (version or 0) or redis.call('ZCOUNT', leases, '-inf', now()) > 0 then
-      return {'ok', 'moved'}
-    end
+  -- A look would have freed the leases that ran out.
+  if standing ~= '' and redis.call('ZCOUNT', leases, '-inf', now()) > 0 then
+    return {'ok', 'moved'}
   end
-  local holder = redis.call('GET', turn)
-  if holder and holder ~= who or redis.call('HEXISTS', controls, 'stopped') == 1 then
+  local decided, holder = unpack(redis.call('MGET', decision, turn))
+  if decided or holder and holder ~= who or redis.call('HEXISTS', controls, 'stopped') == 1 then
     return {'ok', 'moved'}
   end
   local first = before + 6 + 2 * groups
@@ -48,7 +47,7 @@ local function open(before)
     end
   end
 
-  local opened = {'ok', 'opened', 0}
+  local opened = {'ok', 'opened', version + 1}
   local deadline = now() + lease
   local number, at = expected, first
   for i = 1, groups do
@@ -71,8 +70,9 @@ local function open(before)
     opened[#opened + 1] = table.concat(numbers, ',')
     redis.call('HSET', requests, request, opened[#opened])
   end
-  redis.call('HSET', counts, 'rounds', number)
-  redis.call('DEL', turn)
-  opened[3] = changed()
+  redis.call('HSET', counts, 'rounds', number, 'version', version + 1)
+  if holder then
+    redis.call('DEL', turn)
+  end
   return opened
 end

@@ -1,11 +1,11 @@
 -- Stands before the scripts that end picks, below the prelude.
 
 -- A pick stops pending: its lease goes, and with it the request that a repeated ask would be answered from.
--- Answers whether it was pending.
-local function release(number)
+-- Answers whether it was pending. `pick` is what stands in `picks`.
+local function release(number, pick)
   local leased = redis.call('ZREM', leases, number) == 1
   if leased then
-    redis.call('HDEL', requests, redis.call('HGET', picks, number):match('^%d+\t([^\t]*)\t'))
+    redis.call('HDEL', requests, pick:match('^%d+\t([^\t]*)\t'))
   end
   return leased
 end
@@ -29,8 +29,8 @@ local function conclude(number, entry, limit)
 end
 
 -- A pick that ends without a batch returns its slice of the prompts, for another pick to take.
-local function hand_back(number)
-  local g, slice = redis.call('HGET', picks, number):match('^(%d+)\t[^\t]*\t([^\t]+)\t')
+local function hand_back(number, pick)
+  local g, slice = pick:match('^(%d+)\t[^\t]*\t([^\t]+)\t')
   if slice and redis.call('HGET', states, g) ~= 'retired' then
     redis.call('HSET', returned, number, g .. ' ' .. slice)
   end

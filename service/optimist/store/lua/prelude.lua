@@ -1,10 +1,10 @@
 -- Stands before every script of an experiment, below the line that names its keys.
 
-if redis.call('EXISTS', config) == 0 then
-  return {'not-found', 'there is no such experiment'}
-end
 -- The last argument is the experiment's instance, where the caller means one: names are used again.
 local meant, instance = table.remove(ARGV), redis.call('HGET', counts, 'instance')
+if not instance then
+  return {'not-found', 'there is no such experiment'}
+end
 if meant ~= '' and meant ~= instance then
   return {'not-found', 'the experiment was deleted and made again since'}
 end
@@ -17,9 +17,14 @@ local function holds(g, token)
   return claim and instance .. ':' .. claim:match('^%d+') == token
 end
 
+-- The time of the script, by the server's clock.
+local moment
 local function now()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) + tonumber(time[2]) / 1e6
+  if not moment then
+    local time = redis.call('TIME')
+    moment = tonumber(time[1]) + tonumber(time[2]) / 1e6
+  end
+  return moment
 end
 
 -- Numbers what changed of all that picks are made from: who knows the version that stands need not look again.

@@ -9,9 +9,10 @@ local function settle(number, digest, rows, body, channel, experiment, limit)
   local g, record = pick:match('^(%d+)\t[^\t]*\t[^\t]*\t(.*)$')
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
-  local answer = accept(g, number, digest, rows, body, record, late, channel, experiment)
-  release(number)
-  redis.call('HDEL', returned, number)
+  local answer, version = accept(g, number, digest, rows, body, record, late, channel, experiment)
+  if not release(number, pick) then
+    redis.call('HDEL', returned, number)
+  end
   conclude(number, digest .. '\t' .. answer, tonumber(limit))
-  return {'ok', answer, 0, changed()}
+  return {'ok', answer, 0, version}
 end
