@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import warnings
 from collections.abc import Iterator
@@ -52,6 +53,8 @@ def serve(settings: Settings) -> None:
             asyncio.run(_need_keys(url, settings.host))
         scorer = stack.enter_context(scorer_process(url, settings)) if settings.scoring else None
         app = create_app(settings, url, None if scorer is None else lambda: scorer.at_work)
+        # What has been made by now stays: the collector need not go through it again and again.
+        gc.freeze()
         uvicorn.run(
             app,
             host=settings.host,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -143,6 +144,7 @@ def _refuse_doubled(scope: Scope) -> None:
         raise ApiError(400, "bad-request", "Bad request", detail)
 
 
+@lru_cache(1024)
 def _is_loopback_host(host: str) -> bool:
     """The same of a Host header, where there is one."""
     try:
@@ -162,8 +164,11 @@ def _refuse_other_pages(headers: Headers, method: str) -> None:
 
 
 def _cookie(headers: Headers) -> str | None:
+    cookies = headers.get("cookie")
+    if cookies is None:
+        return None
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        morsel = SimpleCookie(cookies).get(COOKIE)
     except CookieError:
         return None
     return None if morsel is None else morsel.value

@@ -50,6 +50,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     app.add_middleware(Watching)
     problems.install(app)
     # The busiest first: every request goes through them in this order.
+    app.router.routes.insert(0, picks.straight)
     for routes in (picks, references, experiments, archives, modes, generators, health, session):
         app.include_router(routes.router)
     app.include_router(experiments.overview)

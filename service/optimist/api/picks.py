@@ -7,6 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from optimist.api.batches import EMBEDDING, read_batch
 from optimist.api.bodies import ARRAYS_IN_OPENAPI
@@ -18,7 +20,8 @@ from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 
 # Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
 # slowly, and answer as they stand.
-router = APIRouter(prefix="/v1/experiments/{name}/picks", tags=["picks"])
+PICKS = "/v1/experiments/{name}/picks"
+router = APIRouter(prefix=PICKS, tags=["picks"])
 
 INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
 
@@ -78,6 +81,19 @@ async def tell(request: Request) -> Response:
     if then is None:  # the experiment is another one by now
         then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked))
     return _answer(reply.model_copy(update={"next": then}))
+
+
+class Straight(Route):
+    """A route that Starlette serves. FastAPI's own of the same path, behind it, is there for the documentation."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this route, which is what it is counted by."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
+
+
+# FastAPI takes longer to come to a route than all that is done about the batch before it is sent to Redis.
+straight = Straight(f"{PICKS}/{{number}}/batch", tell, methods=["POST"])
 
 
 def _answer(reply: AskReply | TellReply) -> Response:

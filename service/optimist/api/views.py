@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from optimist.estimates import Estimate, natural
@@ -168,7 +168,7 @@ class View:
     def live_decision(self) -> DecisionInfo:
         """What the stopping rule says now."""
         now: Decision = self.policy.stopping.decide(self.rivals, self.look.told)
-        return DecisionInfo(**asdict(now))
+        return DecisionInfo(best=now.best, confidence=now.confidence, decided=now.decided, reason=now.reason)
 
     @cached_property
     def decision(self) -> DecisionInfo:

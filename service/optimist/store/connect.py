@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -23,8 +24,13 @@ LARGE = 2**16
 """Bytes of an argument that is sent as it is rather than copied into its command."""
 
 
-class _PacksInC(AbstractConnection):
-    """redis-py packs commands by hiredis in its blocking client only (8.1); in Python it takes a tenth of a tell."""
+class _Lean(AbstractConnection):
+    """A connection of redis-py (8.1) without what takes long in every command.
+
+    Commands are packed by hiredis, as its blocking client does: in Python it takes a tenth of a tell. And a write that
+    the transport takes at once is not waited for: in Python 3.11 `asyncio.wait_for` makes a task for it, and swallows a
+    cancellation that comes with its end.
+    """
 
     def pack_command(self, *args: Any) -> list[bytes]:
         if any(type(arg) is bytes and len(arg) > LARGE for arg in args):
@@ -33,6 +39,15 @@ class _PacksInC(AbstractConnection):
         words = args[0].split() if isinstance(args[0], str) else args[:1]
         command: tuple[Any, ...] = (*words, *args[1:])
         return [pack_command(command)]  # pyright: ignore[reportArgumentType]  # declared for one argument
+
+    async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
+        is_checked = not check_health or asyncio.get_running_loop().time() <= self.next_health_check
+        if isinstance(command, bytes | str) or self._writer is None or not is_checked:
+            await super().send_packed_command(command, check_health)
+            return
+        self._writer.writelines(command)
+        if self._writer.transport.get_write_buffer_size() > LARGE:
+            await super().send_packed_command((), check_health=False)
 
 
 class _Pool(BlockingConnectionPool):
@@ -71,7 +86,7 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis
             # The two classes share no ancestor, but all that the store calls.
             return cast(Redis, cluster)
         pool = _Pool.from_url(url, retry=retry, socket_timeout=timeout, socket_connect_timeout=timeout, **options)
-        pool.connection_class = type("Connection", (_PacksInC, pool.connection_class), {})
+        pool.connection_class = type("Connection", (_Lean, pool.connection_class), {})
         pool.make_connection()
     except (TypeError, RedisClusterException) as error:
         raise ValueError(f"the URL of Redis has an option that is not known: {error}") from None
