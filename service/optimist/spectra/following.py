@@ -52,6 +52,7 @@ class TraceFollower:
         self._root = root
         self._rows: Rows | None = None
         self._gram: Tensor | None = None
+        # Its vectors as rows: a batch is projected in the time that one read of it takes.
         self._basis: Tensor | None = None
         self._is_complete = False
         self._low: LowRankTrace | None = None
@@ -111,8 +112,8 @@ class TraceFollower:
     def _coordinates(self, rows: Tensor) -> Tensor:
         """Rows in the eigenbasis; beside an incomplete one, followed by what is left of them."""
         assert self._basis is not None
-        inside = rows @ self._basis
-        return inside if self._is_complete else torch.cat([inside, rows - inside @ self._basis.T], -1)
+        inside = (self._basis @ rows.T.contiguous()).T
+        return inside if self._is_complete else torch.cat([inside, rows - inside @ self._basis], -1)
 
     def _begin(self, scatter: Callable[[], Tensor]) -> None:
         """The spectrum anew, where rounding does not show in the trace and f has a sum; otherwise nothing, for long."""
@@ -123,13 +124,13 @@ class TraceFollower:
             eigenvalues = eigenvalues.clamp_min(0.0)
             # Directions that rounding has made up are left to the rest: no row has anything in them.
             kept = eigenvalues > len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[-1]
-            self._basis = (rows.T @ vectors[:, kept]) / eigenvalues[kept].sqrt()
+            self._basis = (vectors[:, kept].T @ rows) / eigenvalues[kept].sqrt()[:, None]
             spectrum = torch.cat([eigenvalues[kept], eigenvalues.new_zeros(self._width)])
         else:
             self._rows = None
             eigenvalues, vectors = torch.linalg.eigh(scatter())
             spectrum = eigenvalues = eigenvalues.clamp_min(0.0)
-            self._basis = vectors if self._root is None else self._root @ vectors
+            self._basis = vectors.T.contiguous() if self._root is None else vectors.T @ self._root.T
             self._is_complete = True
         self._retry = self.count + limit
         if eigenvalues.amax() <= 0.0 or _noise(eigenvalues, self._order) > NOISE:
