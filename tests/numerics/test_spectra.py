@@ -64,7 +64,7 @@ def test_a_follower_has_the_trace_of_all_eigenvalues_on_every_route(order: float
 
 
 def test_no_eigenvalue_passes_the_fitted_range_unnoticed():
-    low = LowRankTrace(torch.linspace(0.5, 1.0, 20, dtype=torch.float64), 0.5, rows=100, limit=50)
+    low = LowRankTrace(torch.linspace(0.5, 1.0, 20, dtype=torch.float64), 0.5, rows=100, limit=50, tolerance=1e-8)
     direction = torch.zeros(1, 20, dtype=torch.float64)
     direction[0, -1] = 0.5
     grown = 1.0
@@ -91,7 +91,7 @@ def test_a_sum_of_logarithms_is_as_close_as_it_says(order: float, start: float):
 def test_orders_that_no_sum_is_close_to_are_refused():
     assert log_sum(0.1, 0.0, 1e-8) is None
     with pytest.raises(ValueError, match="no sum of logarithms"):
-        LowRankTrace(torch.tensor([1.0, 0.0], dtype=torch.float64), 0.1, rows=10, limit=10)
+        LowRankTrace(torch.tensor([1.0, 0.0], dtype=torch.float64), 0.1, rows=10, limit=10, tolerance=1e-8)
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.floats(0.0, 1e4))

@@ -19,8 +19,8 @@ PANEL = 64
 """Rows of a panel at least: enough for BLAS-3, few enough to factor again with every block."""
 ACCURACY = 1e-5
 """Largest part of Tr f(A) that the fit of f may be off by, were every new row an error of its own."""
-FINEST, COARSEST = 1e-12, 3e-8
-"""Tolerances that a fit is asked for."""
+FINEST = 1e-12
+"""The least tolerance that a fit is asked for."""
 HEADROOM = 1.5
 """How far the largest eigenvalue may rise above its share of the growth that is expected."""
 
@@ -29,10 +29,11 @@ class LowRankTrace:
     """Tr f(A + UUᵀ), f = x^order or x log x (order 1), for up to `limit` rows in U.
 
     `eigenvalues` (m) of A, ≥ 0, not all 0; `rows`: the number of rows that made A, by which it is expected to grow.
+    tolerance: what f may be off by at most, in units of its largest value.
     Raises ValueError where no sum of logarithms is close enough to f: small orders near zero, large orders.
     """
 
-    def __init__(self, eigenvalues: Tensor, order: float, rows: int, limit: int) -> None:
+    def __init__(self, eigenvalues: Tensor, order: float, rows: int, limit: int, tolerance: float) -> None:
         self.limit = limit
         self._order = order
         self._base = trace_of(eigenvalues, order)
@@ -41,7 +42,7 @@ class LowRankTrace:
         self._scale = self._unit**order
         start = rounded_down(float(eigenvalues.amin()) / self._unit)
         size = abs(self._base) / self._scale if order != 1.0 else rows / self._unit
-        tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), COARSEST), 10.0**0.5)
+        tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), tolerance), 10.0**0.5)
         found = log_sum(order, start, tolerance)
         if found is None:
             raise ValueError(f"no sum of logarithms is within {tolerance:g} of x^{order:g}")
