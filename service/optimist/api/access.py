@@ -144,7 +144,7 @@ def _refuse_doubled(scope: Scope) -> None:
         raise ApiError(400, "bad-request", "Bad request", detail)
 
 
-@lru_cache(1024)
+@lru_cache(64)
 def _is_loopback_host(host: str) -> bool:
     """The same of a Host header, where there is one."""
     try:
