@@ -146,7 +146,7 @@ class TraceFollower:
     def _tolerance(self) -> float:
         """How close f's sum must be: past r, closer for roots, as a distance is a difference of them.
 
-        Most of all soon after r, where eigenvalues move far. FID at r = 2048 was then off by up to 4e-8.
+        Closest soon after r, where eigenvalues move far. FID at r = 2048 was then off by up to 4e-8.
         """
         if self._order >= 1.0 or not self._is_complete:
             return COARSE
