@@ -7,7 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import uvloop
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError
 from servers import Server
 
 from optimist.store import (
@@ -168,3 +170,22 @@ async def test_scripts_lost_from_the_server_are_loaded_again(store: Store, redis
     await store.look("x")
     await redis.script_flush()
     assert (await store.look("x")).rounds == 0
+
+
+def test_a_connection_that_was_closed_is_made_again(server: Server):
+    async def use_a_closed_one() -> None:
+        redis = connect(server.url)
+        if isinstance(redis, Cluster):
+            pytest.skip("a cluster's client keeps its connections by node")
+        await redis.ping()
+        connection = await redis.connection_pool.get_connection()
+        connection._writer.transport.abort()
+        await asyncio.sleep(0.05)
+        with pytest.raises(ConnectionError):
+            await connection.send_command("PING")
+        await connection.send_command("PING")
+        assert await connection.read_response() in (b"PONG", True)
+        await redis.aclose()
+
+    # The service's loop: its transports say in another way that they are closed.
+    uvloop.run(use_a_closed_one())

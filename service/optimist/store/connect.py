@@ -12,7 +12,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import RedisClusterException
+from redis.exceptions import ConnectionError, RedisClusterException
 
 from optimist.store.cluster import Cluster
 from optimist.store.store import Store
@@ -45,7 +45,11 @@ class _Lean(AbstractConnection):
         if isinstance(command, bytes | str) or self._writer is None or not is_checked:
             await super().send_packed_command(command, check_health)
             return
-        self._writer.writelines(command)
+        try:
+            self._writer.writelines(command)
+        except RuntimeError as error:  # uvloop's, for one that was closed
+            await self.disconnect(nowait=True)
+            raise ConnectionError(f"the connection to Redis is closed: {error}") from error
         if self._writer.transport.get_write_buffer_size() > LARGE:
             await super().send_packed_command((), check_health=False)
 
