@@ -1,4 +1,4 @@
-"""Tr f of the scatter of rows that keep coming, by the fastest route that is exact to about 1e-8.
+"""Tr f of the scatter of rows that keep coming, by the fastest route that is exact to a few 1e-8.
 
 | rows so far | route |
 | --- | --- |
