@@ -12,6 +12,13 @@ MetricName = Literal["fid", "is", "rke", "vendi", "conditional-vendi", "informat
 BoundName = Literal["influence", "theorem", "authors", "naive"]
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 
+RULES = 2
+"""The defaults and formulas that an experiment created now has for good; one that was stored without has 1.
+
+2: batches are checked for absurd rows, for more rows than were asked for, and for copies; the bandwidth "median" is the
+median of the generators' own medians.
+"""
+
 TENSORS: dict[str, tuple[str, ...]] = {
     "fid": ("features",),
     "is": ("probabilities",),

@@ -5,18 +5,28 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from optimist_client import display
 from optimist_client.config import TENSORS, ExperimentConfig
-from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, WorkerName, optional
+from optimist_client.wire import (
+    Answer,
+    Cost,
+    CostLimit,
+    EmbeddingName,
+    GeneratorName,
+    Identifier,
+    Wire,
+    WorkerName,
+    optional,
+)
 
 State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
 GeneratorState = Literal["active", "paused", "retired"]
 """A paused generator is not picked but may be named best; a retired one is out of the contest for good."""
 
 
-class ReferenceInfo(Wire):
+class ReferenceInfo(Answer):
     """A reference that is stored: real-data moments that experiments compare with."""
 
     name: Identifier
@@ -29,7 +39,7 @@ class ReferenceInfo(Wire):
     created: float
 
 
-class Experiment(Wire):
+class Experiment(Answer):
     """An experiment as the service keeps it: its config and what was pinned when it was created."""
 
     config: ExperimentConfig
@@ -39,8 +49,18 @@ class Experiment(Wire):
     created: float
     instance: str
     """Tells it from an earlier or later experiment of its name."""
+    rules: Annotated[int, Field(ge=1)] = 1
+    """Which defaults and formulas hold (`config.RULES`): those of the time when it was created, for good."""
     bandwidths: dict[str, float] = Field(default_factory=dict)
     """The σ of each kernel that was "median", by its field, once the first samples have fixed it."""
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _known_fields(cls, config: Any) -> Any:
+        """A later service's config may have fields that are not known here; a request's may not."""
+        if not isinstance(config, dict):
+            return config
+        return {name: value for name, value in config.items() if name in ExperimentConfig.model_fields}
 
     @property
     def widths(self) -> dict[str, int]:
@@ -61,7 +81,7 @@ class AskRequest(Wire):
     """Those that this worker can sample; None: all."""
 
 
-class Pick(Wire):
+class Pick(Answer):
     """One decision: sample `size` samples of `generator` with `seed`, then tell them under `number`."""
 
     experiment: Identifier
@@ -98,7 +118,7 @@ class Pick(Wire):
     """Unix time."""
 
 
-class DecisionInfo(Wire):
+class DecisionInfo(Answer):
     """Which generator is best, how sure that is, and whether picks have ended."""
 
     best: str | None
@@ -107,7 +127,7 @@ class DecisionInfo(Wire):
     reason: str
 
 
-class AskReply(Wire):
+class AskReply(Answer):
     """Picks, or none when the experiment has ended (`ended`) or its budget is all on its way (`retry_after`)."""
 
     picks: list[Pick]
@@ -118,7 +138,7 @@ class AskReply(Wire):
     """Seconds after which asking again may bring a pick: open picks may still be given up."""
 
 
-class TellReply(Wire):
+class TellReply(Answer):
     """A batch was accepted and is durable. A repeat of the same tell gets the same reply."""
 
     pick: int
@@ -134,7 +154,7 @@ class TellReply(Wire):
     next: AskReply | None = None
 
 
-class Standing(Wire):
+class Standing(Answer):
     """One generator in the report. Errors and bounds are on the metric's natural scale, None where unknown."""
 
     generator: GeneratorName
@@ -158,14 +178,14 @@ class Standing(Wire):
     """Samples told times the cost of one, as it is now; None where it has no cost."""
 
 
-class Regret(Wire):
+class Regret(Answer):
     """Regret(T) = Σ_t gap of the generator picked at t, by the estimates of now (equations.md §5)."""
 
     total: float
     average: float
 
 
-class Curve(Wire):
+class Curve(Answer):
     """Estimates of a generator as they were made, on the natural scale; None where unknown or infinite."""
 
     told: list[int]
@@ -177,7 +197,7 @@ class Curve(Wire):
     upper: list[float | None]
 
 
-class GeneratorProgress(Wire):
+class GeneratorProgress(Answer):
     """One generator, retired or not, at the checkpoints of `Progress`."""
 
     generator: GeneratorName
@@ -186,7 +206,7 @@ class GeneratorProgress(Wire):
     curve: Curve
 
 
-class OpenPickInfo(Wire):
+class OpenPickInfo(Answer):
     """A pick under lease."""
 
     number: int
@@ -199,7 +219,7 @@ class OpenPickInfo(Wire):
     stale: bool
 
 
-class Progress(Wire):
+class Progress(Answer):
     """How an experiment went, as charts draw it: counts at checkpoints, the estimates as they were made, open picks.
 
     The checkpoints are the multiples of `stride`, a power of two that grows so that there are never more than 256, and
@@ -220,7 +240,7 @@ class Progress(Wire):
     """Open picks, the newest 100 at most."""
 
 
-class Report(Wire):
+class Report(Answer):
     """The standings, the regret, the pick ratio and the decision: what a dashboard shows."""
 
     experiment: Identifier
@@ -331,7 +351,7 @@ class ExperimentChange(Wire):
     max_wait: Annotated[float, Field(ge=0, le=60)] | None = None
 
 
-class Shown(Wire):
+class Shown(Answer):
     """A sample and how much it shows of what it stands under."""
 
     id: str
@@ -339,14 +359,14 @@ class Shown(Wire):
     weight: float
 
 
-class ModeInfo(Wire):
+class ModeInfo(Answer):
     """A kind of sample that a generator makes: its share of the kernel's spectrum, and samples that show it."""
 
     share: float
     samples: list[Shown]
 
 
-class PromptGroupInfo(Wire):
+class PromptGroupInfo(Answer):
     """A type of prompt: its share of the prompts' spectrum, how many kinds of output it gets, and such samples."""
 
     share: float
@@ -355,7 +375,7 @@ class PromptGroupInfo(Wire):
     prompts: list[Shown]
 
 
-class Modes(Wire):
+class Modes(Answer):
     """What a generator makes, as its kernel sees it (FKEA), after `samples` samples."""
 
     generator: GeneratorName
@@ -373,7 +393,7 @@ Role = Literal["viewer", "worker", "admin"]
 """What the holder of an access key may do: read; sample as well; everything in its namespace."""
 
 
-class Session(Wire):
+class Session(Answer):
     """Whom the service takes a caller for."""
 
     namespace: Identifier
@@ -396,7 +416,7 @@ class Problem(BaseModel):
     action: Literal["fix", "retry", "stop"] = "fix"
 
 
-class Summary(Wire):
+class Summary(Answer):
     """An experiment in a line."""
 
     name: Identifier
@@ -415,7 +435,7 @@ class Summary(Wire):
     budget: int | None
 
 
-class Overview(Wire):
+class Overview(Answer):
     """The experiments of a service, newest first; `total` of them, of which these are a part."""
 
     total: int

@@ -1,4 +1,4 @@
-"""What all wire models share: names that can stand in a URL, and models that refuse unknown fields."""
+"""What all wire models share: names that can stand in a URL, requests that are strict, and answers that are not."""
 
 from __future__ import annotations
 
@@ -39,3 +39,9 @@ class Wire(BaseModel):
     """Base of all wire models: unknown fields are refused rather than ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings", defer_build=True)
+
+
+class Answer(Wire):
+    """Base of what the service answers: a client ignores the fields of a later service that it does not know."""
+
+    model_config = ConfigDict(extra="ignore")

@@ -20,6 +20,7 @@ from optimist.kernels import is_open
 from optimist.policies import check_policy
 from optimist.store import Conflict
 from optimist_client import tensors
+from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Overview, Report
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
@@ -55,7 +56,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
 
 async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
     """The experiment with what is settled at its creation: the width of its batches, and the reference as it is now."""
-    made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex}
+    made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex, "rules": RULES}
     if config.reference is None:
         assert config.dimension is not None, "checked by the config"
         return Experiment(dimension=config.dimension, **made)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from redis.asyncio import Redis
 
 from optimist.store import keys
-from optimist.store.errors import CannotStart, reaching_redis
+from optimist.store.errors import CannotStart, Unavailable, reaching_redis
 
-FORMAT = 1
-"""What this service writes. A version that reads this one's data, but whose data this one would misread, counts on."""
+FORMAT = 2
+"""What this service writes. A version that reads this one's data, but whose data this one would misread, counts on.
+
+2: experiments have `rules`.
+"""
 
 
 async def check_format(redis: Redis) -> None:
-    """Mark a Redis that has no mark yet, as one that was written before there were marks; accept older formats.
+    """Mark a Redis that has no mark yet, as one that was written before there were marks, or that of an older format.
 
     Raises CannotStart where the data are of a newer service, or the mark is none of ours; Unavailable when Redis cannot
     be reached now.
@@ -31,3 +36,6 @@ async def check_format(redis: Redis) -> None:
             f"Redis holds data of format {text}, and this service knows {FORMAT} and older: it would misread them. "
             "Start the version that wrote them, or a newer one"
         )
+    if int(text) < FORMAT:
+        with contextlib.suppress(Unavailable), reaching_redis():
+            await redis.set(keys.FORMAT, FORMAT)
