@@ -35,6 +35,11 @@ def optional() -> Any:
     return Field(default=None, exclude_if=lambda value: value is None)
 
 
+def flag() -> Any:
+    """A field that is False, and not on the wire, unless it is given: as `optional`."""
+    return Field(default=False, exclude_if=lambda value: not value)
+
+
 class Wire(BaseModel):
     """Base of all wire models: unknown fields are refused rather than ignored."""
 

@@ -15,6 +15,7 @@ from optimist.store.errors import (
     Gone,
     LogGap,
     NotFound,
+    Refused,
     StoreError,
     Superseded,
     Unavailable,
@@ -26,6 +27,7 @@ from optimist.store.records import (
     Batch,
     Claim,
     CurvePoint,
+    Exchanged,
     GeneratorState,
     Health,
     LogEntry,
@@ -39,6 +41,7 @@ from optimist.store.records import (
     Snapshot,
     State,
 )
+from optimist.store.scores import kernels_digest
 from optimist.store.store import Store
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "Damaged",
     "DirectoryInUse",
     "EmbeddedRedis",
+    "Exchanged",
     "Full",
     "GeneratorState",
     "Gone",
@@ -70,6 +74,7 @@ __all__ = [
     "NotFound",
     "OpenPick",
     "Opened",
+    "Refused",
     "Returned",
     "SetAside",
     "Settled",
@@ -80,6 +85,7 @@ __all__ = [
     "Superseded",
     "Unavailable",
     "connect",
+    "kernels_digest",
     "namespace_of",
     "open_store",
     "running_url",

@@ -1,10 +1,28 @@
 -- Stands before the script that settles picks, below those that end picks and accept batches.
 
+-- Why a batch is not what its pick asked for; nothing where it is. `agreed`: "<nonce> <least rows> <most rows>", the most
+-- 0 for any number.
+local function refusal(number, agreed, nonce, rows)
+  if not meets(agreed, nonce) then
+    return nonce ~= '' and lost(number) or {'refused', 'nonce: expected the one that pick ' .. number .. ' came with'}
+  end
+  local least, most = (agreed or ''):match('^%S+ (%d+) (%d+)')
+  if not least or tonumber(rows) >= tonumber(least) and (most == '0' or tonumber(rows) <= tonumber(most)) then
+    return nil
+  end
+  local expected = least == most and most or 'at most ' .. most
+  return {'refused', 'expected ' .. expected .. ' rows for pick ' .. number .. ', got ' .. rows}
+end
+
 -- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0 and the version this made}.
-local function settle(number, digest, rows, body, channel, experiment, limit)
+local function settle(number, digest, rows, body, nonce, channel, experiment, limit)
   local pick = redis.call('HGET', picks, number)
   if not pick then
-    return recall(number, digest)
+    return recall(number, digest, nonce)
+  end
+  local refused = refusal(number, redis.call('HGET', terms, number), nonce, rows)
+  if refused then
+    return refused
   end
   local g, record = pick:match('^(%d+)\t[^\t]*\t[^\t]*\t(.*)$')
   local deadline = redis.call('ZSCORE', leases, number)
