@@ -61,7 +61,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.settle("one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     await store.append("one", 0, "key", "digest", 5, b"body")
-    await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}")])], lease_seconds=0.001)
+    await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa")])], lease_seconds=0.001)
     await asyncio.sleep(0.01)
     await store.look("one")
     first, second = await token(store, 0), await token(store, 1)

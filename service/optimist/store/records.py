@@ -193,7 +193,7 @@ class Snapshot:
 
     seq: int
     body: bytes
-    chain: str = ""
+    chain: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class LogEntry:
     body: bytes
     record: str | None = None
     """The pick's record, where the experiment keeps its log."""
-    chain: str = ""
+    chain: str = field(default="", compare=False)
     """`chained` of all entries up to here; "" in a log that an older version has written."""
 
 

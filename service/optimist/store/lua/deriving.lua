@@ -2,14 +2,15 @@
 
 local outdated = {'superseded', 'Redis has lost batches, or kernels, that this was made of'}
 
--- Whether a generator's log has the batch of this chained digest at this position ('' where the log has no chain). What was
--- derived from batches that Redis has lost since must not be stored.
+-- Whether a generator's log has the batch of this chained digest at this position; '' where the log has no chain, as one
+-- of an older version. What was derived from batches that Redis has lost since must not be stored.
 local function follows(g, seq, chain)
+  if chain == '' then
+    return true
+  end
   local last, standing = unpack(redis.call('HMGET', counts, g .. ':seq', 'chain_' .. g))
   if tonumber(seq) > tonumber(last) then
     return false
-  elseif chain == '' then
-    return true
   elseif tonumber(seq) == tonumber(last) then
     return standing == seq .. ' ' .. chain
   end
