@@ -84,8 +84,8 @@ class Adversary:
         self._later(self.pause, lambda: self.redis.slow_down(0.0))
 
     def _roll_back(self) -> None:
-        """To a state of up to 4 s ago; back within the retries of the services, or after they have given up."""
-        self.redis.roll_back(self.random.uniform(0.3, 4.0), self.random.choice((0.0, 3.0)))
+        """To a state of 0.2 to 4 s ago; back within the retries of the services, or after they have given up."""
+        self.redis.roll_back(4.0 * 0.05 ** self.random.random(), self.random.choice((0.0, 3.0)))
 
     def _stop_for(self, child: Child, seconds: float) -> None:
         child.pause()

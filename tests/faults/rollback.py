@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-PERIOD = 0.25
+PERIOD = 0.1
 """Seconds between two states that are kept."""
 KEPT = 6.0
 """Seconds for which a state is kept."""

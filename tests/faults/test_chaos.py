@@ -85,7 +85,8 @@ class TestChecks:
 
     def test_another_number_than_the_replay(self, ledger: Ledger):
         question = QUESTIONS[0]
-        estimate = question.replay({"a": [(5, 1), (5, 2)]}, growth=0.0)["a"]
+        survivors = find_survivors(report(2), ledger)
+        estimate = question.replay(survivors.replayed("fid"), growth=0.0)["a"]
         assert estimate is not None
         standing = {
             "generator": "a",
@@ -95,7 +96,6 @@ class TestChecks:
             "lower": max(estimate.lower, 0.0),
             "upper": estimate.upper,
         }
-        survivors = find_survivors(report(2), ledger)
         for score, violations in ((estimate.score, 0), (estimate.score * (1 + 1e-11), 1)):
             found = {"fid": {"standings": [standing | {"score": score}]}}
             assert len(checks.check_numbers(found, [question], survivors, growth=0.0)[0]) == violations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .questions import QUESTIONS
 from .rollback import KEPT, Past
 from .survivors import check_logs, find_survivors
 from .wire import Refused
-from .workers import Ledger
+from .workers import Ledger, Picked, Told
 
 
 @pytest.fixture
@@ -194,27 +195,24 @@ async def test_the_logs_hold_what_was_acknowledged(redis: RedisServer):
     def wrong() -> list[str]:
         return check_logs(client, [question], ledger, find_survivors(report(2), ledger))
 
-    def log(g: int, number: int, generator: str, seed: int) -> None:
-        body = question.body(generator, 5, seed)
-        client.xadd(f"optimist:{{fid}}:log:{g}", {"pick": number, "body": body})
+    def log(g: int, pick: Picked, seq: str = "*") -> None:
+        body = question.body(pick.told.generator, pick.told.size, pick.told.seed)
+        client.xadd(f"optimist:{{fid}}:log:{g}", {"pick": pick.number, "body": body}, id=seq)
 
     with redis.client() as client:
-        for number in (1, 2):
-            told(ledger, number, position=number)
-            client.xadd(
-                "optimist:{fid}:log:0", {"pick": number, "body": question.body("a", 5, number)}, id=f"{number}-0"
-            )
-        told(ledger, 3, "b", position=1)
+        first, second = (told(ledger, number, position=number) for number in (1, 2))
+        for pick in (first, second):
+            log(0, pick, f"{pick.number}-0")
+        other = told(ledger, 3, "b", position=1)
         assert wrong() == []
-        log(0, 3, "b", 3)
+        log(0, other)
         assert len(wrong()) == 1
         assert "generators mixed" in wrong()[0]
-        log(1, 3, "b", 3)
+        log(1, other)
         assert any("pick 3 stands in the logs 2 times" in line for line in wrong())
-        log(1, 3, "b", 4)
+        log(1, replace(other, told=Told("b", 5, 0)))
         assert any("never made for it" in line for line in wrong())
-        client.xtrim("optimist:{fid}:log:1", maxlen=0)
-        client.delete("optimist:{fid}:log:0")
-        client.xadd("optimist:{fid}:log:0", {"pick": 2, "body": question.body("a", 5, 2)}, id="1-0")
+        client.delete("optimist:{fid}:log:0", "optimist:{fid}:log:1")
+        log(0, second, "1-0")
         (moved,) = wrong()
         assert "where pick 1 was acknowledged" in moved

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -139,7 +140,9 @@ class Ledger:
         epochs, nonce, positions = self.epochs(sent), pick.get("nonce"), tuple(pick["positions"])
         # Without nonces, equal numbers of one epoch mean one pick.
         key = (question.name, pick["number"], nonce or f"epochs {epochs[0]} to {epochs[1]}")
-        told = Told(pick["generator"], pick["size"], pick["seed"])
+        # Not every generator heeds a seed: odd picks have samples of their own each time that the number is given.
+        seed = zlib.crc32(f"{pick['seed']} {key[2]}".encode()) if pick["number"] % 2 else pick["seed"]
+        told = Told(pick["generator"], pick["size"], seed)
         entry = Picked(key, pick["worker"], told, positions, nonce, epochs)
         if self.picks.setdefault(key, entry) != entry:
             self.violations.append(f"{key} was handed out as {self.picks[key]}, then as {entry}")
