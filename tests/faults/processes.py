@@ -152,7 +152,7 @@ class RedisServer:
 
     def remember(self) -> None:
         """From now on keep the states that `roll_back` goes back to: this one and those after it."""
-        self._past.note()
+        self._past.note(time.monotonic())
         self._memory = asyncio.create_task(self._remember_for_ever())
 
     def roll_back(self, seconds: float, down: float = 0.0) -> None:
@@ -191,7 +191,7 @@ class RedisServer:
         while True:
             await asyncio.sleep(PERIOD)
             if self._is_restored:
-                self._past.note()
+                self._past.note(time.monotonic())
 
     async def _open_for_ever(self) -> None:
         """Show each new server to the clients once it has loaded a whole file."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -53,9 +52,10 @@ class Past:
         self._manifest = self._folder / "appendonly.aof.manifest"
         self._states: list[_State] = []
 
-    def note(self) -> None:
-        """Keep the present state, and drop those that are older than `KEPT`, except the last."""
-        state = self._present()
+    def note(self, now: float) -> None:
+        """Keep the present state as that of `now` (monotonic seconds), and drop those that are older than `KEPT`."""
+        # The time is taken first: whatever was acknowledged by then is in the files.
+        state = self._present(now)
         if state is None:
             return  # Redis is just replacing its files: the next one will do
         self._states.append(state)
@@ -90,9 +90,8 @@ class Past:
         while self._states:
             self._states.pop().close()
 
-    def _present(self) -> _State | None:
-        # Taken first: whatever was acknowledged by then is in the files.
-        state = _State(time.monotonic(), self._read_manifest(), [])
+    def _present(self, now: float) -> _State | None:
+        state = _State(now, self._read_manifest(), [])
         with contextlib.suppress(FileNotFoundError):
             for path in self._paths(state.manifest):
                 file = path.open("rb")

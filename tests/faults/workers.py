@@ -137,7 +137,7 @@ class Ledger:
     def picked(self, question: Question, pick: dict[str, Any], sent: float) -> Picked:
         """Note a pick asked for at `sent`. One that another was given, or that has changed, is a violation."""
         self._start_anew()
-        epochs, nonce, positions = self.epochs(sent), pick.get("nonce"), tuple(pick["positions"])
+        epochs, nonce, positions = self.epochs(sent), pick.get("nonce") or None, tuple(pick["positions"])
         # Without nonces, equal numbers of one epoch mean one pick.
         key = (question.name, pick["number"], nonce or f"epochs {epochs[0]} to {epochs[1]}")
         # Not every generator heeds a seed: odd picks have samples of their own each time that the number is given.
