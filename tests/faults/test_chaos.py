@@ -23,7 +23,7 @@ SHORT = Plan(
     stop=6.0,
     lease=6.0,
     sampling=0.1,
-    limit=150,
+    limit=200,
 )
 
 
