@@ -29,11 +29,13 @@ class Adversary:
     strike: Callable[[str], None]
     pause: float = 6.0
     stop: float = 15.0
+    kinds: Sequence[str] = ()
+    """Those that are dealt; all without any."""
     _mending: set[asyncio.Task[None]] = field(default_factory=set)
 
     def schedule(self, count: int) -> list[str]:
         """`count` kinds of blows, each as often as the others to within one, in an order drawn from the seed."""
-        kinds = [kind for kind in KINDS if kind != "slow fsync" or self.redis.delay is not None]
+        kinds = [kind for kind in self.kinds or KINDS if kind != "slow fsync" or self.redis.delay is not None]
         drawn = [kind for _ in range(count // len(kinds) + 1) for kind in self.random.sample(kinds, len(kinds))]
         return drawn[:count]
 
@@ -81,6 +83,10 @@ class Adversary:
         self.redis.slow_down(self.random.uniform(0.02, 0.2))
         self._later(self.pause, lambda: self.redis.slow_down(0.0))
 
+    def _roll_back(self) -> None:
+        """To a state of 0.2 to 4 s ago; back within the retries of the services, or after they have given up."""
+        self.redis.roll_back(4.0 * 0.05 ** self.random.random(), self.random.choice((0.0, 3.0)))
+
     def _stop_for(self, child: Child, seconds: float) -> None:
         child.pause()
         self._later(seconds, child.resume)
@@ -108,4 +114,5 @@ KINDS: dict[str, Callable[[Adversary], None]] = {
     "pause redis": Adversary._pause_redis,
     "stop scorer": Adversary._stop_scorer,
     "slow fsync": Adversary._slow_fsync,
+    "roll back": Adversary._roll_back,
 }

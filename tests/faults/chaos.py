@@ -1,6 +1,7 @@
 """A whole service under attack: replicas, scorers and workers on one Redis, and an adversary with a seed.
 
     python -m tests.faults.chaos [--seeds 20] [--rounds 10000] [--apis 4] [--scorers 3] [--workers 32] [--json FILE]
+                                 [--kinds "roll back" "kill api"]
 
 Workers reach the API through a proxy, and the API and the scorers reach Redis through another; both can lose replies.
 When the budgets are used up, everything is healed and checked (checks.py). The exit code is 1 if anything was wrong.
@@ -21,64 +22,46 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from optimist_client import tensors
 
 from . import checks
-from .adversary import Adversary
+from .adversary import KINDS, Adversary
+from .outcomes import Outcome, record, recovery_table, run_table
 from .processes import Deployment, RedisServer, ending
 from .proxy import Proxy
 from .questions import BATCH, QUESTIONS
+from .survivors import check_logs, find_survivors
 from .wire import Client
-from .workers import Blow, Ledger, Worker
+from .workers import Ledger, Worker
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How large a run is. `lease` and `sampling` are seconds; `limit` is when a run that hangs is given up."""
+    """How large a run is, and which blows it deals. Times are seconds; at `limit` a run that hangs is given up.
+
+    `slow`: the share of batches that take `SLOWER` times as long as others, so that a pick may outlast a rollback.
+    """
 
     rounds: int = 10_000
     apis: int = 4
     scorers: int = 3
     workers: int = 32
-    blows: int = 54
+    blows: int = 60
+    kinds: tuple[str, ...] = tuple(KINDS)
     pause: float = 6.0
     stop: float = 15.0
     lease: float = 30.0
     sampling: float = 0.1
+    slow: float = 0.05
     growth: float = 0.02
     limit: float = 1800.0
-
-
-@dataclass
-class Outcome:
-    """What a run came to; without `violations` every promise was kept."""
-
-    seed: int
-    seconds: float = 0.0
-    acknowledged: int = 0
-    late: int = 0
-    duplicates: int = 0
-    doubtful: int = 0
-    """Told by workers that were killed before the answer; told again in the end."""
-    stale: int = 0
-    """Picks made without an estimate that was due."""
-    blows: list[Blow] = field(default_factory=list)
-    waits: list[float] = field(default_factory=list)
-    tries: Counter[str] = field(default_factory=Counter)
-    exits: list[str] = field(default_factory=list)
-    """Processes that ended though nobody had killed them."""
-    differences: dict[str, float] = field(default_factory=dict)
-    violations: list[str] = field(default_factory=list)
 
 
 class Crew:
@@ -117,7 +100,7 @@ class Crew:
     async def _work(self, number: int) -> None:
         turn = number % len(QUESTIONS)
         questions = [*QUESTIONS[turn:], *QUESTIONS[:turn]]
-        worker = Worker(self._names[number], self._port, questions, self._ledger, self._plan.sampling)
+        worker = Worker(self._names[number], self._port, questions, self._ledger, self._plan.sampling, self._plan.slow)
         try:
             await worker.run()
         finally:
@@ -144,10 +127,10 @@ async def service(
 
 async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda done: None) -> Outcome:
     """One run; `progress` is told how many rounds are acknowledged."""
-    outcome, ledger, began = Outcome(seed), Ledger(), time.monotonic()
+    outcome, began = Outcome(seed), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chaos-") as place:
         async with service(Path(place), plan.apis, plan.scorers) as (redis, deployment, front, back):
-            client = Client(front.port)
+            client, ledger = Client(front.port), Ledger(redis.rollbacks)
             await create_experiments(
                 client,
                 budget=plan.rounds * BATCH // len(QUESTIONS),
@@ -156,11 +139,11 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 max_wait=0.5,
                 seed=seed,
             )
+            redis.remember()
             rng = random.Random(seed)
             crew = Crew(plan, front.port, ledger, rng)
-            adversary = Adversary(
-                rng, redis, deployment, front, back, plan.workers, crew.kill, ledger.strike, plan.pause, plan.stop
-            )
+            adversary = Adversary(rng, redis, deployment, front, back, plan.workers, crew.kill, ledger.strike,
+                                  plan.pause, plan.stop, plan.kinds)  # fmt: skip
             attack = asyncio.create_task(_attack(adversary, ledger, plan, progress))
             try:
                 async with asyncio.timeout(plan.limit):
@@ -177,22 +160,26 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
             await deployment.ready()
             outcome.doubtful = await checks.settle_doubts(client, QUESTIONS, ledger)
             reports = await checks.calm(client, QUESTIONS, plan.lease + 60.0)
-            numbers, outcome.differences = checks.check_numbers(reports, QUESTIONS, ledger, plan.growth)
+            survivors = find_survivors(reports, ledger)
+            numbers, outcome.differences = checks.check_numbers(reports, QUESTIONS, survivors, plan.growth)
             with redis.client() as connection:
                 outcome.violations = [
                     *ledger.violations,
                     *checks.check_picks(ledger),
-                    *checks.check_counts(reports, ledger),
+                    *survivors.violations,
+                    *checks.check_counts(reports, survivors),
                     *numbers,
+                    *check_logs(connection, QUESTIONS, ledger, survivors),
                     *checks.check_keys(connection, QUESTIONS),
                     *await checks.check_deleting(client, connection, QUESTIONS),
                 ]
             client.abort()
             outcome.exits = [line for child in (*deployment.children, redis.child) for line in child.exits]
     outcome.seconds = time.monotonic() - began
-    outcome.acknowledged = len(ledger.acknowledged)
+    outcome.acknowledged, outcome.lost, outcome.dropped = len(ledger.acknowledged), survivors.lost, ledger.dropped
     outcome.late, outcome.duplicates, outcome.stale = ledger.late, ledger.duplicates, ledger.stale
     outcome.blows, outcome.waits, outcome.tries = ledger.blows, ledger.waits, crew.tries
+    outcome.rollbacks = redis.rollbacks
     return outcome
 
 
@@ -219,59 +206,15 @@ async def _attack(adversary: Adversary, ledger: Ledger, plan: Plan, progress: Ca
         progress(len(ledger.acknowledged))
 
 
-def record(outcome: Outcome) -> dict[str, Any]:
-    """Everything of a run as JSON takes it."""
-    blows = [
-        {"kind": blow.kind, "next_tell": blow.next_tell, "next_estimate": blow.next_estimate} for blow in outcome.blows
-    ]
-    return vars(outcome) | {"blows": blows}
-
-
-def recovery_table(outcomes: list[Outcome]) -> Table:
-    """Seconds from a blow to the next acknowledged tell, and to the next new estimate, by kind."""
-    table = Table(title="seconds from a blow until it serves again", box=box.MARKDOWN)
-    for column in ("blow", "times", "next tell p50", "p99", "next estimate p50", "p99"):
-        table.add_column(column, justify="left" if column == "blow" else "right", no_wrap=True)
-    blows = [blow for outcome in outcomes for blow in outcome.blows]
-    for kind in sorted({blow.kind for blow in blows}):
-        those = [blow for blow in blows if blow.kind == kind]
-        columns = [[b.next_tell for b in those], [b.next_estimate for b in those]]
-        table.add_row(kind, str(len(those)), *(cell for column in columns for cell in _quantiles(column)))
-    return table
-
-
-def run_table(outcomes: list[Outcome]) -> Table:
-    """One row a seed."""
-    table = Table(title="runs", box=box.MARKDOWN)
-    for column in ("seed", "rounds", "s", "blows", "tries again", "repeats", "late", "doubtful", "stale", "wait p50",
-                   "p99", "longest", "score off by", "error", "wrong"):  # fmt: skip
-        table.add_column(column, justify="right", no_wrap=True)
-    for o in outcomes:
-        worst = [f"{o.differences.get(name, float('nan')):.0e}" for name in ("score", "error")]
-        counts = (o.acknowledged, round(o.seconds), len(o.blows), sum(o.tries.values()), o.duplicates, o.late,
-                  o.doubtful, o.stale)  # fmt: skip
-        longest = f"{max(o.waits, default=0.0):.2f}"
-        table.add_row(
-            str(o.seed), *map(str, counts), *_quantiles(list(o.waits)), longest, *worst, str(len(o.violations))
-        )
-    return table
-
-
-def _quantiles(seconds: list[float | None]) -> list[str]:
-    known = [value for value in seconds if value is not None]
-    if not known:
-        return ["–", "–"]
-    return [f"{quantile:.2f}" for quantile in np.quantile(known, [0.5, 0.99], method="higher")]
-
-
 def main() -> int:
     """Run the seeds and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1, help="how many runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     for name, kind in (("rounds", int), ("apis", int), ("scorers", int), ("workers", int), ("blows", int),
-                       ("stop", float), ("lease", float), ("limit", float)):  # fmt: skip
+                       ("stop", float), ("lease", float), ("slow", float), ("limit", float)):  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, default=getattr(Plan, name))
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=Plan.kinds, help="blows to be dealt")
     parser.add_argument("--json", type=Path, help="write every number here")
     options = parser.parse_args()
     given = {name: value for name, value in vars(options).items() if name in Plan.__dataclass_fields__}

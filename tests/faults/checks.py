@@ -12,11 +12,12 @@ from typing import Any
 from redis import Redis
 
 from .questions import GENERATORS, Question, relative_differences
+from .survivors import Survivors
 from .wire import Client, Refused
 from .workers import Ledger, tell
 
 TOLERANCES = {"score": 1e-12, "error": 1e-9, "lower": 1e-9, "upper": 1e-9}
-"""How far a report may be from the serial replay of the acknowledged batches, relative."""
+"""How far a report may be from the serial replay of the batches that are to be there, relative."""
 REFERENCES = re.compile(r"optimist:references|optimist:reference:.*")
 """Keys that stay when every experiment is deleted."""
 
@@ -25,16 +26,24 @@ OF_THE_SERVICE = (b"optimist:format", b"optimist:probe")
 
 
 async def settle_doubts(client: Client, questions: Sequence[Question], ledger: Ledger) -> int:
-    """Tell again whatever was sent and never answered, so that what is acknowledged is exact; says how much it was."""
+    """Tell again whatever is in doubt, so that what is acknowledged is exact; says how much was never answered.
+
+    That is what was never answered, and what was answered while Redis went back, nobody knows on which side.
+    """
     by_name = {question.name: question for question in questions}
-    doubtful = dict(ledger.unresolved)
-    for (name, number), told in doubtful.items():
-        pick = {"number": number, "generator": told.generator, "size": told.size, "seed": told.seed}
+    doubtful = len(ledger.unresolved)
+    unsure = {
+        key: ledger.picks[key]
+        for key, entries in ledger.acknowledged.items()
+        if any(first < last for first, last in (entry.epochs for entry in entries))
+    }
+    for pick in (ledger.unresolved | unsure).values():
         try:
-            await tell(client, by_name[name], pick, ledger)
+            await tell(client, by_name[pick.key[0]], pick, ledger)
         except Refused as error:
-            ledger.violations.append(str(error))
-    return len(doubtful)
+            if not ledger.drop(pick, error):
+                ledger.violations.append(str(error))
+    return doubtful
 
 
 async def calm(client: Client, questions: Sequence[Question], seconds: float) -> dict[str, Any]:
@@ -49,16 +58,11 @@ async def calm(client: Client, questions: Sequence[Question], seconds: float) ->
         await asyncio.sleep(0.2)
 
 
-def check_counts(reports: dict[str, Any], ledger: Ledger) -> list[str]:
-    """Every acknowledged batch counts once, and nothing else does; no pick is open and no estimate is missing."""
-    positions: dict[tuple[str, str], list[int]] = defaultdict(list)
-    rows: dict[tuple[str, str], int] = defaultdict(int)
-    for (name, _), entry in ledger.acknowledged.items():
-        positions[name, entry.told.generator].append(entry.position)
-        rows[name, entry.told.generator] += entry.told.size
+def check_counts(reports: dict[str, Any], survivors: Survivors) -> list[str]:
+    """Every batch that is to be there counts once, and nothing else does; no pick is open, no estimate is missing."""
     wrong: list[str] = []
     for name, report in reports.items():
-        told = sum(experiment == name for experiment, _ in ledger.acknowledged)
+        told = survivors.rounds(name)
         if report["rounds"] != told:
             wrong.append(f"{name}: {told} rounds were acknowledged, {report['rounds']} are counted")
         if report["open_picks"]:
@@ -67,13 +71,14 @@ def check_counts(reports: dict[str, Any], ledger: Ledger) -> list[str]:
             wrong.append(f"{name}: estimates that are due have not been made")
         for standing in report["standings"]:
             arm = name, standing["generator"]
-            found = sorted(positions[arm])
-            if found != list(range(1, len(found) + 1)):
-                missing = sorted(set(range(1, max(found, default=0) + 1)) - set(found))
-                wrong.append(f"{arm}: log positions are not dense: {missing[:5]} missing, {len(found)} acknowledged")
-            if (standing["batches"], standing["samples"]) != (len(found), rows[arm]):
+            log = survivors.logs.get(arm, {})
+            rows = sum(told.size for _, told in log.values())
+            if log.keys() != set(range(1, len(log) + 1)):
+                missing = sorted(set(range(1, max(log) + 1)) - log.keys())
+                wrong.append(f"{arm}: log positions are not dense: {missing[:5]} missing, {len(log)} acknowledged")
+            if (standing["batches"], standing["samples"]) != (len(log), rows):
                 wrong.append(
-                    f"{arm}: {len(found)} batches of {rows[arm]} samples were acknowledged, "
+                    f"{arm}: {len(log)} batches of {rows} samples were acknowledged, "
                     f"{standing['batches']} of {standing['samples']} are counted"
                 )
             wrong += [f"{arm}: {warning}" for warning in standing["warnings"] if warning.startswith("not scored")]
@@ -83,30 +88,28 @@ def check_counts(reports: dict[str, Any], ledger: Ledger) -> list[str]:
 def check_picks(ledger: Ledger) -> list[str]:
     """No pick was made by older estimates than the one before it: nothing stale was published over something new."""
     wrong: list[str] = []
-    newest: dict[str, tuple[int, tuple[int, ...]]] = {}
-    # Picks are numbered in the order of the looks they were made by: whoever looked too early opens nothing.
-    for (name, number), pick in sorted(ledger.picks.items()):
-        before, positions = newest.get(name, (0, ()))
+    newest: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
+    # Picks are numbered in the order of the looks they were made by: whoever looked too early opens nothing. A rollback
+    # takes estimates away, and answers on their way meanwhile are of nobody knows which side.
+    for pick in sorted(ledger.picks.values(), key=lambda pick: pick.key):
+        epoch, last = pick.epochs
+        if epoch < last:
+            continue
+        before, positions = newest.get((pick.key[0], epoch), (0, ()))
         if any(now < then for now, then in zip(pick.positions, positions, strict=bool(before))):
-            wrong.append(f"{name}: pick {number} knew the estimates at {pick.positions}, pick {before} at {positions}")
-        newest[name] = number, pick.positions
+            wrong.append(f"{pick.key} knew the estimates at {pick.positions}, pick {before} at {positions}")
+        newest[pick.key[0], epoch] = pick.number, pick.positions
     return wrong
 
 
 def check_numbers(
-    reports: dict[str, Any], questions: Sequence[Question], ledger: Ledger, growth: float
+    reports: dict[str, Any], questions: Sequence[Question], survivors: Survivors, growth: float
 ) -> tuple[list[str], dict[str, float]]:
-    """Violations, and the largest relative difference of each number from a serial replay of what is acknowledged."""
+    """Violations, and the largest relative difference of each number from a serial replay of what is to be there."""
     wrong: list[str] = []
     worst: dict[str, float] = defaultdict(float)
     for question in questions:
-        logs: dict[str, list[tuple[int, int, int]]] = {name: [] for name in GENERATORS}
-        for (name, _), entry in ledger.acknowledged.items():
-            if name == question.name:
-                logs[entry.told.generator].append((entry.position, entry.told.size, entry.told.seed))
-        estimates = question.replay(
-            {name: [(size, seed) for _, size, seed in sorted(log)] for name, log in logs.items()}, growth
-        )
+        estimates = question.replay(survivors.replayed(question.name), growth)
         for standing in reports[question.name]["standings"]:
             arm, estimate = f"{question.name}/{standing['generator']}", estimates[standing["generator"]]
             if estimate is None or estimate.samples != standing["scored_samples"]:

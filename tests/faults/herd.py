@@ -92,8 +92,8 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
                     replies = await asyncio.gather(
                         *(_ask(client, question.name, f"herd-{turn}-{i}") for i, client in enumerate(clients))
                     )
-                    picks = [reply.content["picks"][0] for reply in replies]
-                    chosen = {pick["number"]: pick["generator"] for pick in picks}
+                    picks = [ledger.picked(question, reply.content["picks"][0], reply.sent) for reply in replies]
+                    chosen = {pick.number: pick.told.generator for pick in picks}
                     seconds = [reply.seconds for reply in replies]
                     burst = Burst(chosen, in_sequence(question, ledger, sorted(chosen)), seconds)
                     pairs = zip(clients, picks, strict=True)
@@ -110,7 +110,8 @@ def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> d
     """The picks of these numbers as the experiment's policy makes them one after the other (decisions.md §3)."""
     config = ExperimentConfig(**question.config(**CONFIG))
     logs: dict[str, list[Acknowledged]] = {name: [] for name in GENERATORS}
-    for entry in sorted(ledger.acknowledged.values(), key=lambda entry: entry.position):
+    entries = (entry for entries in ledger.acknowledged.values() for entry in entries)
+    for entry in sorted(entries, key=lambda entry: entry.position):
         logs[entry.told.generator].append(entry)
     replayed = {name: [(entry.told.size, entry.told.seed) for entry in log] for name, log in logs.items()}
     estimates = question.replay(replayed, config.rescore_growth)

@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,7 @@ from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from .rollback import PERIOD, Past, Rollback
 from .wire import Client
 
 # Becomes the program it is given, which gets SIGKILL when the harness dies, however it dies (Linux).
@@ -31,7 +33,8 @@ _POLL = 0.02
 class Child:
     """A process that is started again whenever it ends, until `end`.
 
-    `exits`: how it ended where nobody here had killed it, with the last line it wrote.
+    `exits`: how it ended where nobody here had killed it, with the last line it wrote. `meanwhile`: done once, between
+    its next end and the start after it.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Child:
     ) -> None:
         self.name = name
         self.exits: list[str] = []
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
         self.log = directory / f"{name}.log"
         self._command = [sys.executable, "-I", "-S", "-c", _WRAPPER, *command]
         self._environment = {**os.environ, **(environment or {})}
@@ -94,6 +98,11 @@ class Child:
                 await asyncio.sleep(0.5)
                 if self._ending:
                     return
+            if self.meanwhile is not None:
+                task, self.meanwhile = self.meanwhile, None
+                await task()
+                if self._ending:
+                    return
             self._killed = False
             self.process = self._spawn()
 
@@ -102,13 +111,16 @@ class RedisServer:
     """A redis-server on one directory, with an append-only file that is synced at every write.
 
     Clients reach it at `socket`, which appears only when it is fit to serve. `delay` is the file that slow_fsync.c
-    reads, None where there is no C compiler.
+    reads, None where there is no C compiler. `rollbacks`: those that `roll_back` brought about, in order.
     """
 
     def __init__(self, directory: Path, **settings: str) -> None:
         directory.mkdir()
         self.socket = directory / "redis.sock"
-        self.append_only_file = directory / "appendonly.aof"
+        self.rollbacks: list[Rollback] = []
+        self._past = Past(directory)
+        self._memory: asyncio.Task[None] | None = None
+        self._is_restored = True
         self._starting = directory / "starting.sock"
         self._shim = _build_shim(directory)
         self.delay = None if self._shim is None else directory / "delay"
@@ -138,6 +150,31 @@ class RedisServer:
             with self.delay.open("r+b" if self.delay.exists() else "wb") as file:
                 file.write(round(seconds * 1e6).to_bytes(4, sys.byteorder))
 
+    def remember(self) -> None:
+        """From now on keep the states that `roll_back` goes back to: this one and those after it."""
+        self._past.note(time.monotonic())
+        self._memory = asyncio.create_task(self._remember_for_ever())
+
+    def roll_back(self, seconds: float, down: float = 0.0) -> None:
+        """Kill it, and start it again after `down` seconds with the state of `seconds` ago, to within `PERIOD`.
+
+        That of the first `remember` if it is younger. Without effect while it has not come back from the time before.
+        """
+        if self.rollbacks and self.rollbacks[-1].back is None:
+            return
+        now = time.monotonic()
+        rollback = Rollback(now, self._past.choose(now - seconds))
+
+        async def restore() -> None:
+            await asyncio.sleep(down)
+            await asyncio.to_thread(self._past.restore, rollback.to)
+            self._is_restored = True
+
+        self.rollbacks.append(rollback)
+        self._is_restored = False
+        self.child.meanwhile = restore
+        self.child.kill()
+
     def client(self) -> Redis:
         """A plain client past every proxy, for looking."""
         return Redis(unix_socket_path=str(self.socket), socket_timeout=30.0, retry=Retry(NoBackoff(), 0))
@@ -145,7 +182,16 @@ class RedisServer:
     async def end(self) -> None:
         """Kill it for good."""
         self._opener.cancel()
+        if self._memory is not None:
+            self._memory.cancel()
         await self.child.end()
+        self._past.forget()
+
+    async def _remember_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD)
+            if self._is_restored:
+                self._past.note(time.monotonic())
 
     async def _open_for_ever(self) -> None:
         """Show each new server to the clients once it has loaded a whole file."""
@@ -163,6 +209,8 @@ class RedisServer:
             else:
                 with contextlib.suppress(FileNotFoundError):
                     self._starting.rename(self.socket)
+                    if self._is_restored and self.rollbacks and self.rollbacks[-1].back is None:
+                        self.rollbacks[-1].back = time.monotonic()
 
     def _answers(self) -> bool:
         try:

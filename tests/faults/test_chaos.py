@@ -8,9 +8,10 @@ from . import checks
 from .adversary import KINDS
 from .chaos import Plan, run
 from .herd import bursts
+from .ledgers import handed, pick_of, report, told
 from .questions import QUESTIONS
-from .wire import Reply
-from .workers import Ledger, Told
+from .survivors import find_survivors
+from .workers import Ledger
 
 SHORT = Plan(
     rounds=720,
@@ -21,8 +22,8 @@ SHORT = Plan(
     pause=2.0,
     stop=6.0,
     lease=6.0,
-    sampling=0.15,
-    limit=150,
+    sampling=0.1,
+    limit=200,
 )
 
 
@@ -30,7 +31,7 @@ SHORT = Plan(
 async def test_whatever_breaks_every_acknowledged_batch_counts_once():
     outcome = await run(0, SHORT)
     assert outcome.violations == []
-    assert outcome.acknowledged >= SHORT.rounds
+    assert outcome.acknowledged - outcome.lost >= SHORT.rounds
     assert len(outcome.blows) == SHORT.blows
     assert all(blow.next_tell is not None for blow in outcome.blows)
 
@@ -41,57 +42,51 @@ class TestChecks:
     @pytest.fixture
     def ledger(self) -> Ledger:
         ledger = Ledger()
-        for number, position in ((1, 1), (2, 2)):
-            self.tell(ledger, number, position)
+        for number in (1, 2):
+            told(ledger, number, position=number)
         return ledger
 
-    def tell(self, ledger: Ledger, number: int, position: int) -> None:
-        answer = {"pick": number, "generator": "a", "position": position, "late": False, "duplicate": False}
-        ledger.told(QUESTIONS[0], number, Told("a", 5, number), Reply(answer, 0.0, 0.0))
-
-    def report(self, batches: int, samples: int, open_picks: int = 0) -> dict:
-        standing = {"generator": "a", "batches": batches, "samples": samples, "warnings": []}
-        return {"fid": {"rounds": 2, "open_picks": open_picks, "scored": True, "standings": [standing]}}
+    def wrong_counts(self, found: dict, ledger: Ledger) -> list[str]:
+        return checks.check_counts(found, find_survivors(found, ledger))
 
     def test_nothing_wrong(self, ledger: Ledger):
-        assert checks.check_counts(self.report(2, 10), ledger) == []
+        assert self.wrong_counts(report(2), ledger) == []
 
     @pytest.mark.parametrize(("batches", "samples"), [(1, 5), (3, 15), (2, 9)])
     def test_lost_and_double_batches(self, ledger: Ledger, batches: int, samples: int):
-        (wrong,) = checks.check_counts(self.report(batches, samples), ledger)
+        (wrong,) = self.wrong_counts(report(batches, samples, rounds=2), ledger)
         assert "2 batches of 10 samples were acknowledged" in wrong
 
     def test_a_leaked_pick(self, ledger: Ledger):
-        (wrong,) = checks.check_counts(self.report(2, 10, open_picks=1), ledger)
+        (wrong,) = self.wrong_counts(report(2, open_picks=1), ledger)
         assert "open for ever" in wrong
 
     def test_a_hole_in_the_log(self, ledger: Ledger):
-        self.tell(ledger, 3, 4)
-        wrong = checks.check_counts(self.report(3, 15), ledger)
+        told(ledger, 3, position=4)
+        wrong = self.wrong_counts(report(3, rounds=2), ledger)
         assert any("[3] missing" in line for line in wrong)
         assert any("3 rounds were acknowledged, 2 are counted" in line for line in wrong)
 
     def test_two_answers_that_contradict(self, ledger: Ledger):
-        self.tell(ledger, 2, 3)
+        told(ledger, 2, position=3)
         assert len(ledger.violations) == 1
 
     def test_an_estimate_that_goes_back(self, ledger: Ledger):
-        pick = {"worker": "w", "generator": "a", "size": 5, "seed": 1, "stale": False}
         for number, positions in ((1, [0, 0, 0]), (3, [2, 1, 0]), (2, [2, 0, 0])):
-            ledger.picked(QUESTIONS[0], {**pick, "number": number, "positions": positions}, 0.0)
+            handed(ledger, number, positions=positions)
         assert checks.check_picks(ledger) == []
-        ledger.picked(QUESTIONS[0], {**pick, "number": 4, "positions": [1, 1, 0]}, 0.0)
+        handed(ledger, 4, positions=[1, 1, 0])
         assert len(checks.check_picks(ledger)) == 1
 
     def test_a_pick_handed_to_two_workers(self, ledger: Ledger):
-        pick = {"number": 1, "generator": "a", "size": 5, "seed": 1, "stale": False, "positions": [0, 0, 0]}
         for worker in ("w", "v"):
-            ledger.picked(QUESTIONS[0], {**pick, "worker": worker}, 0.0)
+            ledger.picked(QUESTIONS[0], pick_of(1, worker=worker), 0.0)
         assert len(ledger.violations) == 1
 
     def test_another_number_than_the_replay(self, ledger: Ledger):
         question = QUESTIONS[0]
-        estimate = question.replay({"a": [(5, 1), (5, 2)]}, growth=0.0)["a"]
+        survivors = find_survivors(report(2), ledger)
+        estimate = question.replay(survivors.replayed("fid"), growth=0.0)["a"]
         assert estimate is not None
         standing = {
             "generator": "a",
@@ -102,10 +97,10 @@ class TestChecks:
             "upper": estimate.upper,
         }
         for score, violations in ((estimate.score, 0), (estimate.score * (1 + 1e-11), 1)):
-            report = {"fid": {"standings": [standing | {"score": score}]}}
-            assert len(checks.check_numbers(report, [question], ledger, growth=0.0)[0]) == violations
+            found = {"fid": {"standings": [standing | {"score": score}]}}
+            assert len(checks.check_numbers(found, [question], survivors, growth=0.0)[0]) == violations
         fewer = {"fid": {"standings": [standing | {"scored_samples": 5}]}}
-        assert "was due at 10" in checks.check_numbers(fewer, [question], ledger, growth=0.0)[0][0]
+        assert "was due at 10" in checks.check_numbers(fewer, [question], survivors, growth=0.0)[0][0]
 
 
 @pytest.mark.faults

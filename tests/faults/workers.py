@@ -6,15 +6,24 @@ import asyncio
 import itertools
 import random
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from .questions import GENERATORS, Question
+from .rollback import Rollback
 from .wire import Client, NoAnswer, Refused, Reply
 
-Key = tuple[str, int]
-"""Experiment and number of a pick."""
+Key = tuple[str, int, str]
+"""Experiment and number of a pick, and what tells it from others of that number, made before or after a rollback."""
+Epochs = tuple[int, int]
+"""The first and the last epoch that an answer can be of; an epoch's number is that of the rollbacks before it."""
+SLOWER = 30.0
+"""How many times as long as others a slow batch takes."""
+ROLLED_BACK = frozenset({404, 409, 410})
+"""How a tell is refused whose pick Redis does not know any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +37,29 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A batch that was answered with 2xx, and where it stands in its generator's log."""
+    """A batch that was answered with 2xx at the time `at`, and where it stands in its generator's log."""
 
     told: Told
     position: int
+    epochs: Epochs
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Picked:
     """A pick as it was handed out: to whom, for which batch, and by the estimates at which log positions."""
 
+    key: Key
     worker: str
     told: Told
     positions: tuple[int, ...]
+    nonce: str | None
+    epochs: Epochs = field(compare=False)
+
+    @property
+    def number(self) -> int:
+        """Its number, which a pick after a rollback may have as well."""
+        return self.key[1]
 
 
 @dataclass
@@ -50,18 +69,20 @@ class Blow:
     kind: str
     at: float
     known: dict[tuple[str, str], int]
-    """The last log position acknowledged of each generator when it happened."""
+    """The last log position acknowledged of each generator when it happened; after a rollback, when it had happened."""
     next_tell: float | None = None
     next_estimate: float | None = None
 
 
 @dataclass
 class Ledger:
-    """What the workers were told, and what is still open to doubt."""
+    """What the workers were told, and what is still open to doubt. `rollbacks`: of the Redis that they talk to."""
 
+    rollbacks: list[Rollback] = field(default_factory=list)
     picks: dict[Key, Picked] = field(default_factory=dict)
-    acknowledged: dict[Key, Acknowledged] = field(default_factory=dict)
-    unresolved: dict[Key, Told] = field(default_factory=dict)
+    acknowledged: dict[Key, list[Acknowledged]] = field(default_factory=dict)
+    """More than one entry where a rollback may have come between; none where it is known that all of it was lost."""
+    unresolved: dict[Key, Picked] = field(default_factory=dict)
     """Sent, and not answered yet; what a killed worker leaves here is told again in the end."""
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
@@ -71,34 +92,58 @@ class Ledger:
     late: int = 0
     duplicates: int = 0
     stale: int = 0
+    dropped: int = 0
+    """Picks that a rollback took away before they were told."""
+    _epoch: int = 0
+
+    @property
+    def epoch(self) -> int:
+        """How many rollbacks there were."""
+        return sum(rollback.back is not None for rollback in self.rollbacks)
+
+    def epochs(self, sent: float) -> Epochs:
+        """Those that an answer received now can be of, to a request sent at `sent` (monotonic seconds)."""
+        return min(self.epoch, sum(rollback.gone <= sent for rollback in self.rollbacks)), self.epoch
 
     def strike(self, kind: str) -> None:
         """Note that something was done to the service now."""
         self.blows.append(Blow(kind, time.monotonic(), dict(self.last)))
 
-    def told(self, question: Question, number: int, told: Told, reply: Reply) -> None:
+    def told(self, pick: Picked, reply: Reply) -> None:
         """Note the answer to a tell. One that contradicts an earlier one is a violation."""
-        key, answer = (question.name, number), reply.content
-        entry = Acknowledged(told, answer["position"])
-        if self.acknowledged.setdefault(key, entry) != entry:
-            self.violations.append(f"{key} was acknowledged as {self.acknowledged[key]}, then as {entry}")
-        if (answer["pick"], answer["generator"]) != (number, told.generator):
-            self.violations.append(f"{key}, told as {told}, was answered with {answer}")
+        key, told, answer = pick.key, pick.told, reply.content
         self.unresolved.pop(key, None)
-        arm = (question.name, told.generator)
-        self.last[arm] = max(self.last.get(arm, 0), entry.position)
+        self._start_anew()
+        now = time.monotonic()
+        entry = Acknowledged(told, answer["position"], self.epochs(reply.sent), now)
+        if answer["generator"] != told.generator:
+            self.violations.append(f"generators mixed: {key}, told as {told}, was counted for {answer['generator']}")
+        elif answer["pick"] != pick.number:
+            self.violations.append(f"{key}, told as {told}, was answered with {answer}")
+        else:
+            self._acknowledge(key, entry)
         self.late += answer["late"]
         self.duplicates += answer["duplicate"]
         self.waits.append(reply.seconds)
-        now = time.monotonic()
+        arm, is_present = (key[0], told.generator), entry.epochs == (self.epoch, self.epoch)
+        if is_present:
+            self.last[arm] = max(self.last.get(arm, 0), entry.position)
         for blow in self.blows:
             if blow.next_tell is None and reply.sent >= blow.at:
                 blow.next_tell = now - blow.at
+            if is_present:
+                blow.known.setdefault(arm, entry.position - 1)
 
-    def picked(self, question: Question, pick: dict[str, Any], sent: float) -> None:
+    def picked(self, question: Question, pick: dict[str, Any], sent: float) -> Picked:
         """Note a pick asked for at `sent`. One that another was given, or that has changed, is a violation."""
-        key, positions = (question.name, pick["number"]), tuple(pick["positions"])
-        entry = Picked(pick["worker"], Told(pick["generator"], pick["size"], pick["seed"]), positions)
+        self._start_anew()
+        epochs, nonce, positions = self.epochs(sent), pick.get("nonce") or None, tuple(pick["positions"])
+        # Without nonces, equal numbers of one epoch mean one pick.
+        key = (question.name, pick["number"], nonce or f"epochs {epochs[0]} to {epochs[1]}")
+        # Not every generator heeds a seed: odd picks have samples of their own each time that the number is given.
+        seed = zlib.crc32(f"{pick['seed']} {key[2]}".encode()) if pick["number"] % 2 else pick["seed"]
+        told = Told(pick["generator"], pick["size"], seed)
+        entry = Picked(key, pick["worker"], told, positions, nonce, epochs)
         if self.picks.setdefault(key, entry) != entry:
             self.violations.append(f"{key} was handed out as {self.picks[key]}, then as {entry}")
         self.stale += pick["stale"]
@@ -109,29 +154,68 @@ class Ledger:
                 blow.next_estimate is None
                 and sent >= blow.at
                 and any(
-                    position > blow.known.get((question.name, name), 0)
+                    position > blow.known.get((question.name, name), position)
                     for name, position in zip(GENERATORS, positions, strict=True)
                 )
             ):
                 blow.next_estimate = now - blow.at
+        return entry
+
+    def drop(self, pick: Picked, error: Refused) -> bool:
+        """Forget a pick whose tell was refused, if a rollback since it was made can be the reason."""
+        if error.status not in ROLLED_BACK or self.epoch <= pick.epochs[0]:
+            return False
+        self.unresolved.pop(pick.key, None)
+        if pick.key in self.acknowledged:
+            self.acknowledged[pick.key].clear()
+        self.dropped += 1
+        return True
+
+    def _acknowledge(self, key: Key, entry: Acknowledged) -> None:
+        entries = self.acknowledged.setdefault(key, [])
+        for other in list(entries):
+            if other.position == entry.position:
+                entries.remove(other)
+            elif other.epochs[0] >= entry.epochs[1]:
+                self.violations.append(f"{key} was acknowledged as {other}, then as {entry}, with no rollback between")
+        entries.append(entry)
+
+    def _start_anew(self) -> None:
+        """After a rollback logs are shorter: what was acknowledged last says nothing any more."""
+        if self._epoch == self.epoch:
+            return
+        self._epoch = self.epoch
+        self.last.clear()
+        for blow in self.blows:
+            if blow.next_estimate is None:
+                blow.known.clear()
 
 
 class Worker:
-    """One loop over the experiments, beginning with another one each; `sampling` seconds a batch on average."""
+    """One loop over the experiments, beginning with another one each.
 
-    def __init__(self, name: str, port: int, questions: Sequence[Question], ledger: Ledger, sampling: float) -> None:
+    A batch takes `sampling` seconds on average, `SLOWER` times as long for the share `slow` of them.
+    """
+
+    def __init__(
+        self, name: str, port: int, questions: Sequence[Question], ledger: Ledger, sampling: float, slow: float
+    ) -> None:
         self.name = name
         self.client = Client(port)
         self._questions = questions
         self._ledger = ledger
         self._sampling = sampling
+        self._slow = slow
         self._requests = itertools.count()
 
     async def run(self) -> None:
         """Work until all experiments have ended. Cancelling it is its kill -9: the connection goes, and no goodbye."""
         try:
-            for question in self._questions:
-                await self._run(question)
+            rollbacks = -1
+            while rollbacks < len(self._ledger.rollbacks):  # one that had ended may go on after it
+                rollbacks = len(self._ledger.rollbacks)
+                for question in self._questions:
+                    await self._run(question)
         except NoAnswer as error:
             self._ledger.violations.append(f"{self.name}: {error}")
         finally:
@@ -145,14 +229,15 @@ class Worker:
                 await asyncio.sleep(reply.content["retry_after"])
                 reply = await self._ask(question)
                 continue
-            pick = reply.content["picks"][0]
-            self._ledger.picked(question, pick, reply.sent)
-            await asyncio.sleep(self._sampling * random.expovariate(1.0))
+            pick = self._ledger.picked(question, reply.content["picks"][0], reply.sent)
+            slower = SLOWER if random.random() < self._slow else 1.0
+            await asyncio.sleep(slower * self._sampling * random.expovariate(1.0))
             try:
-                told = await tell(self.client, question, pick, self._ledger, f"?next=1&worker={self.name}")
+                told = await tell(self.client, question, pick, self._ledger, next="1", worker=self.name)
                 reply = replace(told, content=told.content["next"])
             except Refused as error:
-                await self._complain(error)
+                if not self._ledger.drop(pick, error):
+                    await self._complain(error)
                 reply = await self._ask(question)
 
     async def _ask(self, question: Question) -> Reply:
@@ -168,12 +253,12 @@ class Worker:
         await asyncio.sleep(0.5)
 
 
-async def tell(client: Client, question: Question, pick: dict[str, Any], ledger: Ledger, parameters: str = "") -> Reply:
+async def tell(client: Client, question: Question, pick: Picked, ledger: Ledger, **parameters: str) -> Reply:
     """Tell a pick its batch until there is an answer, and note it. Raises Refused and NoAnswer as the client does."""
-    told = Told(pick["generator"], pick["size"], pick["seed"])
-    path = f"/v1/experiments/{question.name}/picks/{pick['number']}/batch{parameters}"
-    if (question.name, pick["number"]) not in ledger.acknowledged:
-        ledger.unresolved[question.name, pick["number"]] = told
+    told = pick.told
+    given = parameters if pick.nonce is None else {**parameters, "nonce": pick.nonce}
+    path = f"/v1/experiments/{question.name}/picks/{pick.number}/batch?{urlencode(given)}"
+    ledger.unresolved[pick.key] = pick
     reply = await client.call("POST", path, question.body(told.generator, told.size, told.seed))
-    ledger.told(question, pick["number"], told, reply)
+    ledger.told(pick, reply)
     return reply

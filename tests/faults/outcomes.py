@@ -1,0 +1,89 @@
+"""What runs of the chaos harness came to: as tables, and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from .rollback import Rollback
+from .workers import Blow
+
+
+@dataclass
+class Outcome:
+    """What a run came to; without `violations` every promise was kept."""
+
+    seed: int
+    seconds: float = 0.0
+    acknowledged: int = 0
+    lost: int = 0
+    """Of those, what rollbacks took away."""
+    dropped: int = 0
+    """Picks that rollbacks took away before they were told."""
+    late: int = 0
+    duplicates: int = 0
+    doubtful: int = 0
+    """Told by workers that were killed before the answer; told again in the end."""
+    stale: int = 0
+    """Picks made without an estimate that was due."""
+    blows: list[Blow] = field(default_factory=list)
+    rollbacks: list[Rollback] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    tries: Counter[str] = field(default_factory=Counter)
+    exits: list[str] = field(default_factory=list)
+    """Processes that ended though nobody had killed them."""
+    differences: dict[str, float] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+
+def record(outcome: Outcome) -> dict[str, Any]:
+    """Everything of a run as JSON takes it."""
+    blows = [
+        {"kind": blow.kind, "next_tell": blow.next_tell, "next_estimate": blow.next_estimate} for blow in outcome.blows
+    ]
+    rollbacks = [
+        {"taken": r.gone - r.to, "down": None if r.back is None else r.back - r.gone} for r in outcome.rollbacks
+    ]
+    return vars(outcome) | {"blows": blows, "rollbacks": rollbacks}
+
+
+def recovery_table(outcomes: list[Outcome]) -> Table:
+    """Seconds from a blow to the next acknowledged tell, and to the next new estimate, by kind."""
+    table = Table(title="seconds from a blow until it serves again", box=box.MARKDOWN)
+    for column in ("blow", "times", "next tell p50", "p99", "next estimate p50", "p99"):
+        table.add_column(column, justify="left" if column == "blow" else "right", no_wrap=True)
+    blows = [blow for outcome in outcomes for blow in outcome.blows]
+    for kind in sorted({blow.kind for blow in blows}):
+        those = [blow for blow in blows if blow.kind == kind]
+        columns = [[b.next_tell for b in those], [b.next_estimate for b in those]]
+        table.add_row(kind, str(len(those)), *(cell for column in columns for cell in _quantiles(column)))
+    return table
+
+
+def run_table(outcomes: list[Outcome]) -> Table:
+    """One row a seed."""
+    table = Table(title="runs", box=box.MARKDOWN)
+    for column in ("seed", "rounds", "s", "blows", "lost", "tries again", "repeats", "late", "doubtful", "stale",
+                   "wait p50", "p99", "longest", "score off by", "error", "wrong"):  # fmt: skip
+        table.add_column(column, justify="right", no_wrap=True)
+    for o in outcomes:
+        worst = [f"{o.differences.get(name, float('nan')):.0e}" for name in ("score", "error")]
+        counts = (o.acknowledged, round(o.seconds), len(o.blows), o.lost, sum(o.tries.values()), o.duplicates, o.late,
+                  o.doubtful, o.stale)  # fmt: skip
+        longest = f"{max(o.waits, default=0.0):.2f}"
+        table.add_row(
+            str(o.seed), *map(str, counts), *_quantiles(list(o.waits)), longest, *worst, str(len(o.violations))
+        )
+    return table
+
+
+def _quantiles(seconds: list[float | None]) -> list[str]:
+    known = [value for value in seconds if value is not None]
+    if not known:
+        return ["–", "–"]
+    return [f"{quantile:.2f}" for quantile in np.quantile(known, [0.5, 0.99], method="higher")]

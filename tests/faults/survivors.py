@@ -1,0 +1,119 @@
+"""Which acknowledged batches are still there after rollbacks, and whether the logs in Redis hold just these."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from redis import Redis
+
+from optimist_client import tensors
+
+from .questions import GENERATORS, Question
+from .rollback import Rollback
+from .workers import Acknowledged, Key, Ledger, Told
+
+Arm = tuple[str, str]
+"""Experiment and generator."""
+
+
+@dataclass
+class Survivors:
+    """The acknowledged batches that are to be there: of each generator pick number and batch by log position.
+
+    `lost`: how many others were acknowledged, all of them after the time that a rollback went back to.
+    """
+
+    logs: dict[Arm, dict[int, tuple[int, Told]]] = field(default_factory=lambda: defaultdict(dict))
+    lost: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    def rounds(self, experiment: str) -> int:
+        """How many of an experiment there are."""
+        return sum(len(log) for (name, _), log in self.logs.items() if name == experiment)
+
+    def replayed(self, experiment: str) -> dict[str, list[tuple[int, int]]]:
+        """Size and seed of each batch by generator, in log order."""
+        return {
+            name: [(told.size, told.seed) for _, (_, told) in sorted(self.logs.get((experiment, name), {}).items())]
+            for name in GENERATORS
+        }
+
+
+def find_survivors(reports: dict[str, Any], ledger: Ledger) -> Survivors:
+    """What the reports must rest on.
+
+    Of several batches acknowledged at one position that of the latest epoch is there. The others must have been lost by
+    a rollback, as those beyond the end of the log that is reported; whatever cannot have been lost is to be there.
+    """
+    found = Survivors()
+    ends = {(n, s["generator"]): s["batches"] for n, report in reports.items() for s in report["standings"]}
+    by_position: dict[tuple[Arm, int], list[tuple[Key, Acknowledged]]] = defaultdict(list)
+    for key, entries in ledger.acknowledged.items():
+        for entry in entries:
+            by_position[(key[0], entry.told.generator), entry.position].append((key, entry))
+    for (arm, position), those in sorted(by_position.items(), key=lambda item: item[0]):
+        newest = max((entry.epochs[1], entry.epochs[0]) for _, entry in those)
+        winners = [(key, entry) for key, entry in those if entry.epochs == newest[::-1]]
+        batch = winners[0][0][1], winners[0][1].told
+        for key, entry in those:
+            if (key[1], entry.told) == batch:
+                continue
+            if (key, entry) in winners and entry.epochs[0] == entry.epochs[1]:
+                found.violations.append(f"{arm}: {batch} and {key} were acknowledged at {position} in one epoch")
+            elif not _may_be_lost(entry, ledger.rollbacks):
+                found.violations.append(f"{arm}: {batch} stands at {position}, where {key} was acknowledged for good")
+        if position <= ends.get(arm, 0) or not all(_may_be_lost(entry, ledger.rollbacks) for _, entry in winners):
+            found.logs[arm][position] = batch
+    found.lost = len(ledger.acknowledged) - sum(map(len, found.logs.values()))
+    found.violations += _told_twice(found)
+    return found
+
+
+def check_logs(redis: Redis, questions: Sequence[Question], ledger: Ledger, survivors: Survivors) -> list[str]:
+    """The logs, as far as they are not trimmed, hold each pick once, and batches of their own generator alone."""
+    handed: dict[tuple[str, int], set[Told]] = defaultdict(set)
+    for pick in ledger.picks.values():
+        handed[pick.key[0], pick.number].add(pick.told)
+    wrong: list[str] = []
+    for question in questions:
+        numbers: Counter[int] = Counter()
+        for g, name in enumerate(GENERATORS):
+            log = cast(list[tuple[bytes, dict[bytes, bytes]]], redis.xrange(f"optimist:{{{question.name}}}:log:{g}"))
+            for identity, fields in log:
+                at, number = int(identity.split(b"-")[0]), int(fields[b"pick"])
+                numbers[number] += 1
+                where = f"{question.name}/{name}: at {at} the log holds pick {number}"
+                made = [told for told in handed[question.name, number] if _is_of(fields[b"body"], question, told)]
+                if not made:
+                    wrong.append(f"{where}, and a batch that was never made for it")
+                elif all(told.generator != name for told in made):
+                    wrong.append(f"generators mixed: {where}, and a batch of {made[0].generator}")
+                elif (there := survivors.logs[question.name, name].get(at)) and there not in [
+                    (number, t) for t in made
+                ]:
+                    wrong.append(f"{where}, where pick {there[0]} was acknowledged")
+        wrong += [f"{question.name}: pick {n} stands in the logs {k} times" for n, k in numbers.items() if k > 1]
+    return wrong
+
+
+def _may_be_lost(entry: Acknowledged, rollbacks: Sequence[Rollback]) -> bool:
+    """Whether Redis ever went back to a time before this was acknowledged."""
+    return any(rollback.to < entry.at for rollback in rollbacks[entry.epochs[0] :])
+
+
+def _told_twice(survivors: Survivors) -> list[str]:
+    """No pick counts twice: once lost, its number is another pick's, and otherwise its repeat gets the first answer."""
+    places: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for (name, generator), log in survivors.logs.items():
+        for position, (number, _) in log.items():
+            places[name, number].append(f"{generator} at {position}")
+    return [f"pick {key} counts twice: {', '.join(found)}" for key, found in places.items() if len(found) > 1]
+
+
+def _is_of(body: bytes, question: Question, told: Told) -> bool:
+    batch, found = question.batch(told.generator, told.size, told.seed), tensors.decode(body)
+    return batch.keys() == found.keys() and all(np.array_equal(batch[name], found[name]) for name in batch)
