@@ -6,10 +6,13 @@ import contextlib
 import ipaddress
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, StringConstraints, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+HostName = Annotated[str, StringConstraints(pattern=r"^([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d+)?$")]
+"""A host as it stands in addresses, with its port where that is not the default."""
 
 
 def default_data_directory() -> Path:
@@ -83,10 +86,24 @@ class Settings(BaseSettings):
     """Most experiments, and most references, of one namespace."""
     max_open_picks: int = Field(10_000, ge=1)
     """Most picks of an experiment on their way at once."""
+    max_lease: float = Field(3600.0, ge=1)
+    """Longest lease of a new experiment, in seconds; picks of older experiments are leased for no longer either."""
+    image_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
+    """Hosts, separated by commas, whose images the dashboard loads at once: `images.example.org,10.0.0.5:9000`.
+
+    All other images that sample ids name are loaded when somebody asks for them.
+    """
     log_format: Literal["text", "json"] = "text"
     """How to log: lines for people, or one JSON object each."""
     log_requests: bool = False
     """Whether every request is logged."""
+
+    @field_validator("image_hosts", mode="before")
+    @classmethod
+    def _split(cls, hosts: Any) -> Any:
+        if not isinstance(hosts, str):
+            return hosts
+        return tuple(host.strip() for host in hosts.split(",") if host.strip())
 
     @property
     def is_open(self) -> bool:

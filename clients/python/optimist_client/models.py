@@ -402,6 +402,8 @@ class Session(Answer):
     """The only ones that the key is good for; none: every one of its namespace."""
     key: str | None
     """Id of the key, None where the service is open."""
+    image_hosts: list[str] = []
+    """Hosts whose images the dashboard loads without being asked."""
 
 
 class Problem(BaseModel):
