@@ -102,7 +102,10 @@ class Context:
         stamp = experiment.instance
         known = self._desks.get(config.name)
         if known is None or known[0] != stamp:
-            known = self._desks[config.name] = (stamp, Desk(self.store, experiment, self.settings.max_open_picks))
+            # An older experiment, or one from elsewhere, may ask for longer leases than this service gives.
+            lease = min(config.lease, self.settings.max_lease)
+            leasing = experiment.model_copy(update={"config": config.model_copy(update={"lease": lease})})
+            known = self._desks[config.name] = (stamp, Desk(self.store, leasing, self.settings.max_open_picks))
         return known[1]
 
     @asynccontextmanager
