@@ -130,19 +130,21 @@ class Polls:
 
     async def _course(self, name: str, look: Look) -> Course:
         instance, course = self._courses.pop(name, (look.instance, Course()))
-        # A Redis that lost the end of its file has fewer batches than it had.
-        if instance != look.instance or course.told > look.told:
-            course = Course()
-        history = await self._store.history(name, HISTORY.itemsize * course.told)
-        known = [len(points) for points in course.points]
-        points = await self._store.curves(name, known + [0] * (len(look.generators) - len(known)))
-        # Not more than was told at the look: the report and its charts are of one moment.
-        new = history[: HISTORY.itemsize * (look.told - course.told)]
-        course = await asyncio.to_thread(course.then, new, points)
+        course = await self._follow(name, look, course if instance == look.instance else Course())
         self._courses[name] = (look.instance, course)  # at the end, as the one that was used last
         if len(self._courses) > REMEMBERED:
             del self._courses[next(iter(self._courses))]
         return course
+
+    async def _follow(self, name: str, look: Look, course: Course) -> Course:
+        """The course with what came since, or a new one where Redis has lost some of what it holds."""
+        start, starts = course.starts
+        history = await self._store.history(name, start)
+        points = await self._store.curves(name, starts + [0] * (len(look.generators) - len(starts)))
+        # Not more than was told at the look: the report and its charts are of one moment.
+        history = history[: max(0, HISTORY.itemsize * look.told - start)]
+        followed = await asyncio.to_thread(course.follows, history, points)
+        return await self._follow(name, look, Course()) if followed is None else followed
 
     async def _overview(self, limit: int, offset: int, only: Set[str]) -> Body:
         names = [name for name in await self._store.experiments() if not only or name in only][::-1]
