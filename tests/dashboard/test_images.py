@@ -120,7 +120,9 @@ def test_those_of_trusted_hosts_come_by_themselves(
         mode = first_mode(open_page(f"{service.url}/#/e/{pictured}"))
         until_loaded(mode, 3)
         assert sorted(images.asked) == ["/first.png", "/second.png?size=large"]
-        expect(mode.locator(".unloaded")).to_have_text(f"Load image{images.elsewhere.removeprefix('http://')}/third.png")
+        expect(mode.locator(".unloaded")).to_have_text(
+            f"Load image{images.elsewhere.removeprefix('http://')}/third.png"
+        )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
