@@ -16,8 +16,7 @@ export class Course {
 
   // Take what came after `after` batches. False where it does not follow from what is known: ask from 0 on.
   take(progress, after) {
-    const follows = progress.instance === this.instance && progress.told >= this.told;
-    if (!follows) {
+    if (!this.leadsTo(progress)) {
       this.clear();
       if (after > 0 && progress.told >= after) return false;
     }
@@ -38,6 +37,20 @@ export class Course {
       this.extend(generator, curve);
     }
     return true;
+  }
+
+  // Whether this is the same course, gone on. What was known at the cursor comes again: otherwise the store has gone back
+  // to an earlier state, and what is known here may be of batches that it has lost.
+  leadsTo({ instance, told, rounds, samples, generators }) {
+    if (instance !== this.instance || told < this.told) return false;
+    const places = rounds.map((round) => this.rounds.indexOf(round));
+    const same = (known, came) => places.every((place, i) => place < 0 || (known?.[place] ?? 0) === came[i]);
+    return same(this.samples, samples) && generators.every(({ generator, batches, curve }) => {
+      const known = this.curves.get(generator);
+      const last = known?.samples.length ? curve.samples.indexOf(known.samples.at(-1)) : null;
+      const found = last === null || curve.scores[last] === known.scores.at(-1);
+      return found && same(this.batches.get(generator), batches);
+    });
   }
 
   // Estimates made at the cursor come again: those of no more samples than are known are passed over.

@@ -20,14 +20,16 @@ export function modes(config) {
     button.disabled = true;
     say(status, "Asking a scorer …");
     try {
-      const made = await get(`${generatorPath(config.name, generator)}/modes?count=6&samples=8`, "modes");
+      const path = `${generatorPath(config.name, generator)}/modes?count=6&samples=8`;
+      const [made, session] = await Promise.all([get(path, "modes"), get("v1/session")]);
+      const hosts = session.image_hosts ?? []; // none: another replica, of an older version
       const stale = made.stale ? "; newer samples are not in it yet" : "";
       say(status, `${made.generator} after ${samples(made.samples)}${stale}.`);
       const groups = made.prompt_groups.map((group) => [group.share, group.prompts, group.score]);
       fill(found, [
-        list("Mode", made.modes.map((mode) => [mode.share, mode.samples])),
+        list("Mode", made.modes.map((mode) => [mode.share, mode.samples]), hosts),
         groups.length > 0 && h("h3", {}, "By type of prompt"),
-        groups.length > 0 && list("Prompts", groups),
+        groups.length > 0 && list("Prompts", groups, hosts),
       ]);
     } catch (error) {
       fill(found);
@@ -55,32 +57,59 @@ export function modes(config) {
   };
 }
 
-function list(title, entries) {
+function list(title, entries, hosts) {
   return h("ol", { class: "modes" }, entries.map(([part, shown, kinds], i) => {
     const outputs = kinds === undefined ? "" : `, ${kinds.toFixed(1)} kinds of output`;
-    return h("li", {}, [
-      h("h4", {}, `${title} ${i + 1} `, h("span", { class: "quiet" }, `${share(part)}${outputs}`)),
-      h("ul", { class: "samples" }, shown.map((sample) => h("li", {}, picture(sample.id)))),
+    const all = h("button", { class: "small", "aria-label": `Load images of ${title} ${i + 1}`, onclick: loadAll }, "Load images");
+    const item = h("li", {}, [
+      h("div", { class: "mode-head" }, [
+        h("h4", {}, `${title} ${i + 1} `, h("span", { class: "quiet" }, `${share(part)}${outputs}`)),
+        all,
+      ]),
+      h("ul", { class: "samples" }, shown.map((sample) => h("li", {}, picture(sample.id, hosts)))),
     ]);
+    function loadAll() {
+      for (const button of item.querySelectorAll(".unloaded")) button.click();
+    }
+    return item;
   }));
 }
 
-// An image where the id is an address of one, its text otherwise; never anything that could run.
-function picture(id) {
-  const text = h("span", { class: "text" }, id);
+// An image where the id is the address of one, its text otherwise; never anything that could run. Workers choose the
+// ids: what they name elsewhere is fetched once the viewer asks for it, or at once from hosts that the operator trusts.
+function picture(id, hosts) {
   const address = safeAddress(id);
-  if (address === null) return text;
-  const alt = id.startsWith("data:") ? "sample" : id;
-  const image = h("img", { src: address, alt, loading: "lazy", referrerpolicy: "no-referrer" });
-  image.addEventListener("error", () => image.replaceWith(text));
-  return image;
+  if (address === null) return text(id);
+  if (address.protocol === "data:" || hosts.some((host) => isAt(address, host))) return image(id, address);
+  const button = h("button", { class: "unloaded", title: address.href, onclick: () => button.replaceWith(image(id, address)) }, [
+    h("span", { class: "load" }, "Load image"),
+    h("span", { class: "host" }, address.host),
+    h("span", { class: "path" }, `${address.pathname}${address.search}`),
+  ]);
+  return button;
+}
+
+const text = (id) => h("span", { class: "text" }, id);
+
+function image(id, address) {
+  const alt = address.protocol === "data:" ? "sample" : id;
+  const shown = h("img", { src: address.href, alt, loading: "lazy", referrerpolicy: "no-referrer" });
+  shown.addEventListener("error", () => shown.replaceWith(text(id)));
+  return shown;
 }
 
 function safeAddress(id) {
-  if (/^data:image\//i.test(id)) return id;
-  if (!/^https?:\/\//i.test(id)) return null;
+  if (!/^(data:image\/|https?:\/\/)/i.test(id)) return null;
+  const address = parsed(id);
+  return address?.username || address?.password ? null : address;
+}
+
+// Whether an address is at a host, which may be said in capitals, or with the port that is the scheme's own.
+const isAt = (address, host) => parsed(`${address.protocol}//${host}`)?.host === address.host;
+
+function parsed(address) {
   try {
-    return new URL(id).href;
+    return new URL(address);
   } catch {
     return null;
   }

@@ -44,7 +44,7 @@ def page() -> str:
 def _default(field: Any) -> str:
     if field.default_factory is not None:
         return field.default_factory.__doc__.strip().rstrip(".")
-    if field.default is None:
+    if field.default in (None, ()):
         return "none"
     return f"`{field.default:_}`" if type(field.default) is int and field.default > 9999 else f"`{field.default}`"
 

@@ -6,10 +6,13 @@ import contextlib
 import ipaddress
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, StringConstraints, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+HostName = Annotated[str, StringConstraints(pattern=r"^([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d+)?$")]
+"""A host as it stands in addresses, with its port where that is not the default."""
 
 
 def default_data_directory() -> Path:
@@ -87,10 +90,24 @@ class Settings(BaseSettings):
     """Most of them that one worker has, by the name that it asks under."""
     max_key_picks: int = Field(2000, ge=1)
     """Most of them that were asked for with one access key; callers without keys count as one."""
+    max_lease: float = Field(3600.0, ge=1)
+    """Longest lease of a new experiment, in seconds; picks of older experiments are leased for no longer either."""
+    image_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
+    """Hosts, separated by commas, whose images the dashboard loads at once: `images.example.org,10.0.0.5:9000`.
+
+    All other images that sample ids name are loaded when somebody asks for them.
+    """
     log_format: Literal["text", "json"] = "text"
     """How to log: lines for people, or one JSON object each."""
     log_requests: bool = False
     """Whether every request is logged."""
+
+    @field_validator("image_hosts", mode="before")
+    @classmethod
+    def _split(cls, hosts: Any) -> Any:
+        if not isinstance(hosts, str):
+            return hosts
+        return tuple(host.strip() for host in hosts.split(",") if host.strip())
 
     @property
     def is_open(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.api.course import MOST_CHECKPOINTS, MOST_POINTS, Course, stride_of
+from optimist.api.course import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, Course, stride_of
 from optimist.archive import HISTORY
 from optimist.store import CurvePoint
 
@@ -31,7 +31,7 @@ def test_checkpoints_hold_what_the_history_does_however_it_came(cuts: list[int],
         course = course.then(batches[start:end].tobytes(), [[], [], []])
     rounds, samples, counts = course.checkpoints(after)
     stride = stride_of(3000)
-    assert rounds == [at for at in [*range(stride, 3000, stride), 3000] if at > after]
+    assert rounds == [at for at in [*range(stride, 3000, stride), 3000] if at > after - stride]
     for at, told, row in zip(rounds, samples, counts, strict=True):
         assert told == batches["rows"][:at].sum()
         assert row.tolist() == np.bincount(batches["generator"][:at], minlength=3).tolist()
@@ -62,5 +62,21 @@ def test_curves_are_thinned_to_what_can_be_drawn_and_end_with_the_newest():
     assert sum(len(known.curve.samples) for known in whole) <= MOST_POINTS
     assert all(known.curve.samples[-1] == 500 for known in whole)
     newest = course.generators(names, course.checkpoints(490)[2], 490)
-    assert newest[0].curve.told == list(range(490, 501))
+    assert newest[0].curve.told == list(range(489, 501))
     assert (newest[0].curve.scores[0], newest[0].curve.lower[0], newest[0].curve.upper[0]) == (1.5, None, 2)
+
+
+def test_a_course_follows_only_from_what_was_read_before():
+    batches, points = history(1000, 2).tobytes(), [[CurvePoint(n, n, f"[{n},1.5,1,2]") for n in (5, 700)], []]
+    course = Course().then(batches[: 7 * 600], [points[0][:1], []])
+    start, starts = course.starts
+    assert (start, starts) == (7 * (600 - REMEMBERED), [0, 0])
+    followed = course.follows(batches[start:], [*points, []])  # and a generator joined
+    assert followed is not None
+    assert followed.checkpoints(0)[2].tolist() == Course().then(batches, [*points, []]).checkpoints(0)[2].tolist()
+    assert [[point.seq for point in curve] for curve in followed.points] == [[5, 700], [], []]
+    shorter, others = batches[start : 7 * 599], batches[start : 7 * 599] + history(1, 2, seed=9).tobytes()
+    assert course.follows(shorter, points) is None
+    assert course.follows(others, points) is None
+    assert course.follows(batches[start:], [[CurvePoint(5, 5, "[5,1.6,1,2]")], []]) is None
+    assert course.follows(batches[start:], [[], []]) is None

@@ -178,6 +178,7 @@ def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, clie
     page.get_by_role("button", name="Show modes").click()
     mode = page.locator(".modes > li").first
     expect(mode.locator("li")).to_have_count(5)
+    mode.get_by_role("button", name="Load images of").click()
     expect(mode.locator(".text", has_text="nothing.png")).to_be_visible()  # what is no image is shown as text
     assert set(mode.locator(".text").all_text_contents()) == set(ids[2:])
     loaded = (

@@ -287,7 +287,8 @@ def test_a_browser_signs_in_with_a_cookie_that_scripts_do_not_see(service: Servi
     key = new_key(directory, "admin", "green")
     with httpx.Client(base_url=service.url) as browser:
         signed_in = browser.post("/v1/session", headers=bearer(key))
-        assert signed_in.json() == {"namespace": "green", "role": "admin", "experiments": [], "key": key.split("_")[1]}
+        caller = {"namespace": "green", "role": "admin", "experiments": [], "key": key.split("_")[1]}
+        assert signed_in.json() == {**caller, "image_hosts": []}
         cookie = signed_in.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie

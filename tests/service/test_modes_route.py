@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from processes import Service, serving
+from processes import Service, serving, until
 from redis import Redis
 
+from optimist.store import start_embedded
 from optimist_client import Experiment, Fix, Optimist, tensors
 
 CONFIG = {"metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0, "features": 8}}
@@ -91,3 +93,22 @@ def test_a_generator_of_which_nothing_can_be_read_has_no_modes(tmp_path: Path):
         text = (tmp_path / "scorer.log").read_text()
         assert "Traceback" not in text
         assert text.count("set aside") == 1
+
+
+def test_who_waits_for_modes_of_an_experiment_that_is_made_again_is_told_so(tmp_path: Path):
+    with (
+        start_embedded(tmp_path / "redis") as running,
+        serving(tmp_path, f"--redis-url={running.url}", "--no-scoring") as service,
+        Optimist(service.url) as client,
+        Redis(unix_socket_path=running.url.removeprefix("unix://")) as redis,
+        redis.pubsub() as listening,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        append(service, client.create_experiment("x", ["a", "b"], **CONFIG), "b", 5)
+        listening.subscribe("optimist:modes")
+        waiting = pool.submit(httpx.get, f"{service.url}/v1/experiments/x/generators/b/modes", timeout=60)
+        until(lambda: (listening.get_message() or {}).get("type") == "message")
+        client.delete_experiment("x")
+        append(service, client.create_experiment("x", ["a"], **CONFIG), "a", 5)
+        assert waiting.result().status_code == 404
+        assert "Traceback" not in service.log()

@@ -203,7 +203,10 @@ class ExperimentConfig(Wire):
     keep_log: bool = False
     """Whether every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
     lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0
-    """Seconds after which a pick no longer counts as on its way; a tell after that is accepted and marked late."""
+    """Seconds after which a pick no longer counts as on its way; a tell after that is accepted and marked late.
+
+    The service refuses a new experiment with a longer one than its `OPTIMIST_MAX_LEASE`, an hour by default.
+    """
 
     @model_validator(mode="before")
     @classmethod

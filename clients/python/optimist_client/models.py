@@ -228,8 +228,9 @@ class Progress(Answer):
     """How an experiment went, as charts draw it: counts at checkpoints, the estimates as they were made, open picks.
 
     The checkpoints are the multiples of `stride`, a power of two that grows so that there are never more than 256, and
-    the newest batch. Those after the number that was asked for are here; of earlier ones, what is no multiple of
-    `stride` is to be dropped.
+    the newest batch. Those after the number that was asked for are here, and the last before it; of earlier ones, what
+    is no multiple of `stride` is to be dropped. Estimates come in the same way. Where the last one before is another
+    than the one that is known, Redis has lost batches that were told: nothing known earlier holds.
     """
 
     instance: str
@@ -407,6 +408,8 @@ class Session(Answer):
     """The only ones that the key is good for; none: every one of its namespace."""
     key: str | None
     """Id of the key, None where the service is open."""
+    image_hosts: list[str] = Field(default_factory=list)
+    """Hosts whose images the dashboard loads without being asked."""
 
 
 class Problem(BaseModel):

@@ -103,10 +103,13 @@ class Context:
         stamp = experiment.instance
         known = self._desks.get(config.name)
         if known is None or known[0] != stamp:
+            # An older experiment, or one from elsewhere, may ask for longer leases than this service gives.
+            lease = min(config.lease, self.settings.max_lease)
+            leasing = experiment.model_copy(update={"config": config.model_copy(update={"lease": lease})})
             most_open = MostOpen(
                 self.settings.max_open_picks, self.settings.max_worker_picks, self.settings.max_key_picks
             )
-            known = self._desks[config.name] = (stamp, Desk(self.store, experiment, most_open))
+            known = self._desks[config.name] = (stamp, Desk(self.store, leasing, most_open))
         return known[1]
 
     @asynccontextmanager

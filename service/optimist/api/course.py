@@ -6,6 +6,7 @@ It takes the history as it grows, so that a report on a million rounds costs wha
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +22,8 @@ from optimist_client.models import Curve, GeneratorProgress
 MOST_CHECKPOINTS = 256
 MOST_POINTS = 4000
 """Estimates drawn in all: of more, every second, third, … of each generator."""
+REMEMBERED = 256
+"""Batches that are kept as they were read, to tell whether a history read later is the same one, gone on."""
 
 Counts = NDArray[np.int64]
 
@@ -44,6 +47,22 @@ class Course:
     newest_samples: int = 0
     points: Sequence[Sequence[CurvePoint]] = ()
     """What was kept of the estimates, by generator."""
+    recent: bytes = b""
+    """The newest batches of the history, `REMEMBERED` at most."""
+
+    @property
+    def starts(self) -> tuple[int, list[int]]:
+        """From where `follows` needs the history, in bytes, and the curve of each generator: the last that is known."""
+        return HISTORY.itemsize * self.told - len(self.recent), [max(0, len(points) - 1) for points in self.points]
+
+    def follows(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> Course | None:
+        """The course with what was read from `starts` on; None where Redis no longer has what was read before."""
+        known = [tuple(points[-1:]) for points in self.points]
+        found = [tuple(new[: len(last)]) for last, new in zip(known, points, strict=False)]
+        if not history.startswith(self.recent) or found != known:
+            return None
+        new = [points[len(last) :] for last, points in zip(known, points, strict=False)]
+        return self.then(history[len(self.recent) :], [*new, *points[len(new) :]])
 
     @property
     def stride(self) -> int:
@@ -70,28 +89,39 @@ class Course:
             by_generator[-1],
             int(samples[-1]),
             [[*known, *new] for known, new in zip(before, points, strict=True)],
+            (self.recent + history)[-REMEMBERED * HISTORY.itemsize :],
         )
 
     def checkpoints(self, after: int) -> tuple[list[int], list[int], Counts]:
-        """Rounds (k,), samples (k,) and batches by generator (k, G) at the checkpoints after so many batches."""
+        """Rounds (k,), samples (k,) and batches by generator (k, G) at the checkpoints after so many batches.
+
+        The last multiple of `stride` up to `after` is among them: who knows it otherwise knows rounds that were lost.
+        """
         rounds = np.arange(1, len(self.batches) + 1) * self.stride
         batches, samples = self.batches, self.samples
         if self.told % self.stride:
             rounds = np.append(rounds, self.told)
             samples = np.append(samples, self.newest_samples)
             batches = np.concatenate([batches, self.newest[None, :]])
-        new = rounds > after
+        new = rounds > after - self.stride
         return rounds[new].tolist(), samples[new].tolist(), batches[new]
 
     def generators(self, names: Sequence[str], batches: Counts, after: int) -> list[GeneratorProgress]:
-        """Every generator with its counts (k, G), and the estimates made when `after` batches were told, or later."""
-        curves = [[point for point in points if point.told >= after] for points in self.points]
+        """Every generator with its counts (k, G), and the estimates made when `after` batches were told, or later.
+
+        The last estimate made before that is among them, too.
+        """
+        curves = [points[max(0, bisect_left(points, after, key=_told) - 1) :] for points in self.points]
         every = -(-sum(map(len, curves)) // MOST_POINTS) or 1
         return [
             # The newest of them always.
             GeneratorProgress(generator=name, batches=batches[:, g].tolist(), curve=_curve(curves[g][::-every][::-1]))
             for g, name in enumerate(names)
         ]
+
+
+def _told(point: CurvePoint) -> int:
+    return point.told
 
 
 def _widened(counts: Counts, generators: int) -> Counts:

@@ -21,7 +21,7 @@ POLICY = "; ".join(
         "connect-src 'self'",
         # plotly.js sets styles of its own; nothing that users name comes near them.
         "style-src 'self' 'unsafe-inline'",
-        # Samples are shown from wherever their URIs say.
+        # A viewer may ask for any image; the page fetches none of other hosts by itself, but for those in the settings.
         "img-src 'self' data: http: https:",
         "base-uri 'none'",
         "form-action 'none'",

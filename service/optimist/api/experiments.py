@@ -37,6 +37,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
     if len(config.generators) > context.settings.max_generators:
         raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
+        _check_lease(config.lease, context.settings.max_lease)
         new = await _pinned(config, context)
         await context.store.reserve(config.name, context.settings.max_experiments)
         with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
@@ -52,6 +53,13 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
     if existing.config != config:
         raise Conflict(f"experiment {config.name!r} exists with another config: choose another name")
     return existing
+
+
+def _check_lease(lease: float, most: float) -> None:
+    """Raise `ApiError` 422 where a lease is longer than the service gives."""
+    if lease > most:
+        default = ", the default" if lease == ExperimentConfig.model_fields["lease"].default else ""
+        raise invalid(f"lease: expected at most {most:g} seconds, got {lease:g}{default}")
 
 
 async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
 from optimist.api.views import needed_to_fit
-from optimist.store import Look
+from optimist.store import Look, NotFound
 from optimist_client.config import METRIC_FIELDS
 from optimist_client.models import Experiment, Identifier, Modes
 
@@ -55,8 +55,12 @@ async def get_modes(
 
 
 async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -> int:
-    """The generator's log position. Raises `ApiError` 422 where no scorer could make modes of what has come so far."""
+    """The generator's log position. Raises NotFound where the experiment is gone, `ApiError` 422 where no scorer could
+    make modes of what has come so far.
+    """
     look = await context.store.look(experiment.config.name)
+    if look.instance != experiment.instance:
+        raise NotFound(f"experiment {experiment.config.name!r} was made again since")
     generator = look.generators[ordinal]
     if generator.seq == 0:
         raise invalid(f"generator {generator.name!r} has no samples yet")

@@ -13,7 +13,7 @@ from optimist.api.course import Course
 from optimist.api.desk import sealed
 from optimist.api.views import View
 from optimist.archive import HISTORY
-from optimist.store import Look, NotFound, Store
+from optimist.store import Look, NotFound, Store, Unavailable
 from optimist_client.models import Experiment, OpenPickInfo, Overview, Progress, Report, Summary
 
 FRESH = 1.0
@@ -102,7 +102,7 @@ class Polls:
         self._courses: dict[str, tuple[tuple[str, int], Course]] = {}
 
     async def report(self, name: str, after: int) -> Body:
-        """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound."""
+        """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
         poll = await self._shared.get(("report", name), lambda: self._poll(name))
         return poll.body(after)
 
@@ -116,9 +116,11 @@ class Polls:
         return await self._shared.get(key, lambda: self._overview(limit, offset, only))
 
     async def _poll(self, name: str) -> Poll:
-        view = View(await self._experiment(name), await self._store.look(name))
+        experiment = await self._experiment(name)
+        view = View(experiment, await self._store.look(name))
         if view.is_scored:
             view = await sealed(self._store, view)
+        _check_same(experiment, view.look)
         course = await self._course(name, view.look)
         picks = [
             OpenPickInfo(deadline=leased.deadline, **pick.model_dump(include=_SHOWN))
@@ -128,35 +130,49 @@ class Polls:
         return Poll(view.report(), view.look.instance, names, course, picks[-MOST_PICKS:])
 
     async def _course(self, name: str, look: Look) -> Course:
-        # Another server may have lost the end of the history.
         origin = look.instance, self._store.epoch
         known, course = self._courses.pop(name, (origin, Course()))
-        if known != origin or course.told > look.told:
-            course = Course()
-        history = await self._store.history(name, HISTORY.itemsize * course.told)
-        starts = [len(points) for points in course.points]
-        points = await self._store.curves(name, starts + [0] * (len(look.generators) - len(starts)))
-        # Not more than was told at the look: the report and its charts are of one moment.
-        new = history[: HISTORY.itemsize * (look.told - course.told)]
-        course = await asyncio.to_thread(course.then, new, points)
+        course = await self._follow(name, look, course if known == origin else Course())
         self._courses[name] = (origin, course)  # at the end, as the one that was used last
         if len(self._courses) > REMEMBERED:
             del self._courses[next(iter(self._courses))]
         return course
+
+    async def _follow(self, name: str, look: Look, course: Course) -> Course:
+        """The course with what came since, or a new one where Redis has lost some of what it holds."""
+        start, starts = course.starts
+        history = await self._store.history(name, start)
+        points = await self._store.curves(name, starts + [0] * (len(look.generators) - len(starts)))
+        _check_same(await self._experiment(name), look)
+        # Not more than was told at the look: the report and its charts are of one moment.
+        history = history[: max(0, HISTORY.itemsize * look.told - start)]
+        followed = await asyncio.to_thread(course.follows, history, points)
+        return await self._follow(name, look, Course()) if followed is None else followed
 
     async def _overview(self, limit: int, offset: int, only: Set[str]) -> Body:
         names = [name for name in await self._store.experiments() if not only or name in only][::-1]
         found: list[Summary] = []
         for name in names[offset : offset + limit]:
             try:
-                known = await self._experiment(name)
-                found.append(_summary(known, View(known, await self._store.look(name)).report()))
-            except NotFound:  # deleted meanwhile
+                known, look = await self._experiment(name), await self._store.look(name)
+                _check_same(known, look)
+                found.append(_summary(known, View(known, look).report()))
+            except (NotFound, Replaced):  # deleted meanwhile
                 continue
         return Body.of(Overview(total=len(names), experiments=found).model_dump_json())
 
 
 _SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
+
+
+class Replaced(Unavailable):
+    """The experiment was deleted and another one made under its name, while it was read."""
+
+
+def _check_same(experiment: Experiment, look: Look) -> None:
+    """Raise Replaced where a look is of another experiment of this name."""
+    if look.instance != experiment.instance:
+        raise Replaced(f"experiment {experiment.config.name!r} was made again while it was read")
 
 
 def _summary(experiment: Experiment, report: Report) -> Summary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from optimist.api.access import COOKIE, CallerDep
+from optimist.api.context import SettingsDep
 from optimist.api.doors import SESSION
 from optimist_client.models import Session
 
@@ -12,15 +13,19 @@ router = APIRouter(prefix=SESSION, tags=["access"])
 
 
 @router.get("")
-async def get_session(caller: CallerDep) -> Session:
+async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
     """Who calls: the namespace and role of the key, and the experiments it is bound to."""
     return Session(
-        namespace=caller.namespace, role=caller.role, experiments=sorted(caller.experiments), key=caller.key or None
+        namespace=caller.namespace,
+        role=caller.role,
+        experiments=sorted(caller.experiments),
+        key=caller.key or None,
+        image_hosts=list(settings.image_hosts),
     )
 
 
 @router.post("")
-async def sign_in(request: Request, response: Response, caller: CallerDep) -> Session:
+async def sign_in(request: Request, response: Response, caller: CallerDep, settings: SettingsDep) -> Session:
     """Give the browser the key of this request's `Authorization` as a cookie that scripts and other sites cannot use.
 
     It lasts until the browser is closed, or the key is revoked.
@@ -29,7 +34,7 @@ async def sign_in(request: Request, response: Response, caller: CallerDep) -> Se
     if scheme:
         is_secure = request.url.scheme == "https"
         response.set_cookie(COOKIE, key.strip(), httponly=True, samesite="strict", secure=is_secure)
-    return await get_session(caller)
+    return await get_session(caller, settings)
 
 
 @router.delete("", status_code=204)
