@@ -87,7 +87,7 @@ def test_an_import_goes_on_bit_for_bit_as_the_original(
     """Logs long enough for snapshots; then both get the same batches, and have the same estimates to the last bit."""
     settings = {"reference": reference} if "metric" not in config else {}
     original = client.create_experiment(
-        name, ["a", "b", "c"], policy="ucb", stop=False, max_wait=30, seed=3, **settings, **config
+        name, ["a", "b", "c"], policy="ucb", stop=False, max_wait=30, seed=3, allow_extra=True, **settings, **config
     )
 
     def rows(generator: str, seed: int, size: int) -> np.ndarray:
@@ -254,7 +254,8 @@ def test_an_export_while_workers_tell_is_of_one_moment(
     client: Optimist, other: Optimist, name: str, reference, tmp_path: Path
 ):
     """Statistics small beside the batches, so that logs are trimmed all the while."""
-    original = client.create_experiment(name, ["a", "b", "c"], reference=reference, stop=False, policy="uniform")
+    config = {"reference": reference, "stop": False, "policy": "uniform", "allow_extra": True}
+    original = client.create_experiment(name, ["a", "b", "c"], **config)
     ended = threading.Event()
 
     def tell(seed: int) -> None:
@@ -377,7 +378,7 @@ def pointer_at(redis: Redis, experiment: str, seq: int) -> str:
 
 def test_a_damaged_snapshot_is_said_and_no_file_is_left(tmp_path: Path, reference):
     with serving(tmp_path / "data") as service, Optimist(service.url) as client:
-        experiment = client.create_experiment("x", ["a"], reference=reference, stop=False)
+        experiment = client.create_experiment("x", ["a"], reference=reference, stop=False, allow_extra=True)
         for _ in range(6):
             experiment.ask().tell(samples("a", 2_000, 0))
             scored(experiment)

@@ -50,7 +50,7 @@ async def make_desk(store: Store, **config: object) -> Desk:
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:
-    return Batch(pick.number, "digest", rows, body)
+    return Batch(pick.number, "digest", rows, body, pick.nonce or "")
 
 
 async def round_(desk: Desk, pick: Pick) -> Pick:
@@ -158,7 +158,7 @@ async def test_what_is_told_again_opens_nothing_again(store: Store):
     following = await round_(desk, pick)
     assert (await round_(desk, pick)) == following
     with pytest.raises(Conflict):
-        await desk.tell(Batch(pick.number, "another", 4, b"body"), AskRequest(request_id="other"))
+        await desk.tell(Batch(pick.number, "another", 4, b"body", pick.nonce or ""), AskRequest(request_id="other"))
     assert (await store.look("x")).rounds == 2
 
 
@@ -166,7 +166,7 @@ async def test_one_conflict_among_many_is_one_answer(store: Store):
     desk = await make_desk(store)
     picks = [await first(desk, worker) for worker in "uvw"]
     await desk.tell(batch(picks[0]))
-    wrong = [Batch(picks[0].number, "another", 4, b""), batch(picks[1]), batch(picks[2])]
+    wrong = [Batch(picks[0].number, "another", 4, b"", picks[0].nonce or ""), batch(picks[1]), batch(picks[2])]
     told = await _all(desk, wrong)
     assert [type(answer) for answer in told] == [Conflict, AskReply, AskReply]
     look = await store.look("x")

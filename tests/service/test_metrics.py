@@ -95,7 +95,7 @@ def test_bad_batches_are_refused_and_change_nothing(
 
 
 def test_float16_probabilities_pass(client: Optimist, name: str):
-    experiment = client.create_experiment(name, ["sharp"], metric="is", dimension=6)
+    experiment = client.create_experiment(name, ["sharp"], metric="is", dimension=6, batch_size=50)
     experiment.ask().tell(probabilities("sharp", 50, 0).astype(np.float16))
     assert experiment.report().samples == 50
 

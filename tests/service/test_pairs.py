@@ -192,7 +192,7 @@ def test_modes_in_json_ids_and_all(service: Service, client: Optimist, name: str
 
 
 def test_samples_without_ids_are_called_by_pick_and_row(client: Optimist, name: str):
-    experiment = client.create_experiment(name, ["two"], metric="rke", dimension=2, kernel=KERNEL)
+    experiment = client.create_experiment(name, ["two"], metric="rke", dimension=2, kernel=KERNEL, batch_size=6)
     experiment.ask().tell(clusters("two", 6, 0))
     shown = {sample.id for mode in experiment.modes("two", count=6).modes for sample in mode.samples}
     assert shown <= {f"1:{row}" for row in range(6)}

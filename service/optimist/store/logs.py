@@ -61,7 +61,9 @@ class Logs:
                         f"where {position + offset}-0 should stand"
                     )
                 entry = _log_entry(position + offset, fields)
-                if chain and entry.chain and entry.chain != chained(chain, entry.digest):
+                is_next = not (chain and entry.chain) or entry.chain == chained(chain, entry.digest)
+                # Otherwise it is damaged, or the log is another one.
+                if not is_next and await self._chain(experiment, generator, entry.seq - 1) != chain:
                     raise LogGap(f"log of generator {generator} in {experiment!r} is another one before {entry.seq}")
                 chain = entry.chain
                 entries.append(entry)
@@ -69,6 +71,16 @@ class Logs:
                 largest = max(largest, len(entries[-1].body))
             page = min(2 * page, max_entries - len(entries), left // largest)
         return entries
+
+    async def _chain(self, experiment: str, generator: int, seq: int) -> str | None:
+        """The chain that stands at a position of the log, or with the snapshot of it; None where none does."""
+        log, counts = (self._commands.key(experiment, part) for part in (f"log:{generator}", "counts"))
+        reads = [("XRANGE", log, f"{seq}-0", f"{seq}-0"), ("HGET", counts, f"snapshot_chain_{generator}")]
+        entries, snapshot = await self._commands.call_many(reads)
+        if entries:
+            return entries[0][1].get(b"chain", b"").decode()
+        at, _, chain = (snapshot or b"").decode().partition(" ")
+        return chain if at == str(seq) else None
 
     async def history(self, experiment: str, start: int = 0) -> bytes:
         """The accepted batches in order from byte `start` on, seven bytes each.
