@@ -65,10 +65,12 @@ async def tell(request: Request) -> Response:
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
         batch = await read_batch(request, experiment, context.settings, given.embedding)
         parts = number, batch.digest, batch.rows, batch.body
+        terms = batch.terms
         if given.instance is None or given.instance == experiment.instance:
-            settled, following = await context.desk(experiment).tell(Batch(*parts), asked)
+            settled, following = await context.desk(experiment).tell(Batch(*parts, terms=terms), asked)
         else:
-            settled, following = await context.store.settle(name, *parts, instance=given.instance), None
+            settled = await context.store.settle(name, *parts, terms=terms, instance=given.instance)
+            following = None
         return await context.told(experiment, settled), following
 
     reply, following = await context.with_recent(name, settle)

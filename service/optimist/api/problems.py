@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from optimist.insight.metrics import REFUSED
-from optimist.store import Conflict, Full, Gone, NotFound, StoreError, Unavailable
+from optimist.store import Conflict, Full, Gone, NotFound, Refused, StoreError, Unavailable
 from optimist_client.models import Problem
 
 Action = Literal["fix", "retry", "stop"]
@@ -80,7 +80,7 @@ def problem_of(error: StoreError) -> ApiError:
         return ApiError(404, "not-found", "Not found", detail)
     if isinstance(error, Conflict):
         return ApiError(409, "conflict", "Already settled otherwise", detail)
-    if isinstance(error, Full):
+    if isinstance(error, Full | Refused):
         return invalid(detail)
     if isinstance(error, Gone):
         return ApiError(410, "gone", "Too old to be counted", detail, action="stop")

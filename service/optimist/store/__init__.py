@@ -4,6 +4,7 @@
 """
 
 from optimist.store.announcements import Announcement, Announcements
+from optimist.store.checking import Size, Terms
 from optimist.store.connect import connect, open_store
 from optimist.store.embedded import EmbeddedRedis, running_url, start_embedded
 from optimist.store.errors import (
@@ -15,6 +16,7 @@ from optimist.store.errors import (
     Gone,
     LogGap,
     NotFound,
+    Refused,
     StoreError,
     Superseded,
     Unavailable,
@@ -38,6 +40,7 @@ from optimist.store.records import (
     Settled,
     Snapshot,
     State,
+    Suspect,
 )
 from optimist.store.store import Store
 
@@ -70,14 +73,18 @@ __all__ = [
     "NotFound",
     "OpenPick",
     "Opened",
+    "Refused",
     "Returned",
     "SetAside",
     "Settled",
+    "Size",
     "Snapshot",
     "State",
     "Store",
     "StoreError",
     "Superseded",
+    "Suspect",
+    "Terms",
     "Unavailable",
     "connect",
     "namespace_of",

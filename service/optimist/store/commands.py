@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
-from optimist.store.errors import Conflict, Full, Gone, NotFound, StoreError, Superseded, reaching_redis
+from optimist.store.errors import Conflict, Full, Gone, NotFound, Refused, StoreError, Superseded, reaching_redis
 from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, full_name, namespace_of
 
 Argument = str | bytes | int | float
@@ -28,6 +28,7 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
     b"conflict": Conflict,
     b"full": Full,
     b"gone": Gone,
+    b"refused": Refused,
     b"superseded": Superseded,
 }
 # These run whether or not the experiment exists, so they go without the prelude's check.
@@ -35,9 +36,9 @@ _WITHOUT_PRELUDE = {"create_experiment": ("enrol",), "delete_experiment": ("chun
 # What else stands before a script, by its name.
 _LIBRARIES = {
     "add_generator": ("enrol",),
-    "append": ("accept",),
+    "append": ("checking", "accept"),
     "begin_snapshot": ("chunks",),
-    "exchange": ("picks", "accept", "settling", "opening"),
+    "exchange": ("picks", "checking", "accept", "settling", "opening"),
     "flip_snapshot": ("chunks",),
     "give_up": ("picks",),
     "look": ("picks",),
@@ -96,7 +97,7 @@ class Commands:
     async def script(self, name: str, keys: Sequence[str], *arguments: Argument) -> list[Any]:
         """Run a script that stands by itself on keys of one slot, and return what follows its 'ok'.
 
-        Raises NotFound, Conflict, Full, Gone or Superseded as the script says.
+        Raises NotFound, Conflict, Full, Gone, Refused or Superseded as the script says.
         """
         return _results(await self._run(_script(name), keys, arguments))
 

@@ -5,6 +5,7 @@ StoreError
 ├── Conflict            stop: the name or the pick already stands for something else
 ├── Full                stop, or remove some: there are as many as there may be
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
+├── Refused             fix the batch: its values are of absurd size, or it repeats an earlier one
 ├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
 ├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
 ├── Damaged             set aside and name it: stored bytes do not match their digest
@@ -39,6 +40,10 @@ class Full(StoreError):
 
 class Gone(StoreError):
     """The pick ended so long ago that how is no longer known; nothing was counted now."""
+
+
+class Refused(StoreError):
+    """The batch is not plausible beside those before it; nothing was counted."""
 
 
 class Superseded(StoreError):

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimist.store import keys
+from optimist.store.checking import Terms
 from optimist.store.commands import Argument, Commands, step
 from optimist.store.errors import StoreError
-from optimist.store.records import AskGroup, Batch, Look, NewPick, Opened, Settled
+from optimist.store.records import AskGroup, Batch, Look, NewPick, Opened, Settled, Suspect
 
 APPENDED_SECONDS = 24 * 3600
 """How long an idempotency key is remembered, unless as many newer ones as settled picks are remembered came since."""
@@ -53,16 +54,25 @@ class Picks:
         return await self._commands.experiment_script("renew_leases", experiment, seconds, *numbers)
 
     async def settle(
-        self, experiment: str, pick: int, digest: str, rows: int, body: bytes, *, instance: str | None = None
+        self,
+        experiment: str,
+        pick: int,
+        digest: str,
+        rows: int,
+        body: bytes,
+        *,
+        terms: Terms | None = None,
+        instance: str | None = None,
     ) -> Settled:
         """Accept a batch for a pick: log, counts, due position and history in one step; durable when this returns.
 
         A lease that ran out, a latched decision, or a generator that was paused or retired, does not keep a batch from
         counting. digest: of the decoded arrays, not empty: the same digest again gets the first answer again.
-        Raises Conflict if the pick was told with another digest or given up, Gone if how it ended is no longer
-        remembered, NotFound if it was never opened.
+        terms: what the batch is checked by. Raises Refused, changing nothing, where it does not meet them; Conflict if
+        the pick was told with another digest or given up, Gone if how it ended is no longer remembered, NotFound if it
+        was never opened.
         """
-        batch = Batch(pick, digest, rows, body)
+        batch = Batch(pick, digest, rows, body, terms=terms)
         [settled], _ = await self.exchange(experiment, [batch], None, [], 0.0, instance=instance)
         if isinstance(settled, StoreError):
             raise settled
@@ -88,7 +98,7 @@ class Picks:
         """
         arguments: list[Argument] = [len(batches), keys.DUE, self._commands.full(experiment), self._settled_limit]
         for batch in batches:
-            arguments += batch.pick, batch.digest, batch.rows, batch.body
+            arguments += batch.pick, batch.digest, batch.rows, batch.body, _packed(batch.terms)
         if groups and expected is not None:
             arguments += _opening(expected.rounds, f"{expected.told} {expected.version}", lease_seconds, "", groups)
         answers = await self._commands.experiment_script("exchange", experiment, *arguments, instance=instance)
@@ -115,6 +125,7 @@ class Picks:
         rows: int,
         body: bytes,
         *,
+        terms: Terms | None = None,
         instance: str | None = None,
     ) -> Settled:
         """Accept a batch that no pick asked for; counts like a told one and is durable when this returns.
@@ -122,7 +133,7 @@ class Picks:
         key: the caller's, the same for a repeat, which gets the first answer again; another generator's is another key.
         It is remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after
         that, a repeat counts.
-        Raises Conflict for a key that came with another digest, NotFound for an unknown generator.
+        Raises Conflict for a key that came with another digest, NotFound for an unknown generator, Refused as `settle`.
         """
         batch = Batch(0, digest, rows, body)
         if not key:
@@ -130,15 +141,22 @@ class Picks:
         return _settled(
             await self._commands.experiment_script(
                 *("append", experiment, generator, key, batch.digest, batch.rows, batch.body),
-                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS),
+                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS, _packed(terms)),
                 instance=instance,
             )
         )
 
 
 def _settled(answer: Sequence[Any]) -> Settled:
-    text, duplicate, *version = answer
-    return Settled(**json.loads(text), duplicate=bool(duplicate), version=version[0] if version else 0)
+    text, duplicate, *rest = answer
+    version, suspicion = rest or (0, b"")
+    settled = json.loads(text)
+    suspect = Suspect.of(settled["seq"], suspicion.decode()) if suspicion else None
+    return Settled(**settled, duplicate=bool(duplicate), version=version, suspect=suspect)
+
+
+def _packed(terms: Terms | None) -> str:
+    return "" if terms is None else str(terms)
 
 
 def _opening(
