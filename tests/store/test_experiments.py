@@ -13,6 +13,7 @@ from optimist.store import (
     NotFound,
     Store,
     Superseded,
+    Terms,
     Unavailable,
 )
 from optimist.store.keys import EXPERIMENT_PARTS
@@ -60,7 +61,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     for pick in (1, 3):
         await store.settle("one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
-    await store.append("one", 0, "key", "digest", 5, b"body")
+    for key in ("key", "copy"):
+        await store.append("one", 0, key, "digest", 5, b"body", terms=Terms("ab" * 8))
     await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}")])], lease_seconds=0.001)
     await asyncio.sleep(0.01)
     await store.look("one")

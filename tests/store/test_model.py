@@ -30,6 +30,7 @@ from optimist.store import (
     Store,
     StoreError,
     Superseded,
+    Terms,
     connect,
 )
 from optimist.store.redis_program import find_program
@@ -42,6 +43,7 @@ choices = st.integers(0, 99)
 owners = st.sampled_from("aaab")
 seldom = st.integers(0, 9).map(lambda number: number == 7)
 digests = st.sampled_from(["one", "other"])
+TERMS = {"one": Terms("ab" * 8), "other": Terms("ab" * 7 + "cd")}
 
 
 class Server:
@@ -223,7 +225,7 @@ class Model(RuleBasedStateMachine):
     @rule(choice=choices, digest=digests)
     def tell(self, choice: int, digest: str) -> None:
         number = self.chosen(choice)
-        settled = self.attempt(self.store.settle("m", number, digest, 3, digest.encode()))
+        settled = self.attempt(self.store.settle("m", number, digest, 3, digest.encode(), terms=TERMS[digest]))
         if refused := self.recalled(number):
             assert settled is refused
             return
@@ -294,6 +296,7 @@ class Model(RuleBasedStateMachine):
             position = g.snapshot.seq if g.snapshot else 0
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
             assert (seen.samples, seen.batches, seen.seq) == (3 * len(g.log), len(g.log), len(g.log))
+            assert seen.copies == len(g.log) - len({digest for _, digest, _ in g.log})
             assert (seen.due_seq, seen.due_samples) == (len(g.log), 3 * len(g.log))
             assert (seen.estimate_seq, seen.estimate) == g.estimate
             assert (seen.snapshot_seq, seen.log_bytes) == (position, sum(len(body) for *_, body in g.log[position:]))
@@ -338,7 +341,7 @@ class Model(RuleBasedStateMachine):
     @rule(g=generators, key=digests, digest=digests)
     def append(self, g: int, key: str, digest: str) -> None:
         g %= len(self.gs)
-        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode()))
+        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode(), terms=TERMS[digest]))
         known = self.appended.get((g, key))
         if known is not None and known[0] != digest:
             assert settled is Conflict
