@@ -47,7 +47,7 @@ def _magnitude(name: str, rows: NDArray[np.floating]) -> Magnitude:
     largest, row, squares = -1.0, 0, 0.0
     for start in range(0, len(rows), step):
         part = rows[start : start + step].astype(np.float64).reshape(-1)
-        squares += float(part @ part)
+        squares += float(np.einsum("i,i", part, part))  # unlike a product by BLAS it begins no threads
         place = int(np.abs(part, out=part).argmax())
         if part[place] > largest:
             largest, row = float(part[place]), start + place // rows.shape[1]
