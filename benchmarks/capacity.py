@@ -30,7 +30,7 @@ from rich.table import Table
 
 from endurance import MIB, resident, service
 from optimist_client import Optimist, tensors
-from raw import BATCH, HEADERS, JSON, RawClient
+from raw import BATCH, HEADERS, JSON, RawClient, batch_path
 
 CASES = "1,5,64", "10,10,64", "1,10,768", "3,10,768", "1,3,2048"
 ROWS_KEPT = 300 + 512
@@ -55,12 +55,12 @@ def loop(port: int, names: list[str], body: bytes, ends: float, told: list[int],
     client = RawClient(port)
     asked = b'{"worker": "loop-%d"}' % place
     paths = [f"/v1/experiments/{name}/picks" for name in names]
-    picks = [client.post(path, asked, JSON)["picks"][0]["number"] for path in paths]
+    picks = [client.post(path, asked, JSON)["picks"][0] for path in paths]
     for index in itertools.cycle(range(len(names))):
         if time.monotonic() > ends:
             return
-        path = f"{paths[index]}/{picks[index]}/batch?next=1&worker=loop-{place}"
-        picks[index] = client.post(path, body, HEADERS)["next"]["picks"][0]["number"]
+        path = f"{batch_path(paths[index], picks[index])}&next=1&worker=loop-{place}"
+        picks[index] = client.post(path, body, HEADERS)["next"]["picks"][0]
         told[place] += 1
 
 

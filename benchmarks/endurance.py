@@ -35,7 +35,7 @@ from rich.table import Table
 
 from optimist.store.redis_program import find_program
 from optimist_client import Optimist, tensors
-from raw import BATCH, GENERATORS, HEADERS, RawClient, cpu_seconds, free_port, process
+from raw import BATCH, GENERATORS, HEADERS, RawClient, batch_path, cpu_seconds, free_port, process
 
 MIB = 2**20
 BODIES = 200
@@ -85,7 +85,7 @@ class Loops:
             while sum(self._told) < self._goal:
                 pick = answer["picks"][0]
                 body = self._bodies[pick["generator"]][pick["number"] % BODIES]
-                path = f"{self._path}/{pick['number']}/batch?next=1&worker=loop-{number}"
+                path = f"{batch_path(self._path, pick)}&next=1&worker=loop-{number}"
                 answer = client.post(path, body, HEADERS)["next"]
                 self._told[number] += 1
         except BaseException as error:

@@ -21,6 +21,11 @@ HEADERS = {"content-type": tensors.MEDIA_TYPE}
 JSON = {"content-type": "application/json"}
 
 
+def batch_path(picks: str, pick: Mapping[str, Any]) -> str:
+    """Where a pick is told; `picks` is the path of its experiment's picks."""
+    return f"{picks}/{pick['number']}/batch?nonce={pick['nonce']}"
+
+
 class RawClient:
     """One keep-alive connection: a tenth of what httpx costs, and less than half of http.client."""
 

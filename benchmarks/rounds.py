@@ -42,7 +42,7 @@ import numpy as np
 
 from optimist_client import Optimist, tensors
 from peers import PEERS
-from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, cpu_seconds, free_port, process, scorer_of
+from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, batch_path, cpu_seconds, free_port, process, scorer_of
 
 Action = Callable[[], object]
 """One round of one worker."""
@@ -129,9 +129,7 @@ class Service:
         def action() -> None:
             nonlocal pick
             body = bodies[GENERATORS.index(pick["generator"])]
-            pick = client.post(f"{path}/{pick['number']}/batch?next=1&worker={worker}", body, HEADERS)["next"]["picks"][
-                0
-            ]
+            pick = client.post(f"{batch_path(path, pick)}&next=1&worker={worker}", body, HEADERS)["next"]["picks"][0]
 
         return action
 
@@ -141,7 +139,7 @@ class Service:
 
         def action() -> None:
             pick = client.post(path, ask, JSON)["picks"][0]
-            client.post(f"{path}/{pick['number']}/batch", bodies[GENERATORS.index(pick["generator"])], HEADERS)
+            client.post(batch_path(path, pick), bodies[GENERATORS.index(pick["generator"])], HEADERS)
 
         return action
 

@@ -83,6 +83,10 @@ class Settings(BaseSettings):
     """Most experiments, and most references, of one namespace."""
     max_open_picks: int = Field(10_000, ge=1)
     """Most picks of an experiment on their way at once."""
+    max_worker_picks: int = Field(100, ge=1)
+    """Most of them that one worker has, by the name that it asks under."""
+    max_key_picks: int = Field(2000, ge=1)
+    """Most of them that were asked for with one access key; callers without keys count as one."""
     log_format: Literal["text", "json"] = "text"
     """How to log: lines for people, or one JSON object each."""
     log_requests: bool = False

@@ -37,7 +37,7 @@ async def scorers(server: EmbeddedRedis, count: int = 1) -> AsyncIterator[list[S
 
 
 def standing(made: Made, look: Look, generator: int = 0) -> Any:
-    return View(made.config, look).report().standings[generator]
+    return View(made, look).report().standings[generator]
 
 
 async def rewrite(redis: Redis, made: Made, generator: int, change: Callable[[int, dict[bytes, bytes]], bool]) -> None:
@@ -309,7 +309,7 @@ async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server:
         assert await made.store.fitted("x") == fitted
     assert [state.damage for state in look.generators] == [None] * 4
     assert all(state.estimate_seq > 0 for state in look.generators)
-    assert View(made.config, look).policy.warmup == 2
+    assert View(made, look).policy.warmup == 2
 
 
 async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: EmbeddedRedis, redis: Redis):

@@ -19,11 +19,18 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from optimist_client import AsyncPick, Pick
+
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def batch_path(pick: Pick | AsyncPick) -> str:
+    """Where a pick is told, for tests that speak HTTP themselves."""
+    return f"/v1/experiments/{pick.info.experiment}/picks/{pick.number}/batch?nonce={pick.info.nonce}"
 
 
 class Service:

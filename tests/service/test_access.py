@@ -48,9 +48,9 @@ class Route:
     """Whether the namespace has to be `default`."""
 
 
-def open_pick(admin: httpx.Client) -> str:
+def open_pick(admin: httpx.Client, part: str = "") -> str:
     (pick,) = admin.post(f"{INSIDE}/picks", json={}).json()["picks"]
-    return f"{INSIDE}/picks/{pick['number']}"
+    return f"{INSIDE}/picks/{pick['number']}{part}?nonce={pick['nonce']}"
 
 
 def spare(admin: httpx.Client) -> str:
@@ -89,7 +89,7 @@ TABLE = {
     ("DELETE", "/v1/experiments/{name}"): Route("admin", INSIDE, 204),
     ("POST", "/v1/experiments/{name}/picks"): Route("worker", f"{INSIDE}/picks", request={"json": {"worker": "w"}}),
     ("POST", "/v1/experiments/{name}/picks/{number}/batch"): Route(
-        "worker", lambda admin: f"{open_pick(admin)}/batch", request={"content": BATCH, "headers": TENSORS}
+        "worker", lambda admin: open_pick(admin, "/batch"), request={"content": BATCH, "headers": TENSORS}
     ),
     ("DELETE", "/v1/experiments/{name}/picks/{number}"): Route("worker", open_pick, 204),
     ("POST", "/v1/experiments/{name}/generators"): Route(
@@ -220,7 +220,8 @@ def test_the_same_name_in_two_namespaces_is_two_experiments(callers: dict[str, h
     assert url is not None
     with Redis.from_url(url) as redis, redis.monitor() as monitor:
         pick = red.post("/v1/experiments/twin/picks", json={}).json()["picks"][0]
-        told = red.post(f"/v1/experiments/twin/picks/{pick['number']}/batch?next=1", content=BATCH, headers=TENSORS)
+        path = f"/v1/experiments/twin/picks/{pick['number']}/batch?next=1&nonce={pick['nonce']}"
+        told = red.post(path, content=BATCH, headers=TENSORS)
         assert (pick["experiment"], told.json()["samples"]) == ("twin", 3)
         assert red.get("/v1/experiments/twin/report").json()["samples"] == 3
         archive = red.get("/v1/experiments/twin/export").content

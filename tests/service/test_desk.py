@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from optimist.api.assignment import MostOpen
 from optimist.api.desk import Desk
 from optimist.store import Batch, Conflict, Look, Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
@@ -43,7 +44,9 @@ async def make_desk(store: Store, **config: object) -> Desk:
         }
     )
     await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i")
-    return Desk(store, Experiment(config=asked, dimension=10, created=0.0, instance="i"), most_open=1000)
+    return Desk(
+        store, Experiment(config=asked, dimension=10, created=0.0, instance="i"), most_open=MostOpen(1000, 1000, 1000)
+    )
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:

@@ -189,7 +189,11 @@ TYPES = st.sampled_from(
 BODIES = st.one_of(
     WELL_FORMED, ODD, CUT, FLIPPED, LYING, DEEP, JSON_TEXT, BAD_TEXT, COMPRESSED, st.binary(max_size=200)
 ).flatmap(lambda body: st.tuples(st.just(body), TYPES)) | st.tuples(SAVED | ZIPPED | TAMPERED, st.just(npz.MEDIA_TYPE))
-PATHS = ["/v1/experiments/x/picks/{pick}/batch", "/v1/experiments/x/generators/a/batches", "/v1/references?name=r"]
+PATHS = [
+    "/v1/experiments/x/picks/{pick}/batch?nonce={nonce}",
+    "/v1/experiments/x/generators/a/batches",
+    "/v1/references?name=r",
+]
 
 
 def mutants(body: bytes, seed: int) -> Iterator[bytes]:
@@ -213,7 +217,7 @@ def test_no_body_makes_the_service_fail_and_what_is_refused_leaves_nothing(
 ):
     with httpx.Client(base_url=service.url, timeout=60) as http:
         (pick,) = http.post("/v1/experiments/x/picks", json={}).json()["picks"]
-        url = path.format(pick=pick["number"])
+        url = path.format(pick=pick["number"], nonce=pick["nonce"])
         before, tried, refused, taken = stored(directory), 0, 0, 0
         sizes: list[int] = []
 

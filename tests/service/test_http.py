@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
-from processes import Service, serving
+from processes import Service, batch_path, serving
 
 from optimist_client import Optimist, tensors
 
@@ -36,7 +36,7 @@ def counts(experiment) -> tuple[int, int, int]:
 
 
 def test_ten_parallel_tells_of_one_pick_count_once(http: httpx.Client, experiment):
-    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     with ThreadPoolExecutor(10) as pool:
         replies = list(pool.map(lambda _: post(http, path, features=BATCH), range(10)))
     assert {reply.status_code for reply in replies} == {200}
@@ -46,7 +46,7 @@ def test_ten_parallel_tells_of_one_pick_count_once(http: httpx.Client, experimen
 
 
 def test_the_same_numbers_in_another_encoding_are_the_same_tell(http: httpx.Client, experiment):
-    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     halves = BATCH.astype(np.float16)
     assert post(http, path, features=halves).json()["duplicate"] is False
     assert post(http, path, features=halves.astype(np.float64)).json()["duplicate"] is True
@@ -55,7 +55,7 @@ def test_the_same_numbers_in_another_encoding_are_the_same_tell(http: httpx.Clie
 
 
 def test_other_numbers_for_a_settled_pick_are_refused(http: httpx.Client, experiment):
-    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     assert post(http, path, features=BATCH).status_code == 200
     problem = post(http, path, features=BATCH + 1)
     assert problem.status_code == 409
@@ -83,7 +83,7 @@ def test_other_numbers_for_a_settled_pick_are_refused(http: httpx.Client, experi
 )
 def test_a_bad_batch_is_refused_and_changes_nothing(http: httpx.Client, experiment, arrays, expected):
     pick = experiment.ask()
-    problem = post(http, f"/v1/experiments/{experiment.name}/picks/{pick.number}/batch", **arrays)
+    problem = post(http, batch_path(pick), **arrays)
     assert problem.status_code == 422
     assert expected in problem.json()["detail"]
     assert counts(experiment) == (0, 0, 1)
@@ -109,7 +109,7 @@ def test_a_bad_batch_is_refused_and_changes_nothing(http: httpx.Client, experime
     ],
 )
 def test_an_unreadable_body_is_refused(http: httpx.Client, experiment, body: bytes, media_type: str, status: int):
-    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     problem = http.post(path, content=body, headers={"content-type": media_type})
     assert problem.status_code == status
     assert problem.json()["detail"]
@@ -120,7 +120,7 @@ def test_a_body_over_the_limit_is_refused_however_it_is_sent(tmp_path, reference
     limit = {"OPTIMIST_MAX_BODY": "2000"}
     with serving(tmp_path, environment=limit) as service, Optimist(service.url) as client:
         experiment = client.create_experiment("x", ["a"], reference=reference)
-        path = f"{service.url}/v1/experiments/x/picks/{experiment.ask().number}/batch"
+        path = service.url + batch_path(experiment.ask())
         body = tensors.encode({"features": np.zeros((100, 4))})
         for content in (body, iter([body[:1000], body[1000:]])):  # the second is chunked: no length is announced
             problem = httpx.post(path, content=content, headers={"content-type": tensors.MEDIA_TYPE})
@@ -136,7 +136,7 @@ def test_bfloat16_is_taken(http: httpx.Client, experiment):
     from safetensors.torch import save
 
     features = torch.from_numpy(BATCH).to(torch.bfloat16)
-    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     reply = http.post(path, content=save({"features": features}), headers={"content-type": tensors.MEDIA_TYPE})
     assert reply.status_code == 200
     again = post(http, path, features=features.float().numpy())
@@ -319,7 +319,7 @@ def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimis
     ],
 )
 def test_ids_in_json_are_counted_before_they_are_packed(http: httpx.Client, experiment, ids: list[str], expected: str):
-    for path in (f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch", "/v1/references?name=x"):
+    for path in (batch_path(experiment.ask()), "/v1/references?name=x"):
         problem = http.post(path, json={"features": BATCH.tolist(), "ids": ids})
         assert problem.status_code == 422
         assert expected in problem.json()["detail"]
@@ -327,13 +327,13 @@ def test_ids_in_json_are_counted_before_they_are_packed(http: httpx.Client, expe
 
 
 def test_the_longest_id_there_may_be_is_taken(http: httpx.Client, experiment):
-    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     ids = ["é" * 512, "", "", "", ""]
     assert http.post(path, json={"features": BATCH.tolist(), "ids": ids}).status_code == 200
 
 
 def test_a_name_that_has_no_utf8_is_refused_not_failed(http: httpx.Client, experiment):
-    path = f"/v1/experiments/{experiment.name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     reply = http.post(path, content=b'{"\\ud800": [[1, 2]]}', headers={"content-type": "application/json"})
     assert reply.status_code == 422
     assert reply.json()["action"] == "fix"

@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 import yaml
-from processes import Service, free_port, scraped, serving, until
+from processes import Service, batch_path, free_port, scraped, serving, until
 from prometheus_client import REGISTRY
 from redis import Redis
 
@@ -41,7 +41,7 @@ def test_counters_add_up_to_what_clients_did(fresh: Service):
         for worker in ("w", "x", "y"):
             pick = experiment.ask(worker=worker)
             body = tensors.encode({"features": np.random.default_rng(pick.seed).standard_normal((pick.size, 4))})
-            path = f"/v1/experiments/counted/picks/{pick.number}/batch"
+            path = batch_path(pick)
             for _ in range(2):  # the second is a duplicate
                 http.post(path, content=body, headers={"content-type": tensors.MEDIA_TYPE}).raise_for_status()
             wrong = http.post(path, json={"features": [[1.0, 2.0]]})

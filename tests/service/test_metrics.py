@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import numpy as np
 import pytest
-from processes import Service
+from processes import Service, batch_path
 
 from optimist_client import Fix, Optimist, tensors
 
@@ -87,7 +87,7 @@ def test_bad_batches_are_refused_and_change_nothing(
     service: Service, client: Optimist, name: str, config: dict, arrays: dict, expected: str
 ):
     experiment = client.create_experiment(name, ["a", "b"], **config)
-    path = f"{service.url}/v1/experiments/{name}/picks/{experiment.ask().number}/batch"
+    path = service.url + batch_path(experiment.ask())
     problem = httpx.post(path, content=tensors.encode(arrays), headers={"content-type": tensors.MEDIA_TYPE})
     assert problem.status_code == 422
     assert expected in problem.json()["detail"]

@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from npy import changed, described, member, saved, zipped
-from processes import Service, serving
+from processes import Service, batch_path, serving
 
 from optimist.api import npz
 from optimist_client import Optimist, tensors
@@ -117,7 +117,7 @@ def test_a_tell_as_npz_is_the_tell_that_it_is_as_safetensors(
     http: httpx.Client, client: Optimist, name: str, reference
 ):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, seed=1)
-    path = f"/v1/experiments/{name}/picks/{experiment.ask().number}/batch"
+    path = batch_path(experiment.ask())
     ids = ["a", "é", "longer", "", "e"]
     assert told(http, path, saved(True, features=BATCH, ids=np.array(ids))).json()["duplicate"] is False
     body = tensors.encode({"features": BATCH, "ids": tensors.pack_ids(ids)})

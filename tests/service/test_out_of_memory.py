@@ -8,10 +8,10 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from processes import serving
+from processes import batch_path, serving
 from redis import Redis
 
-from optimist_client import Optimist, tensors
+from optimist_client import Optimist, Pick, tensors
 
 
 def test_a_full_redis_refuses_batches_whole_and_recovers(tmp_path: Path, reference):
@@ -21,32 +21,32 @@ def test_a_full_redis_refuses_batches_whole_and_recovers(tmp_path: Path, referen
         first, second = experiment.ask(worker="1"), experiment.ask(worker="2")
         runtime = json.loads((tmp_path / "lock").read_text())["runtime"]
 
-        def tell(number: int) -> httpx.Response:
+        def tell(pick: Pick) -> httpx.Response:
             return httpx.post(
-                f"{service.url}/v1/experiments/full/picks/{number}/batch",
+                service.url + batch_path(pick),
                 content=tensors.encode({"features": batch}),
                 headers={"content-type": tensors.MEDIA_TYPE},
                 timeout=30,
             )
 
-        assert tell(first.number).status_code == 200
+        assert tell(first).status_code == 200
         before = experiment.report()
         with Redis(unix_socket_path=f"{runtime}/redis.sock") as redis:
             redis.config_set("maxmemory", 1)
             keys = {key: redis.dump(key) for key in redis.keys("*log*")}
             for _ in range(2):
-                refused = tell(second.number)
+                refused = tell(second)
                 assert refused.status_code == 503
                 assert int(refused.headers["retry-after"]) >= 1
                 assert refused.headers["content-type"] == "application/problem+json"
-            again = tell(first.number)
+            again = tell(first)
             assert (again.status_code, again.json()["duplicate"]) == (200, True), "an answer takes no room"
             during = experiment.report()
             assert {key: redis.dump(key) for key in redis.keys("*log*")} == keys
             redis.config_set("maxmemory", 0)
         assert (during.samples, during.rounds, during.open_picks) == (5, 1, 1)
         assert (before.samples, before.rounds, before.open_picks) == (5, 1, 1)
-        told = tell(second.number)
+        told = tell(second)
         assert (told.status_code, told.json()["duplicate"]) == (200, False)
         # From here on as if nothing had been: the SDK asks and tells, and the scorer scores.
         for k in range(4):

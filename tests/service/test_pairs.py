@@ -7,7 +7,7 @@ import json
 import httpx
 import numpy as np
 import pytest
-from processes import Service
+from processes import Service, batch_path
 
 from optimist import Evaluation
 from optimist_client import Conflict, Experiment, Fix, Optimist, tensors
@@ -113,7 +113,7 @@ def test_batches_without_their_prompts_are_refused(
     service: Service, client: Optimist, name: str, arrays: dict, expected: str
 ):
     experiment = client.create_experiment(name, ["a", "b"], metric="conditional-vendi", **PAIRS)
-    path = f"{service.url}/v1/experiments/{name}/picks/{experiment.ask().number}/batch"
+    path = service.url + batch_path(experiment.ask())
     problem = httpx.post(path, content=tensors.encode(arrays), headers={"content-type": tensors.MEDIA_TYPE})
     assert problem.status_code == 422
     assert expected in problem.json()["detail"]
@@ -126,7 +126,7 @@ def test_ids_are_bytes_and_nothing_else(service: Service, client: Optimist, name
     header = {"features": {**shape, "data_offsets": [0, 4]}, "ids": {**shape, "data_offsets": [4, 8]}}
     text = json.dumps(header).encode()
     problem = httpx.post(
-        f"{service.url}/v1/experiments/{name}/picks/{experiment.ask().number}/batch",
+        service.url + batch_path(experiment.ask()),
         content=len(text).to_bytes(8, "little") + text + 2 * halves,
         headers={"content-type": tensors.MEDIA_TYPE},
     )
@@ -170,7 +170,8 @@ def test_a_kernel_is_fixed_by_the_first_samples_as_in_memory(client: Optimist, n
 
 
 def test_modes_in_json_ids_and_all(service: Service, client: Optimist, name: str):
-    client.create_experiment(name, ["two / 2"], metric="rke", dimension=2, kernel={"sigma": 9.0, "features": 256})
+    kernel = {"sigma": 9.0, "features": 256}
+    client.create_experiment(name, ["two / 2"], metric="rke", dimension=2, kernel=kernel, allow_extra=True)
     url = f"{service.url}/v1/experiments/{name}"
     pick = httpx.post(f"{url}/picks").json()["picks"][0]
     assert httpx.get(f"{url}/generators/two%20%2F%202/modes").status_code == 422  # no samples yet
@@ -178,7 +179,9 @@ def test_modes_in_json_ids_and_all(service: Service, client: Optimist, name: str
     low = rows[:, 1] < 14
     rows = np.concatenate([rows[low][:40], rows[~low][:20]])
     ids = [f"low-{row}" if y < 14 else f"high-{row}" for row, y in enumerate(rows[:, 1])]
-    told = httpx.post(f"{url}/picks/{pick['number']}/batch", json={"features": rows.tolist(), "ids": ids})
+    told = httpx.post(
+        f"{url}/picks/{pick['number']}/batch?nonce={pick['nonce']}", json={"features": rows.tolist(), "ids": ids}
+    )
     assert told.status_code == 200
     made = httpx.get(f"{url}/generators/two%20%2F%202/modes", params={"count": 2}).json()
     assert (made["samples"], made["position"], made["stale"]) == (60, 1, False)

@@ -9,11 +9,11 @@ from optimist.store import (
     Announcement,
     AskGroup,
     Conflict,
+    Measures,
     NewPick,
     NotFound,
     Store,
     Superseded,
-    Terms,
     Unavailable,
 )
 from optimist.store.keys import EXPERIMENT_PARTS
@@ -62,8 +62,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.settle("one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     for key in ("key", "copy"):
-        await store.append("one", 0, key, "digest", 5, b"body", terms=Terms("ab" * 8))
-    await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}")])], lease_seconds=0.001)
+        await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8))
+    await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa")])], lease_seconds=0.001)
     await asyncio.sleep(0.01)
     await store.look("one")
     first, second = await token(store, 0), await token(store, 1)

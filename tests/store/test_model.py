@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import itertools
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ from optimist.store import (
     Conflict,
     Gone,
     LogGap,
+    Measures,
     NewPick,
     NotFound,
     Returned,
@@ -30,7 +32,6 @@ from optimist.store import (
     Store,
     StoreError,
     Superseded,
-    Terms,
     connect,
 )
 from optimist.store.redis_program import find_program
@@ -43,7 +44,7 @@ choices = st.integers(0, 99)
 owners = st.sampled_from("aaab")
 seldom = st.integers(0, 9).map(lambda number: number == 7)
 digests = st.sampled_from(["one", "other"])
-TERMS = {"one": Terms("ab" * 8), "other": Terms("ab" * 7 + "cd")}
+MEASURES = {"one": Measures("ab" * 8), "other": Measures("ab" * 7 + "cd")}
 
 
 class Server:
@@ -81,6 +82,7 @@ class Pick:
     generator: int
     request: str
     start: int | None
+    nonce: str
     status: str = "leased"  # overdue: its lease ran out and nobody has looked; expired; told; given up
     digest: str = ""
     seq: int = 0
@@ -109,6 +111,8 @@ class Model(RuleBasedStateMachine):
         self.spent: set[str] = set()
         self.decision: str | None = None
         self.stopped = False
+        self.kept: tuple[dict[str, Any], dict[bytes, bytes]] | None = None
+        self.lost: list[tuple[int, str]] = []
 
     def teardown(self) -> None:
         try:
@@ -190,22 +194,23 @@ class Model(RuleBasedStateMachine):
         handed = [g.handed for g in self.gs]
         for g in (g % len(self.gs) for g in chosen):
             back = [n for n in self.returned if self.picks[n].generator == g and n not in taken]
+            nonce = f"{next(self.numbers):x}"
             if not sliced:
-                picks.append(NewPick(g, "{}"))
+                picks.append(NewPick(g, "{}", nonce=nonce))
             elif back:
                 taken.add(back[0])
-                picks.append(NewPick(g, "{}", self.returned[back[0]].start, SIZE, again=back[0]))
+                picks.append(NewPick(g, "{}", self.returned[back[0]].start, SIZE, again=back[0], nonce=nonce))
             else:
-                picks.append(NewPick(g, "{}", handed[g], SIZE))
+                picks.append(NewPick(g, "{}", handed[g], SIZE, nonce=nonce))
                 handed[g] += SIZE
-        rounds = len(self.picks)
-        opened = self.run(self.store.open_picks("m", rounds - stale, [AskGroup(request, picks)], 60))
+        rounds, last = len(self.picks), self.picks[len(self.picks)].nonce if self.picks else ""
+        opened = self.run(self.store.open_picks("m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
         inactive = any(self.gs[pick.generator].state != "active" for pick in picks)
         if stale or self.decision is not None or self.stopped or inactive:
             assert opened is None
             return
         for number, pick in enumerate(picks, start=rounds + 1):
-            self.picks[number] = Pick(pick.generator, request, pick.start)
+            self.picks[number] = Pick(pick.generator, request, pick.start, pick.nonce)
             self.known.add(number)
             if pick.again is not None:
                 del self.returned[pick.again]
@@ -225,7 +230,10 @@ class Model(RuleBasedStateMachine):
     @rule(choice=choices, digest=digests)
     def tell(self, choice: int, digest: str) -> None:
         number = self.chosen(choice)
-        settled = self.attempt(self.store.settle("m", number, digest, 3, digest.encode(), terms=TERMS[digest]))
+        nonce = self.picks[number].nonce if number in self.picks else ""
+        settled = self.attempt(
+            self.store.settle("m", number, digest, 3, digest.encode(), nonce=nonce, measures=MEASURES[digest])
+        )
         if refused := self.recalled(number):
             assert settled is refused
             return
@@ -341,7 +349,7 @@ class Model(RuleBasedStateMachine):
     @rule(g=generators, key=digests, digest=digests)
     def append(self, g: int, key: str, digest: str) -> None:
         g %= len(self.gs)
-        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode(), terms=TERMS[digest]))
+        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode(), measures=MEASURES[digest]))
         known = self.appended.get((g, key))
         if known is not None and known[0] != digest:
             assert settled is Conflict
@@ -363,7 +371,7 @@ class Model(RuleBasedStateMachine):
             self.run(self.store.release_claim("m", g, self.tokens[generator.holder, g]))
             generator.holder = None
         if ended == "lapsed" and generator.holder is not None:
-            number = self.tokens[generator.holder, g].rpartition(":")[2]
+            number = self.tokens[generator.holder, g].split(":")[-2]
             self.run(self.redis.hset("optimist:{m}:claims", str(g), f"{number} 1 {generator.holder}"))
             generator.lapsed = True
         claim = self.run(self.store.claim("m", g, owner, 60))
@@ -422,6 +430,42 @@ class Model(RuleBasedStateMachine):
             assert entries is LogGap
         else:
             assert [(e.pick, e.digest, e.body) for e in entries] == log[after:]
+
+    @precondition(lambda self: self.lost)
+    @rule(data=st.data())
+    def tell_what_was_lost(self, data: st.DataObject) -> None:
+        """A pick that Redis has lost, though another may have its number: nothing is counted."""
+        number, nonce = data.draw(st.sampled_from(self.lost))
+        assert self.attempt(self.store.settle("m", number, "lost", 3, b"lost", nonce=nonce)) in (Gone, Conflict)
+        told = self.attempt(self.store.give_up("m", number, "lost", nonce=nonce))
+        assert told in (Gone, Conflict) or (told is None and self.picks[number].status == "given up")
+
+    @rule(now=seldom)
+    def remember(self, now: bool) -> None:
+        """Keeps what Redis holds, and what it should hold, to go back to."""
+        if now:
+            keys = self.run(self.redis.keys("optimist:{m}:*"))
+            self.kept = copy.deepcopy(self.model()), {key: self.run(self.redis.dump(key)) for key in keys}
+
+    @precondition(lambda self: self.kept)
+    @rule(now=seldom)
+    def go_back(self, now: bool) -> None:
+        """Redis loses all writes since then."""
+        if not now or self.kept is None:
+            return
+        model, dumps = self.kept
+        made = {(number, pick.nonce) for number, pick in self.picks.items()}
+        for key in self.run(self.redis.keys("optimist:{m}:*")):
+            self.run(self.redis.unlink(key))
+        for key, dump in dumps.items():
+            self.run(self.redis.restore(key, 0, dump))
+        vars(self).update(copy.deepcopy(model))
+        self.lost += sorted(made - {(number, pick.nonce) for number, pick in self.picks.items()})
+
+    def model(self) -> dict[str, Any]:
+        """What Redis should hold."""
+        names = "gs picks requests overdue ended expired known returned appended tokens spent decision stopped"
+        return {name: vars(self)[name] for name in names.split()}
 
     @rule(now=seldom)
     def kill_redis(self, now: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, optional
+from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
 
 MetricName = Literal["fid", "is", "rke", "vendi", "conditional-vendi", "information-vendi"]
 BoundName = Literal["influence", "theorem", "authors", "naive"]
@@ -198,6 +198,8 @@ class ExperimentConfig(Wire):
     """Cost of all samples after which no more picks are made; every generator needs a cost then. None: no limit."""
     stop: bool = True
     """Whether picks end once the answer is sure."""
+    allow_extra: bool = flag()
+    """Whether a batch may have more rows than its pick asked for; they count towards the budget."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_wait: Annotated[float, Field(ge=0, le=60)] = 2.0
     """Seconds an ask waits for estimates that are due before it answers with what there is."""

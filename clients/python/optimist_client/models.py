@@ -120,6 +120,11 @@ class Pick(Answer):
     """The ask it answers."""
     opened: float
     """Unix time."""
+    nonce: str | None = optional()
+    """Told with the batch: Redis, having lost its last writes, may give the number to another pick.
+
+    None: an older service made the pick, which is told without.
+    """
 
 
 class DecisionInfo(Answer):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from optimist_client import models
-from optimist_client.errors import OptimistError
+from optimist_client.errors import Fix, OptimistError
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.transport import Transport
 
@@ -74,9 +74,10 @@ class PickOperations:
         (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
         `modes` can show them: each is taken as text. `embedding` names what made the rows: the experiment's own, where
         it has one; any other is refused. `next` asks for the next pick as well, for `self.next`.
-        Telling the same again returns the same reply; other values raise `Conflict`. float16 and float32 travel as
-        they are, bfloat16 as float32, everything else as float64. Tensors of torch are taken as they are, wherever
-        they lie. Raises ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
+        Telling the same again returns the same reply; other values raise `Conflict`, more rows than the pick asks for
+        `Fix`, and a pick that the service no longer knows `Stop`. float16 and float32 travel as they are, bfloat16 as
+        float32, everything else as float64. Tensors of torch are taken as they are, wherever they lie. Raises
+        ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
         """
         # numpy comes with it, which a program that only looks does without.
         from optimist_client.tensors import IDS, MEDIA_TYPE, as_floats, encode, pack_ids
@@ -97,6 +98,8 @@ class PickOperations:
         )
         reply = models.TellReply.model_validate(answer)
         self.settled = True
+        if reply.generator != self.generator:
+            raise Fix(f"the samples of {self.generator!r} were counted for {reply.generator!r}: please report this")
         if reply.next is not None:
             self._ended = reply.next.ended
             for following in reply.next.picks:  # one at most
@@ -110,9 +113,8 @@ class PickOperations:
 
     async def _give_up(self, reason: str, patience: float | None = None) -> None:
         path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}"
-        await self._transport.call(
-            "DELETE", path, params={"reason": reason[:1000], "instance": self.info.instance}, patience=patience
-        )
+        params = {"reason": reason[:1000], **self._identity}
+        await self._transport.call("DELETE", path, params=params, patience=patience)
         self.settled = True
 
     async def _leave(self, reason: str) -> None:
@@ -121,12 +123,17 @@ class PickOperations:
             with contextlib.suppress(OptimistError):
                 await self._give_up(reason, patience=2.0)
 
+    @property
+    def _identity(self) -> dict[str, str]:
+        """What tells it from any other pick of its number."""
+        known = {"instance": self.info.instance, "nonce": self.info.nonce}
+        return {name: value for name, value in known.items() if value is not None}
+
     def _params(self, asks_on: bool) -> dict[str, str | int | list[str]]:
-        known: dict[str, str | int | list[str]] = {"instance": self.info.instance}
         if not asks_on:
-            return known
+            return {**self._identity}
         asked = {"worker": self.info.worker, "generators": self._generators}
-        return {"next": 1, **{name: value for name, value in asked.items() if value is not None}, **known}
+        return {"next": 1, **{name: value for name, value in asked.items() if value is not None}, **self._identity}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"

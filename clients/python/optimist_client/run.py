@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from optimist_client.errors import GeneratorError, OptimistError
+from optimist_client.errors import Conflict, GeneratorError, NotFound, OptimistError, Stop
 from optimist_client.models import AskReply, DecisionInfo
 from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
@@ -139,9 +139,14 @@ class Run:
             told = await self._makers.make(pick)
             if pick.settled:  # Ctrl-C in the main thread has given it back meanwhile
                 return None
-            async with self._giving_back(worker):
-                asks_on = self._asks_on and not self._ending and self._allowance.is_left()
-                reply = await PickOperations.tell(pick, **told, next=asks_on)
+            asks_on = self._asks_on and not self._ending and self._allowance.is_left()
+            try:
+                async with self._giving_back(worker):
+                    reply = await PickOperations.tell(pick, **told, next=asks_on)
+            except (Conflict, NotFound, Stop):
+                # Somebody gave it up, or the service has lost it: what comes next is for the next ask to say.
+                pick.settled = True
+                return None
             self._show(pick.size)
             return None if reply.next is None else (reply.next, pick.next)
         except BaseException as error:

@@ -35,6 +35,11 @@ def optional(default: Any = None) -> Any:
     return Field(default=default, exclude_if=lambda value: value == default)
 
 
+def flag() -> Any:
+    """A field that is False, and not on the wire, unless it is given: as `optional`."""
+    return Field(default=False, exclude_if=lambda value: not value)
+
+
 class Wire(BaseModel):
     """Base of all wire models: unknown fields are refused rather than ignored."""
 

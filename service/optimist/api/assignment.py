@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,15 +27,26 @@ class Opening:
     record: NewPick
 
 
+@dataclass(frozen=True, slots=True)
+class MostOpen:
+    """How many picks of an experiment may be on their way at once: in all, of one worker, of one access key."""
+
+    experiment: int
+    worker: int
+    key: int
+
+
 class Assignment:
     """Answers asks one after the other, each seeing the picks before it as on their way.
 
     `openings` are the new picks, in order; `returned` the numbers of open ones that their workers got back.
-    most_open: how many picks may be on their way at once.
     """
 
-    def __init__(self, view: View, most_open: int) -> None:
-        self._room = most_open - len(view.open_picks)
+    def __init__(self, view: View, most_open: MostOpen) -> None:
+        self._most_open = most_open
+        self._room = most_open.experiment - len(view.open_picks)
+        self._of_worker = Counter(pick.worker for pick in view.open_picks)
+        self._of_key = Counter(pick.key for pick in view.look.open_picks)
         self.openings: list[Opening] = []
         self.returned: list[int] = []
         self._view = view
@@ -42,8 +55,11 @@ class Assignment:
         self._cost_left = None if view.cost_left is None else view.cost_left - view.pending_cost
         self._slices = None if view.config.prompts is None else Slices(view.config, view.look.generators)
 
-    def answer(self, request: AskRequest, stale: bool) -> list[Pick]:
-        """What this request gets: the picks it may have back, and new ones up to `count`, as far as the budget goes."""
+    def answer(self, request: AskRequest, stale: bool, key: str = "") -> list[Pick]:
+        """What this request gets: the picks it may have back, and new ones up to `count`, as far as the budget goes.
+
+        key: id of the access key that asks.
+        """
         kept = _owned(request, [*self._view.open_picks, *(opening.pick for opening in self.openings)])
         self.returned += [pick.number for pick in kept]
         # A repeat gets what it had, even where that was less than it asked for.
@@ -55,12 +71,19 @@ class Assignment:
         new: list[Pick] = []
         while (
             len(kept) + len(new) < request.count
-            and len(self.openings) < self._room
+            and self._has_room(request.worker, key)
             and (self._free is None or self._free > 0)
             and (self._cost_left is None or self._cost_left > 0)
         ):
-            new.append(self._next(able, request, stale))
+            new.append(self._next(able, request, stale, key))
         return kept + new
+
+    def _has_room(self, worker: str | None, key: str) -> bool:
+        return (
+            len(self.openings) < self._room
+            and (worker is None or self._of_worker[worker] < self._most_open.worker)
+            and self._of_key[key] < self._most_open.key
+        )
 
     def _able(self, request: AskRequest) -> list[Arm]:
         """The arms, of which those are active that the request can have."""
@@ -68,7 +91,7 @@ class Assignment:
             return self._arms
         return [replace(arm, active=arm.active and arm.name in request.generators) for arm in self._arms]
 
-    def _next(self, able: list[Arm], request: AskRequest, stale: bool) -> Pick:
+    def _next(self, able: list[Arm], request: AskRequest, stale: bool, key: str) -> Pick:
         """Choose, and count as pending, one more pick."""
         view, config = self._view, self._view.config
         number = view.look.rounds + len(self.openings) + 1
@@ -99,13 +122,27 @@ class Assignment:
             request_id=request.request_id or "",
             opened=time.time(),
         )
-        self.openings.append(Opening(pick, NewPick(ordinal, pick.model_dump_json(), *_taken(part))))
+        nonce = secrets.token_hex(8)
+        least, most = self._rows(size, part is not None)
+        record = NewPick(ordinal, pick.model_dump_json(), *_taken(part), nonce, least, most, key)
+        pick = pick.model_copy(update={"nonce": nonce})
+        self.openings.append(Opening(pick, record))
+        self._of_worker[request.worker] += 1
+        self._of_key[key] += 1
         self._free = None if self._free is None else self._free - size
         self._arms[chosen] = _with_pending(self._arms[chosen], size)
         if able is not self._arms:
             able[chosen] = _with_pending(able[chosen], size)
         self._cost_left = None if self._cost_left is None else self._cost_left - size * cost
         return pick
+
+    def _rows(self, size: int, is_prompted: bool) -> tuple[int, int]:
+        """The least and the most rows that a pick's batch may have, the most 0 for any number."""
+        if self._view.experiment.rules < 2:
+            return 1, 0
+        if is_prompted:
+            return size, size
+        return 1, 0 if self._view.config.allow_extra else size
 
     def _size(self, cost: float) -> int:
         """A batch, or what the budgets leave of it; that of cost is passed by less than one sample, at this `cost`."""

@@ -12,7 +12,7 @@ from optimist.api.problems import invalid
 from optimist.batches import BatchError, check_batch, check_directions
 from optimist.plausibility import magnitudes
 from optimist.settings import Settings
-from optimist.store import Size, Terms
+from optimist.store import Measures, Size
 from optimist_client import tensors
 from optimist_client.models import Experiment
 from optimist_client.wire import EmbeddingName
@@ -26,13 +26,13 @@ Embedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
 class Incoming:
     """A checked batch: the digest of its decoded arrays, its rows, and the body that the log stores.
 
-    terms: what it is checked by beside the batches before it; None where the experiment's rules know no such checks.
+    measures: what it is checked by beside the batches before it; None where the experiment's rules know no such checks.
     """
 
     digest: str
     rows: int
     body: bytes
-    terms: Terms | None
+    measures: Measures | None
 
 
 async def read_batch(request: Request, experiment: Experiment, settings: Settings, embedding: str | None) -> Incoming:
@@ -64,14 +64,14 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_row
         raise invalid(str(error)) from None
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
-    terms = _terms(arrays, digest, experiment) if experiment.rules >= 2 else None
-    return Incoming(digest, rows, tensors.encode(arrays) if body is None else body, terms)
+    measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None
+    return Incoming(digest, rows, tensors.encode(arrays) if body is None else body, measures)
 
 
-def _terms(arrays: Arrays, digest: str, experiment: Experiment) -> Terms:
+def _measures(arrays: Arrays, digest: str, experiment: Experiment) -> Measures:
     config, samples = experiment.config, {name: arrays[name] for name in experiment.widths if name != PROMPTS}
     references = {FEATURES: experiment.reference_scale}
-    return Terms(
+    return Measures(
         content=digest if len(samples) == len(arrays) else tensors.digest(samples),
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
         limit=config.max_magnitude,

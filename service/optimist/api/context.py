@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Request
 
 from optimist.access import Caller
+from optimist.api.assignment import MostOpen
 from optimist.api.counting import count_tell
 from optimist.api.desk import Desk
 from optimist.api.polls import Polls
@@ -109,7 +110,10 @@ class Context:
         stamp = experiment.instance
         known = self._desks.get(config.name)
         if known is None or known[0] != stamp:
-            known = self._desks[config.name] = (stamp, Desk(self.store, experiment, self.settings.max_open_picks))
+            most_open = MostOpen(
+                self.settings.max_open_picks, self.settings.max_worker_picks, self.settings.max_key_picks
+            )
+            known = self._desks[config.name] = (stamp, Desk(self.store, experiment, most_open))
         return known[1]
 
     @asynccontextmanager

@@ -13,14 +13,14 @@ import asyncio
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from optimist.api.assignment import Assignment
+from optimist.api.assignment import Assignment, MostOpen
 from optimist.api.counting import count_ask
 from optimist.api.foresight import after_opening, after_settling
 from optimist.api.views import View
-from optimist.store import AskGroup, Batch, Look, NewPick, NotFound, Settled, Store, StoreError
+from optimist.store import AskGroup, Batch, Exchanged, Look, NewPick, NotFound, Settled, Store, StoreError
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 POLL = 0.25
@@ -40,6 +40,8 @@ def _pending() -> asyncio.Future[Any]:
 @dataclass(eq=False)
 class _Ask:
     request: AskRequest
+    key: str = ""
+    """Id of the access key that asks."""
     came: float = field(default_factory=time.monotonic)
     answer: asyncio.Future[AskReply] = field(default_factory=_pending)
     needed: list[int] | None = None
@@ -55,9 +57,10 @@ class _Ask:
             return False
         if self.needed is None:
             self.needed = [g.due_seq for g in view.look.generators]
-        # Generators that were added since are the last ones; nobody waits for one that is out of the contest.
+        # Generators that were added since are the last ones; nobody waits for one that is out of the contest, nor for
+        # an estimate of batches that Redis has lost.
         generators = zip(view.look.generators, self.needed, strict=False)
-        return any(g.estimate_seq < due and g.state != "retired" for g, due in generators)
+        return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
 
     def may_go(self, view: View) -> bool:
         """Whether it has waited enough: for its estimates, or for `max_wait`."""
@@ -84,11 +87,13 @@ class _Picked:
 class Desk:
     """Serves one experiment. `wake` when its estimates may have changed."""
 
-    def __init__(self, store: Store, experiment: Experiment, most_open: int) -> None:
+    def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen) -> None:
         self._store = store
         self._most_open = most_open
+        self._experiment = experiment
         self._config = experiment.config
         self._instance = experiment.instance
+        self._epoch = store.epoch
         self._tells: list[_Tell] = []
         self._waiting: list[_Ask] = []
         self._changed = asyncio.Event()
@@ -106,18 +111,21 @@ class Desk:
         self._wakes += 1
         self._changed.set()
 
-    async def ask(self, request: AskRequest) -> AskReply:
-        """Picks for one worker, waiting at most the experiment's `max_wait` seconds for estimates that are due."""
-        ask = _Ask(request)
+    async def ask(self, request: AskRequest, key: str = "") -> AskReply:
+        """Picks for one worker, waiting at most the experiment's `max_wait` seconds for estimates that are due.
+
+        key: id of the access key that asks.
+        """
+        ask = _Ask(request, key)
         self._waiting.append(ask)
         self._serve_on()
         return await ask.answer
 
     async def tell(
-        self, batch: Batch, then: AskRequest | None = None
+        self, batch: Batch, then: AskRequest | None = None, key: str = ""
     ) -> tuple[Settled, asyncio.Future[AskReply] | None]:
         """Settle a pick, as `Store.settle`; with the answer to come for `then`, an ask that the tell brings along."""
-        following = None if then is None else _Ask(then)
+        following = None if then is None else _Ask(then, key)
         tell = _Tell(batch, following)
         self._tells.append(tell)
         self._serve_on()
@@ -132,6 +140,8 @@ class Desk:
         try:
             while self._tells or self._waiting:
                 self._changed.clear()  # before the look: what is announced after it wakes us again
+                if self._store.epoch != self._epoch:
+                    self._epoch, self._known = self._store.epoch, None
                 # Cancelled by their clients.
                 self._tells = [tell for tell in self._tells if not tell.answer.done()]
                 self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
@@ -154,7 +164,7 @@ class Desk:
         picked = None if view is None else self._pick_ahead(view, asks)
         if not tells and picked is None:
             return
-        settled, opened = await self._store.exchange(
+        done = await self._store.exchange(
             self._config.name,
             [tell.batch for tell in tells],
             None if view is None else view.look,
@@ -163,18 +173,19 @@ class Desk:
             instance=self._instance,
         )
         del self._tells[: len(tells)]
-        for tell, outcome in zip(tells, settled, strict=True):
+        for tell, outcome in zip(tells, done.settled, strict=True):
             if isinstance(outcome, StoreError):
                 _resolve(tell.answer, error=outcome)
                 continue
             _resolve(tell.answer, outcome)
             if tell.then is not None:
                 self._waiting.append(tell.then)
-        if picked is not None and opened is not None and not opened.repeated:
+        if picked is not None and done.opened is not None and not done.opened.repeated:
             self._reply(picked)
-            self._remember(after_opening(picked.view.look, picked.groups, time.time() + self._config.lease), wakes)
-        elif picked is None and view is not None and _are_foreseen(settled, view.look):
-            self._remember(view.look, wakes)
+            opened = after_opening(picked.view.look, picked.groups, time.time() + self._config.lease)
+            self._remember(replace(opened, mark=done.after), wakes)
+        elif picked is None and view is not None and _are_foreseen(done, view.look):
+            self._remember(replace(view.look, mark=done.after), wakes)
         else:
             self._known = None
             # Most likely another replica was faster: the next try takes a turn, and is the last.
@@ -196,7 +207,7 @@ class Desk:
         look = self._known
         for tell in tells:
             look = look and after_settling(look, tell.batch, self._config.rescore_growth)
-        return look and View(self._config, look)
+        return look and View(self._experiment, look)
 
     def _pick_ahead(self, view: View, asks: Sequence[_Ask]) -> _Picked | None:
         """New picks for those that may go; None where there is anything but new picks to answer, which takes a look."""
@@ -211,7 +222,7 @@ class Desk:
         if view.has_ended:
             return _Picked(view, {ask: [] for ask in ready})
         assignment = Assignment(view, self._most_open)
-        replies = {ask: assignment.answer(ask.request, ask.lacks(view)) for ask in ready}
+        replies = {ask: assignment.answer(ask.request, ask.lacks(view), ask.key) for ask in ready}
         groups: dict[str, list[NewPick]] = {}
         for opening in assignment.openings:
             groups.setdefault(opening.pick.request_id, []).append(opening.record)
@@ -222,7 +233,7 @@ class Desk:
     async def _attend(self) -> None:
         """Answer the asks that may go by a look at the store; wait for something to happen where none may."""
         if self._known is not None:
-            view = View(self._config, self._known)
+            view = View(self._experiment, self._known)
             if not view.has_ended and not _going(self._waiting, view):
                 await self._sleep(view)
                 return
@@ -234,7 +245,7 @@ class Desk:
             return
         if look.instance != self._instance:
             raise NotFound(f"experiment {self._config.name!r} was made again since")
-        view = View(self._config, look)
+        view = View(self._experiment, look)
         lacking = [ask.lacks(view) for ask in asks]  # of every one: at its first look it notes what it needs
         if not all(lacking):
             # Never from estimates that are out of date, as an ask past its deadline may have to take them.
@@ -267,6 +278,7 @@ class Desk:
             look = picked.view.look
             opened = await self._store.open_picks(
                 *(self._config.name, look.rounds, picked.groups, self._config.lease),
+                last=look.last,
                 instance=look.instance,
                 who=self._who,
             )
@@ -275,7 +287,8 @@ class Desk:
             if opened is None or opened.repeated:
                 return
             if opened.version == look.version + 1:
-                self._remember(after_opening(look, picked.groups, time.time() + self._config.lease), wakes)
+                after = after_opening(look, picked.groups, time.time() + self._config.lease)
+                self._remember(replace(after, mark=opened.mark), wakes)
         if picked.returned:
             # A worker that asks again is alive.
             await self._store.renew_leases(self._config.name, picked.returned, self._config.lease)
@@ -301,10 +314,10 @@ def _going(asks: Sequence[_Ask], view: View) -> list[_Ask]:
     return [ask for ask in asks if ask.may_go(view)]
 
 
-def _are_foreseen(settled: Sequence[Settled | StoreError], look: Look) -> bool:
+def _are_foreseen(done: Exchanged, look: Look) -> bool:
     """Whether batches that were settled one after the other, and nothing else, led to the version of `look`."""
-    last = settled[-1]
-    return isinstance(last, Settled) and last.version == look.version
+    last = done.settled[-1]
+    return isinstance(last, Settled) and last.version == look.version and done.before == look.mark
 
 
 def _resolve(future: asyncio.Future[Any], result: object = None, error: Exception | None = None) -> None:
@@ -318,8 +331,13 @@ def _resolve(future: asyncio.Future[Any], result: object = None, error: Exceptio
 
 
 async def sealed(store: Store, view: View) -> View:
-    """The view with its decision latched, if the stopping rule says stop by it; whoever latches first decides."""
-    if not view.would_stop or view.look.decision is not None:
-        return view
-    await store.latch_decision(view.config.name, view.live_decision.model_dump_json(), instance=view.look.instance)
-    return View(view.config, await store.look(view.config.name))
+    """The view with its decision latched, if the stopping rule says stop by it; whoever latches first decides.
+
+    A decision by estimates that no longer stand is not latched: it is made again by those that do.
+    """
+    name = view.config.name
+    while view.is_scored and view.would_stop and view.look.decision is None:
+        decided, look = view.live_decision.model_dump_json(), view.look
+        await store.latch_decision(name, decided, look.estimates_digest, instance=look.instance)
+        view = View(view.experiment, await store.look(name))
+    return view

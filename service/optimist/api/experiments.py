@@ -101,7 +101,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     if change.budget is not None:
         fields["budget"] = str(change.budget)
     if change.max_cost is not None:
-        if unpriced := View(experiment.config, look).unpriced:
+        if unpriced := View(experiment, look).unpriced:
             raise invalid(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
         fields["max_cost"] = repr(change.max_cost)
     if change.max_wait is not None:
@@ -115,7 +115,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     if change.state == "running" and look.decision is not None:
         await store.reopen(name, look.decision)
     context.polls.changed(name)
-    return View(experiment.config, await store.look(name)).report()
+    return View(experiment, await store.look(name)).report()
 
 
 @router.delete("/{name}", status_code=204)
@@ -142,7 +142,7 @@ async def get_report(
     if after is not None:
         return respond(await context.polls.report(name, after), if_none_match)
     experiment = await context.experiment(name)
-    view = View(experiment.config, await context.store.look(name))
+    view = View(experiment, await context.store.look(name))
     if view.is_scored:
         view = await sealed(context.store, view)
     return respond(Body.of(view.report().model_dump_json()), if_none_match)

@@ -1,7 +1,7 @@
 """What a look at the store would show after one's own steps: pure functions on looks, to be used under compare-and-set.
 
 They follow exchange.lua, each step of it counting one version on: where the store's version is the one
-foreseen, so is all that picks are made from.
+foreseen, so is all that picks are made from. The mark stays the one from before: the script makes a new one, and tells.
 """
 
 from __future__ import annotations
@@ -46,10 +46,13 @@ def after_opening(look: Look, groups: Sequence[AskGroup], deadline: float) -> Lo
     for group in groups:
         for pick in group.picks:
             rounds += 1
-            opened.append(OpenPick(rounds, pick.generator, group.request_id, pick.record, deadline))
+            opened.append(
+                OpenPick(rounds, pick.generator, group.request_id, pick.record, deadline, pick.nonce, pick.key)
+            )
             if pick.start is not None:
                 generators[pick.generator] = _handing_out(generators[pick.generator], pick)
-    return replace(look, rounds=rounds, generators=generators, open_picks=opened, version=look.version + 1)
+    last = groups[-1].picks[-1].nonce or look.last
+    return replace(look, rounds=rounds, generators=generators, open_picks=opened, version=look.version + 1, last=last)
 
 
 def _handing_out(state: GeneratorState, pick: NewPick) -> GeneratorState:

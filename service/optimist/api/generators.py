@@ -21,13 +21,13 @@ router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
     """Add a generator; one that is there stays as it is."""
     experiment = await context.experiment(name)
-    view = View(experiment.config, await context.store.look(name))
+    view = View(experiment, await context.store.look(name))
     if wanted.cost is None and view.max_cost is not None and all(g.name != wanted.name for g in view.look.generators):
         raise invalid("cost: an experiment with `max_cost` needs it")
     most = context.settings.max_generators
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
-    return View(experiment.config, await context.store.look(name)).report()
+    return View(experiment, await context.store.look(name)).report()
 
 
 @router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -45,7 +45,7 @@ async def append(
     batch = await read_batch(request, experiment, context.settings, embedding)
     settled = await context.store.append(
         *(name, ordinal, idempotency_key, batch.digest, batch.rows, batch.body),
-        terms=batch.terms,
+        measures=batch.measures,
         instance=experiment.instance,
     )
     return await context.told(experiment, settled)
@@ -65,4 +65,4 @@ async def change_generator(name: Identifier, generator: str, change: GeneratorCh
     if change.cost is not None:
         await context.store.control(name, {f"{COST}{generator}": repr(change.cost)})
     context.polls.changed(name)
-    return View(experiment.config, await context.store.look(name)).report()
+    return View(experiment, await context.store.look(name)).report()

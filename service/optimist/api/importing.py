@@ -71,7 +71,7 @@ def _check(experiment: Experiment, look: Look) -> None:
             sound = generator.estimate is None or Estimate.from_dict(json.loads(generator.estimate)).is_sound()
             if not sound or not generator.estimate_seq <= generator.due_seq:
                 raise ValueError(f"the estimate of {generator.name!r} is none")
-        view = View(config, look)
+        view = View(experiment, look)
         view.report()
         float(view.max_wait)
         if not all(0 <= cost < math.inf for cost in [*view.costs.values(), view.max_cost or 0.0]):

@@ -24,13 +24,14 @@ PICKS = "/v1/experiments/{name}/picks"
 router = APIRouter(prefix=PICKS, tags=["picks"])
 
 INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
+NONCE = "The pick's `nonce`: refuses it where the number stands for another pick by now; a tell brings it"
 
 
 @router.post("", response_model=AskReply)
 async def ask(name: Identifier, http: Request, request: AskRequest | None = None) -> Response:
     """The next picks, or the decision and no pick when the experiment has ended."""
-    wanted, context = request or AskRequest(), context_of(http)
-    return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted)))
+    wanted, context, key = request or AskRequest(), context_of(http), http.scope["caller"].key
+    return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted, key)))
 
 
 class Told(BaseModel):
@@ -42,6 +43,7 @@ class Told(BaseModel):
     worker: Annotated[WorkerName | None, Field(description="Whom the next pick is for")] = None
     generators: Annotated[list[GeneratorName] | None, Field(description="What it may be of, if not any")] = None
     instance: Annotated[str | None, Field(description=INSTANCE)] = None
+    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = ""
     embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
 
 
@@ -56,32 +58,39 @@ async def tell(request: Request) -> Response:
     When this answers 200, the batch is durable and counts once.
     """
     context, given = context_of(request), read_parameters(Told, request)
-    name, number = given.name, given.number
-    # The request id makes the repeat of a lost tell-and-ask find the pick it already opened.
-    # (A number too long for one is no pick's, and its tell is refused.)
-    again = f"after-{number}"[:200]
-    asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators) if given.next else None
+    name, key = given.name, request.scope["caller"].key
+    asked: AskRequest | None = None
 
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
-        batch = await read_batch(request, experiment, context.settings, given.embedding)
-        parts = number, batch.digest, batch.rows, batch.body
-        terms = batch.terms
+        nonlocal asked
+        incoming = await read_batch(request, experiment, context.settings, given.embedding)
+        batch = Batch(
+            *(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce), measures=incoming.measures
+        )
+        if given.next:
+            # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
+            again = f"after-{given.nonce or incoming.digest}"
+            asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
         if given.instance is None or given.instance == experiment.instance:
-            settled, following = await context.desk(experiment).tell(Batch(*parts, terms=terms), asked)
+            settled, following = await context.desk(experiment).tell(batch, asked, key)
         else:
-            settled = await context.store.settle(name, *parts, terms=terms, instance=given.instance)
+            parts = batch.pick, batch.digest, batch.rows, batch.body
+            settled = await context.store.settle(
+                name, *parts, nonce=batch.nonce, measures=batch.measures, instance=given.instance
+            )
             following = None
         return await context.told(experiment, settled), following
 
     reply, following = await context.with_recent(name, settle)
-    if asked is None:
+    following_ask = asked
+    if following_ask is None:
         return _answer(reply)
     try:
         then = await following if following is not None else None
     except NotFound:
         then = None
     if then is None:  # the experiment is another one by now
-        then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked))
+        then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(following_ask, key))
     return _answer(reply.model_copy(update={"next": then}))
 
 
@@ -110,7 +119,8 @@ async def give_up(
     context: ContextDep,
     reason: Annotated[str, Query(max_length=1000)] = "",
     instance: Annotated[str | None, Query(description=INSTANCE)] = None,
+    nonce: Annotated[str, Query(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = "",
 ) -> None:
     """Return a pick untold, so that it no longer counts as on its way."""
     await context.experiment(name)
-    await context.store.give_up(name, number, reason, instance=instance)
+    await context.store.give_up(name, number, reason, nonce=nonce, instance=instance)

@@ -99,7 +99,7 @@ class Polls:
         self._store = store
         self._experiment = experiment
         self._shared = Shared()
-        self._courses: dict[str, tuple[str, Course]] = {}
+        self._courses: dict[str, tuple[tuple[str, int], Course]] = {}
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound."""
@@ -116,8 +116,7 @@ class Polls:
         return await self._shared.get(key, lambda: self._overview(limit, offset, only))
 
     async def _poll(self, name: str) -> Poll:
-        config = (await self._experiment(name)).config
-        view = View(config, await self._store.look(name))
+        view = View(await self._experiment(name), await self._store.look(name))
         if view.is_scored:
             view = await sealed(self._store, view)
         course = await self._course(name, view.look)
@@ -129,17 +128,18 @@ class Polls:
         return Poll(view.report(), view.look.instance, names, course, picks[-MOST_PICKS:])
 
     async def _course(self, name: str, look: Look) -> Course:
-        instance, course = self._courses.pop(name, (look.instance, Course()))
-        # A Redis that lost the end of its file has fewer batches than it had.
-        if instance != look.instance or course.told > look.told:
+        # Another server may have lost the end of the history.
+        origin = look.instance, self._store.epoch
+        known, course = self._courses.pop(name, (origin, Course()))
+        if known != origin or course.told > look.told:
             course = Course()
         history = await self._store.history(name, HISTORY.itemsize * course.told)
-        known = [len(points) for points in course.points]
-        points = await self._store.curves(name, known + [0] * (len(look.generators) - len(known)))
+        starts = [len(points) for points in course.points]
+        points = await self._store.curves(name, starts + [0] * (len(look.generators) - len(starts)))
         # Not more than was told at the look: the report and its charts are of one moment.
         new = history[: HISTORY.itemsize * (look.told - course.told)]
         course = await asyncio.to_thread(course.then, new, points)
-        self._courses[name] = (look.instance, course)  # at the end, as the one that was used last
+        self._courses[name] = (origin, course)  # at the end, as the one that was used last
         if len(self._courses) > REMEMBERED:
             del self._courses[next(iter(self._courses))]
         return course
@@ -150,7 +150,7 @@ class Polls:
         for name in names[offset : offset + limit]:
             try:
                 known = await self._experiment(name)
-                found.append(_summary(known, View(known.config, await self._store.look(name)).report()))
+                found.append(_summary(known, View(known, await self._store.look(name)).report()))
             except NotFound:  # deleted meanwhile
                 continue
         return Body.of(Overview(total=len(names), experiments=found).model_dump_json())

@@ -83,7 +83,7 @@ def problem_of(error: StoreError) -> ApiError:
     if isinstance(error, Full | Refused):
         return invalid(detail)
     if isinstance(error, Gone):
-        return ApiError(410, "gone", "Too old to be counted", detail, action="stop")
+        return ApiError(410, "gone", "No longer known", detail, action="stop")
     if isinstance(error, Unavailable):
         return ApiError(503, "unavailable", "The store is not available", detail, action="retry")
     return ApiError(500, "store", "The store failed", detail, action="retry")

@@ -13,7 +13,7 @@ from optimist.estimates import Estimate, natural
 from optimist.kernels import rows_to_fit
 from optimist.policies import Arm, Decision, Policy, Stopping, default_warmup
 from optimist.store import COST, GeneratorState, Look
-from optimist_client.models import DecisionInfo, ExperimentConfig, Pick, Regret, Report, Standing, State
+from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, Regret, Report, Standing, State
 
 
 def make_policy(config: ExperimentConfig, needed: int) -> Policy:
@@ -35,8 +35,9 @@ def _estimate(payload: str) -> Estimate:
 
 
 @lru_cache(4096)
-def _pick(record: str) -> Pick:
-    return Pick.model_validate_json(record)
+def _pick(record: str, nonce: str) -> Pick:
+    pick = Pick.model_validate_json(record)
+    return pick.model_copy(update={"nonce": nonce}) if nonce else pick
 
 
 _SLACK = 1e-12
@@ -45,10 +46,15 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True)
 class View:
-    """One experiment at one moment: pure functions of its config and one look at the store."""
+    """One experiment at one moment: pure functions of its config, its rules and one look at the store."""
 
-    config: ExperimentConfig
+    experiment: Experiment
     look: Look
+
+    @property
+    def config(self) -> ExperimentConfig:
+        """What it asks."""
+        return self.experiment.config
 
     @cached_property
     def policy(self) -> Policy:
@@ -63,7 +69,7 @@ class View:
     @cached_property
     def open_picks(self) -> list[Pick]:
         """Picks whose lease still runs, by number."""
-        return [_pick(pick.record) for pick in self.look.open_picks]
+        return [_pick(pick.record, pick.nonce) for pick in self.look.open_picks]
 
     @cached_property
     def contenders(self) -> list[GeneratorState]:

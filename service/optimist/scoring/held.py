@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 
 from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
 from optimist.scoring.questions import Asked, InThread
 from optimist.scoring.warm import Scored, WarmGenerator
-from optimist.store import Damaged, LogEntry, LogGap, Store
+from optimist.store import Damaged, LogEntry, LogGap, Store, Superseded
 
 LONGEST_TAIL = 8 * 2**20
 """The same while the statistic is not known."""
@@ -47,10 +48,12 @@ class Held:
         """
         try:
             await self._take()
-        except LogGap:
+        except LogGap as error:
             # Trimmed by a scorer that had the claim meanwhile, or cut short with a Redis that lost its end: the
-            # snapshot leads on.
+            # snapshot leads on, but kernels that were fixed may be lost with it.
             self._warm, self._published = None, 0
+            if self.asked.kernels:
+                raise Superseded(str(error)) from None
             try:
                 await self._take()
             except LogGap as error:
@@ -63,34 +66,34 @@ class Held:
         warm.published = self._published
         while entries := await self._next(warm):
             step = await self._in_thread(warm.apply, entries)
+            chains = {entry.seq: entry.chain for entry in entries}
             for seq, reason in step.unreadable:
                 logger.warning("batch %d of %s/%d is set aside: %s", seq, self._name, self._ordinal, reason)
                 SET_ASIDE.inc()
-                await self._store.set_aside(self._name, self._ordinal, seq, reason, self.token)
+                await self._store.set_aside(self._name, self._ordinal, seq, reason, self.token, chain=chains[seq])
             if step.scored is not None:
                 await self._publish(step.scored)
             # After the estimate: nobody could make it again from a snapshot of a later position.
             if warm.has_outgrown():
                 body = await self._in_thread(warm.freeze)
-                await self._store.put_snapshot(self._name, self._ordinal, warm.seq, body, self.token)
+                await self._store.put_snapshot(
+                    self._name, self._ordinal, warm.seq, body, self.token, chain=warm.chain, kernels=self.asked.kernels
+                )
                 warm.snapshot_taken(len(body))
                 SNAPSHOTS.inc()
         if self.wants_modes and not warm.is_empty:
             self.wants_modes = False
             name = (await self._store.look(self._name)).generators[self._ordinal].name
             made = await self._in_thread(warm.modes, name)
-            await self._store.put_modes(self._name, self._ordinal, warm.seq, made.model_dump_json(), self.token)
+            await self._store.put_modes(
+                *(self._name, self._ordinal, warm.seq, made.model_dump_json(), self.token),
+                chain=warm.chain,
+                kernels=self.asked.kernels,
+            )
 
     async def _next(self, warm: WarmGenerator) -> list[LogEntry]:
         """The next entries of the log. Raises LogGap where it is not the one that was taken so far."""
-        known = warm.digest is not None
-        entries = await self._store.read_log(self._name, self._ordinal, warm.seq - known)
-        if not known:
-            return entries
-        # Positions that were lost are given to other batches, so the last one that was taken must still be there.
-        if not entries or entries[0].digest != warm.digest:
-            raise LogGap(f"the batch at {warm.seq} of {self._name}/{self._ordinal} is not the one that was taken")
-        return entries[1:]
+        return await self._store.read_log(self._name, self._ordinal, warm.seq, chain=warm.chain)
 
     async def _resume(self) -> WarmGenerator:
         """From the snapshot, if there is one; from the log alone otherwise."""
@@ -98,7 +101,8 @@ class Held:
         try:
             snapshot = await self._store.snapshot(self._name, self._ordinal)
             if snapshot is not None:
-                return await self._in_thread(WarmGenerator.thaw, snapshot.body, snapshot.seq, asked.bound, asked.growth)
+                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain)
+                return await self._in_thread(thaw, snapshot.body, snapshot.seq, asked.bound, asked.growth)
         except (Damaged, ValueError) as error:
             # A log that was kept whole leads to the same statistic; a trimmed one does not.
             if not await self._has_whole_log():
@@ -117,5 +121,10 @@ class Held:
         SCORING_SECONDS.labels(self.asked.bound.metric.name, scored.route).observe(scored.seconds)
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
-        await self._store.put_estimate(self._name, self._ordinal, scored.seq, payload, self.token, point=point)
+        await self._store.put_estimate(
+            *(self._name, self._ordinal, scored.seq, payload, self.token),
+            chain=scored.chain,
+            kernels=self.asked.kernels,
+            point=point,
+        )
         self._published = scored.seq

@@ -18,7 +18,7 @@ from optimist.bounds import Bound
 from optimist.evaluation import Question, first_rows
 from optimist.metrics import Reference
 from optimist.scoring.warm import batch
-from optimist.store import Claim, Store, namespace_of
+from optimist.store import Claim, LogEntry, Store, kernels_digest, namespace_of
 from optimist_client import tensors
 from optimist_client.models import Experiment
 
@@ -41,6 +41,8 @@ class Asked:
     instance: str
     growth: float
     bound: Bound
+    kernels: str = ""
+    """`kernels_digest` of what the first samples have fixed."""
 
 
 class References:
@@ -95,6 +97,12 @@ class Questions:
                     self._asked[name] = asked
             return asked
 
+    def forget_fitted(self, name: str | None = None) -> None:
+        """Make the bound of one experiment, or of all, anew where samples fixed kernels: Redis may have lost them."""
+        for known in list(self._asked) if name is None else [name]:
+            if known in self._asked and self._asked[known].kernels:
+                del self._asked[known]
+
     def keep(self, names: set[str]) -> None:
         """Forget all others."""
         for name in self._making.keys() - names:
@@ -110,13 +118,14 @@ class Questions:
         wanted = experiment.config.reference
         reference = None if wanted is None else await self._references.get(name, wanted)
         question = await self._in_thread(question_of, experiment, reference, self._device)
+        fitted = None
         if question.open_kernels:
             fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
             if fitted is None:
                 return None
             question = unpack(question, fitted)
         bound = await self._in_thread(question.bound_for, experiment.widths)
-        return Asked(claim.instance, experiment.config.rescore_growth, bound)
+        return Asked(claim.instance, experiment.config.rescore_growth, bound, kernels_digest(fitted))
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels for good; None while active generators have too few samples."""
@@ -124,25 +133,27 @@ class Questions:
         needed = question.rows_to_fit(len(active))
         if any(state.samples < needed for state in active):
             return None
-        logs = [await self._first_batches(name, state.ordinal, needed) for state in active]
+        read = {state.ordinal: await self._first_batches(name, state.ordinal, needed) for state in active}
+        logs = [[tensors for _, tensors in log] for log in read.values()]
         if not all(logs):
             return None
         found = await self._in_thread(question.fitted, first_rows(logs, needed))
         # Whoever was first is right, and all find the same of the same generators.
-        return await self._store.put_fitted(name, generator, _pack(question, found), claim.token)
+        ends = {ordinal: log[-1][0] for ordinal, log in read.items()}
+        return await self._store.put_fitted(name, generator, _pack(question, found), claim.token, ends)
 
-    async def _first_batches(self, name: str, generator: int, rows: int) -> list[dict[str, Tensor]]:
+    async def _first_batches(self, name: str, generator: int, rows: int) -> list[tuple[LogEntry, dict[str, Tensor]]]:
         """The first batches with as many rows, those that cannot be read left out; none where there are too few."""
-        found: list[dict[str, Tensor]] = []
-        seq = 0
-        while entries := await self._store.read_log(name, generator, seq, max_entries=32):
+        found: list[tuple[LogEntry, dict[str, Tensor]]] = []
+        seq, chain = 0, ""
+        while entries := await self._store.read_log(name, generator, seq, max_entries=32, chain=chain):
             for entry in entries:
                 with contextlib.suppress(ValueError):
-                    found.append(batch(entry)[0])
+                    found.append((entry, batch(entry)[0]))
                     rows -= entry.rows
                 if rows <= 0:
                     return found
-            seq = entries[-1].seq
+            seq, chain = entries[-1].seq, entries[-1].chain
         return []
 
 

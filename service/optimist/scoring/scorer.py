@@ -74,6 +74,7 @@ class Scorer:
         self._overview = Overview()
         self._turned = time.monotonic()
         self._ends = False
+        self._epoch = store.epoch
 
     @property
     def is_alive(self) -> bool:
@@ -187,10 +188,11 @@ class Scorer:
                     self._cool_down()
                     if key not in self._again or self._ends:
                         return
-        except Superseded:
+        except Superseded as error:
             CLAIMS_LOST.inc()
-            logger.info("another scorer has taken over %s/%d", *key)
+            logger.info("%s/%d is let go of: %s", *key, error)
             self._held.pop(key, None)
+            self._questions.forget_fitted(key[0])
         except NotFound:
             self._held.pop(key, None)
         except Damaged as error:
@@ -211,6 +213,8 @@ class Scorer:
             del self._busy[key]
 
     async def _score(self, key: Key) -> None:
+        if self._store.epoch != self._epoch:
+            self._start_over()
         claim = await self._store.claim(*key, self._owner, CLAIM)
         if claim is None:
             self._held.pop(key, None)
@@ -228,6 +232,13 @@ class Scorer:
         held.wants_modes |= key in self._wanted
         self._wanted.discard(key)
         await held.catch_up()
+
+    def _start_over(self) -> None:
+        """Drop what was taken from another server: this one may have lost part of it."""
+        self._epoch = self._store.epoch
+        for key in self._held.keys() - self._busy.keys():
+            del self._held[key]
+        self._questions.forget_fitted()
 
     def _cool_down(self) -> None:
         """Drop the statistics used longest ago, but none that is worked on, until the others are within bounds."""

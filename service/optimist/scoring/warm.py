@@ -33,9 +33,10 @@ SMALLEST_TAIL = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An estimate, the log position it was made at, the seconds it took, and by which route it was made."""
+    """An estimate, the log position and the chain that it was made at, the seconds it took, and by which route."""
 
     seq: int
+    chain: str
     estimate: Estimate
     seconds: float
     route: str
@@ -57,8 +58,8 @@ class WarmGenerator:
         self._track = Track(bound, growth)
         self.seq = 0
         self.tail = 0
-        self.digest: str | None = None
-        """Of the batch at `seq`, while that stands in the log beyond the snapshot."""
+        self.chain = ""
+        """`LogEntry.chain` at `seq`; "" where that is not known."""
         self.room = SMALLEST_TAIL
         """Bytes that the log may have beyond the snapshot: as many as the statistic had when it was last measured."""
         self.published = 0
@@ -96,7 +97,7 @@ class WarmGenerator:
             except (ValueError, KeyError) as error:
                 step.unreadable.append((entry.seq, f"{error}"))
                 self._track.skip(entry.rows)
-            self.seq, self.digest = entry.seq, entry.digest
+            self.seq, self.chain = entry.seq, entry.chain
             self.tail += len(entry.body)
             if position == due and entry.seq > self.published and self._track.statistic.samples:
                 step = Step(self._scored(), step.unreadable)
@@ -107,7 +108,7 @@ class WarmGenerator:
         estimate = self._track.estimate()
         # While a statistic holds all its rows, what is decomposed is as large as they are many.
         holds_rows = getattr(self._track.statistic, "rows", None) is not None
-        return Scored(self.seq, estimate, time.perf_counter() - begun, "rows" if holds_rows else "sums")
+        return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, "rows" if holds_rows else "sums")
 
     @property
     def is_empty(self) -> bool:
@@ -137,12 +138,13 @@ class WarmGenerator:
 
     def snapshot_taken(self, size: int) -> None:
         """Count the log anew from here: the state is stored, in `size` bytes."""
-        self.room, self.tail, self.digest = max(size, SMALLEST_TAIL), 0, None
+        self.room, self.tail = max(size, SMALLEST_TAIL), 0
 
     @classmethod
-    def thaw(cls, body: bytes, seq: int, bound: Bound, growth: float) -> WarmGenerator:
+    def thaw(cls, body: bytes, seq: int, bound: Bound, growth: float, chain: str = "") -> WarmGenerator:
         """A generator warm at `seq` from what `freeze` made there under a bound of the same metric and kernels.
 
+        chain: of the log at `seq`, "" where that is not known.
         Raises ValueError where it is something else.
         """
         digest, frozen = body[:DIGEST_BYTES], body[DIGEST_BYTES:]
@@ -159,7 +161,7 @@ class WarmGenerator:
             warm._track = Track.restore(state, bound, growth)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
-        warm.seq = seq
+        warm.seq, warm.chain = seq, chain
         warm.snapshot_taken(len(body))
         return warm
 

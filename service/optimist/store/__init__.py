@@ -4,7 +4,7 @@
 """
 
 from optimist.store.announcements import Announcement, Announcements
-from optimist.store.checking import Size, Terms
+from optimist.store.checking import Measures, Size
 from optimist.store.connect import connect, open_store
 from optimist.store.embedded import EmbeddedRedis, running_url, start_embedded
 from optimist.store.errors import (
@@ -28,6 +28,7 @@ from optimist.store.records import (
     Batch,
     Claim,
     CurvePoint,
+    Exchanged,
     GeneratorState,
     Health,
     LogEntry,
@@ -42,6 +43,7 @@ from optimist.store.records import (
     State,
     Suspect,
 )
+from optimist.store.scores import kernels_digest
 from optimist.store.store import Store
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "Damaged",
     "DirectoryInUse",
     "EmbeddedRedis",
+    "Exchanged",
     "Full",
     "GeneratorState",
     "Gone",
@@ -69,6 +72,7 @@ __all__ = [
     "LogEntry",
     "LogGap",
     "Look",
+    "Measures",
     "NewPick",
     "NotFound",
     "OpenPick",
@@ -84,9 +88,9 @@ __all__ = [
     "StoreError",
     "Superseded",
     "Suspect",
-    "Terms",
     "Unavailable",
     "connect",
+    "kernels_digest",
     "namespace_of",
     "open_store",
     "running_url",

@@ -21,8 +21,8 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms a batch is accepted.
+class Measures:
+    """What a batch is checked by, beside those that were accepted before it.
 
     content, prompts: digests in hex of its samples and of its prompts' embeddings, "" where it has none. limit: times
     the usual size above which a value is refused. sizes: of every tensor whose size is checked, always in one order.

@@ -30,7 +30,9 @@ class Cluster(RedisCluster):
     A command is tried as often as `attempts` says, a pipeline twice.
     """
 
-    def __init__(self, *, max_connections: int, timeout: float, attempts: Retry, **options: Any) -> None:
+    def __init__(
+        self, *, max_connections: int, timeout: float, attempts: Retry, redis_connect_func: Any, **options: Any
+    ) -> None:
         super().__init__(
             # Of each node: commands, pipelines, and what redis-py asks for itself.
             max_connections=2 * max_connections + 8,
@@ -43,6 +45,8 @@ class Cluster(RedisCluster):
             retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=1),
             **options,
         )
+        # Read whenever a node is met; its constructor does not take this option.
+        self.connection_kwargs["redis_connect_func"] = redis_connect_func
         self._timeout = timeout
         # Two, as a pipeline sends the commands that were redirected once more, by themselves.
         self._turns = asyncio.Semaphore(max_connections)

@@ -20,6 +20,7 @@ from redis.exceptions import NoScriptError
 
 from optimist.store.errors import Conflict, Full, Gone, NotFound, Refused, StoreError, Superseded, reaching_redis
 from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, full_name, namespace_of
+from optimist.store.lineage import Lineage
 
 Argument = str | bytes | int | float
 
@@ -39,11 +40,15 @@ _LIBRARIES = {
     "append": ("checking", "accept"),
     "begin_snapshot": ("chunks",),
     "exchange": ("picks", "checking", "accept", "settling", "opening"),
-    "flip_snapshot": ("chunks",),
+    "flip_snapshot": ("deriving", "chunks"),
     "give_up": ("picks",),
     "look": ("picks",),
     "open_picks": ("opening",),
     "put_chunk": ("chunks",),
+    "put_estimate": ("deriving",),
+    "put_fitted": ("deriving",),
+    "put_modes": ("deriving",),
+    "set_aside": ("deriving",),
 }
 
 
@@ -62,9 +67,10 @@ class Commands:
     namespace: whose experiments and references are meant by their names; None: names are full, of any namespace.
     """
 
-    def __init__(self, redis: Redis, namespace: str | None = None) -> None:
+    def __init__(self, redis: Redis, namespace: str | None = None, lineage: Lineage | None = None) -> None:
         self.redis = redis
         self.namespace = namespace
+        self.lineage = lineage or Lineage()
 
     def full(self, name: str) -> str:
         """What an experiment or reference is called in keys, indices and announcements."""
@@ -97,7 +103,7 @@ class Commands:
     async def script(self, name: str, keys: Sequence[str], *arguments: Argument) -> list[Any]:
         """Run a script that stands by itself on keys of one slot, and return what follows its 'ok'.
 
-        Raises NotFound, Conflict, Full, Gone, Refused or Superseded as the script says.
+        Raises NotFound, Refused, Conflict, Full, Gone or Superseded as the script says.
         """
         return _results(await self._run(_script(name), keys, arguments))
 

@@ -15,6 +15,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, RedisClusterException
 
 from optimist.store.cluster import Cluster
+from optimist.store.lineage import Lineage
 from optimist.store.store import Store
 
 SCHEMES = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
@@ -69,7 +70,7 @@ class _Pool(BlockingConnectionPool):
         return connection
 
 
-def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis:
+def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage: Lineage | None = None) -> Redis:
     """A client for a URL of one of `SCHEMES`; it connects when first used. Close it with `aclose`.
 
     redis:// or rediss:// (TLS) for a server, unix:// for a socket of this machine, redis+cluster:// or
@@ -79,10 +80,17 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis
     timeout: seconds for connecting, for one reply, and for a free connection where all are in use. A lost reply or
     connection is met by sending again, three times within about two seconds. That is safe because every script
     recognises what it has done. Values stay bytes. Raises ValueError for another kind of URL, or an unknown option.
+
+    lineage: notes the servers that are met.
     """
     if not url.startswith(SCHEMES):
         raise ValueError(f"expected a {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]} URL of Redis")
-    options = {"max_connections": max_connections, "timeout": timeout, "health_check_interval": 15}
+    options: dict[str, Any] = {
+        "max_connections": max_connections,
+        "timeout": timeout,
+        "health_check_interval": 15,
+        "redis_connect_func": (lineage or Lineage()).greet,
+    }
     retry = Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=3)
     try:
         if _CLUSTER in url:
@@ -100,8 +108,9 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0) -> Redis
 @asynccontextmanager
 async def open_store(url: str) -> AsyncIterator[Store]:
     """A `Store` on the server at `url`, its connections closed in the end."""
-    redis = connect(url)
+    lineage = Lineage()
+    redis = connect(url, lineage=lineage)
     try:
-        yield Store(redis)
+        yield Store(redis, lineage=lineage)
     finally:
         await redis.aclose()

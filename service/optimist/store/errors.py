@@ -2,10 +2,10 @@
 
 StoreError
 ├── NotFound            fix the name: there is no such experiment, generator, pick or reference
+├── Refused             fix the batch: it is not what was asked for, or not plausible; nothing was stored
 ├── Conflict            stop: the name or the pick already stands for something else
 ├── Full                stop, or remove some: there are as many as there may be
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
-├── Refused             fix the batch: its values are of absurd size, or it repeats an earlier one
 ├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
 ├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
 ├── Damaged             set aside and name it: stored bytes do not match their digest
@@ -30,6 +30,10 @@ class NotFound(StoreError):
     """No such experiment, generator, pick or reference."""
 
 
+class Refused(StoreError):
+    """The batch is not what its pick or the experiment asks for, or not plausible; nothing was stored."""
+
+
 class Conflict(StoreError):
     """The name, or the pick, already stands for something else; repeating the call will not help."""
 
@@ -40,10 +44,6 @@ class Full(StoreError):
 
 class Gone(StoreError):
     """The pick ended so long ago that how is no longer known; nothing was counted now."""
-
-
-class Refused(StoreError):
-    """The batch is not plausible beside those before it; nothing was counted."""
 
 
 class Superseded(StoreError):

@@ -137,9 +137,17 @@ class Experiments:
         flat = [part for field in fields.items() for part in field]
         await self._commands.experiment_script("control", experiment, *flat)
 
-    async def latch_decision(self, experiment: str, payload: str, *, instance: str | None = None) -> bool:
-        """Decide an experiment, after which no picks are opened; False if another decision was made first."""
-        latched = await self._commands.experiment_script("latch_decision", experiment, payload, instance=instance)
+    async def latch_decision(
+        self, experiment: str, payload: str, estimates: str = "", *, instance: str | None = None
+    ) -> bool:
+        """Decide an experiment, after which no picks are opened.
+
+        estimates: `Look.estimates_digest` of the look that it was decided by; "": whatever they are. False if another
+        decision was made first, or if there are other estimates by now.
+        """
+        latched = await self._commands.experiment_script(
+            "latch_decision", experiment, payload, estimates, instance=instance
+        )
         return bool(latched[0])
 
     async def reopen(self, experiment: str, decision: str) -> bool:

@@ -27,6 +27,7 @@ EXPERIMENT_PARTS = (
     "counts",  # hash: rounds, told, growth, instance, keep_log, claims; of each generator what enrol.lua lists
     "estimates",  # hash: ordinal → "<seq> <payload>"
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
+    "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
     "leases",  # sorted set: number → deadline; only these pend
     "turn",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased

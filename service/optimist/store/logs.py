@@ -6,7 +6,7 @@ from typing import Any
 
 from optimist.store.commands import Commands
 from optimist.store.errors import LogGap, NotFound
-from optimist.store.records import LogEntry
+from optimist.store.records import LogEntry, chained
 
 _FIRST_PAGE = 4
 
@@ -17,20 +17,32 @@ class Logs:
     _commands: Commands
 
     async def read_log(
-        self, experiment: str, generator: int, after_seq: int, max_entries: int = 256, max_bytes: int = 16 * 2**20
+        self,
+        experiment: str,
+        generator: int,
+        after_seq: int,
+        max_entries: int = 256,
+        max_bytes: int = 16 * 2**20,
+        *,
+        chain: str = "",
     ) -> list[LogEntry]:
         """Batches of a generator from position after_seq + 1 on, in order; empty when there are none yet.
 
         Reads in growing pages. After the first, of four batches, none is begun that would pass max_bytes of bodies if
         its batches were as large as the largest seen.
-        Raises LogGap if positions are missing, as those trimmed are, or if the log ends before after_seq; NotFound for
-        an unknown generator.
+        chain: `LogEntry.chain` at after_seq, "" where the caller does not know it.
+        Raises LogGap if positions are missing, as those trimmed are, if the log ends before after_seq, or if it is
+        another one up to there than the caller has read: Redis has lost the end that it had. NotFound for an unknown
+        generator.
         """
-        last = await self._commands.call("HGET", self._commands.key(experiment, "counts"), f"{generator}:seq")
+        counts = self._commands.key(experiment, "counts")
+        last, ends = await self._commands.call("HMGET", counts, f"{generator}:seq", f"chain_{generator}")
         if last is None:
             raise NotFound(f"experiment {experiment!r} has no generator {generator}")
         if after_seq > int(last):
             raise LogGap(f"log of generator {generator} in {experiment!r} ends at {int(last)}, before {after_seq}")
+        if chain and after_seq == int(last) and ends not in (None, f"{after_seq} {chain}".encode()):
+            raise LogGap(f"log of generator {generator} in {experiment!r} is another one at {after_seq}")
         entries: list[LogEntry] = []
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
         while (position := after_seq + len(entries)) < int(last) and page > 0:
@@ -48,7 +60,11 @@ class Logs:
                         f"log of generator {generator} in {experiment!r} has {entry_id.decode()} "
                         f"where {position + offset}-0 should stand"
                     )
-                entries.append(_log_entry(position + offset, fields))
+                entry = _log_entry(position + offset, fields)
+                if chain and entry.chain and entry.chain != chained(chain, entry.digest):
+                    raise LogGap(f"log of generator {generator} in {experiment!r} is another one before {entry.seq}")
+                chain = entry.chain
+                entries.append(entry)
                 left -= len(entries[-1].body)
                 largest = max(largest, len(entries[-1].body))
             page = min(2 * page, max_entries - len(entries), left // largest)
@@ -76,4 +92,5 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         digest=fields[b"digest"].decode(),
         body=fields[b"body"],
         record=None if record is None else record.decode(),
+        chain=fields.get(b"chain", b"").decode(),
     )

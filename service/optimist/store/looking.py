@@ -58,6 +58,8 @@ def parse_look(answer: Sequence[Any]) -> Look:
         instance=counts["instance"],
         keep_log=counts["keep_log"] == "1",
         version=int(counts.get("version", 0)),
+        mark=counts.get("mark", ""),
+        last=counts.get("last", ""),
     )
 
 
@@ -74,9 +76,10 @@ def _by_generator(counts: dict[str, str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _open_pick(number: bytes, deadline: bytes, entry: bytes) -> OpenPick:
+def _open_pick(number: bytes, deadline: bytes, entry: bytes, terms: bytes | None) -> OpenPick:
     generator, request_id, _, record = entry.decode().split("\t", 3)
-    return OpenPick(int(number), int(generator), request_id, record, float(deadline))
+    nonce, _, _, key = ("", "", "", "") if terms is None else terms.decode().split(" ", 3)
+    return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
 
 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:

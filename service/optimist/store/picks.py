@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimist.store import keys
-from optimist.store.checking import Terms
+from optimist.store.checking import Measures
 from optimist.store.commands import Argument, Commands, step
 from optimist.store.errors import StoreError
-from optimist.store.records import AskGroup, Batch, Look, NewPick, Opened, Settled, Suspect
+from optimist.store.records import AskGroup, Batch, Exchanged, Look, NewPick, Opened, Settled, Suspect
 
 APPENDED_SECONDS = 24 * 3600
 """How long an idempotency key is remembered, unless as many newer ones as settled picks are remembered came since."""
@@ -33,10 +33,13 @@ class Picks:
         groups: Sequence[AskGroup],
         lease_seconds: float,
         *,
+        last: str = "",
         instance: str | None = None,
         who: str = "",
     ) -> Opened | None:
         """Open the picks of several asks at once, numbered from expected_rounds + 1 in order.
+
+        expected_rounds, last: `Look.rounds` and `Look.last` of the look that they were chosen by.
 
         None: nothing was opened, because it is the turn of somebody else than `who` (see `take_turn`), or because since
         `look` other picks were opened, a decision was latched, the experiment was stopped, a generator was paused or
@@ -46,7 +49,7 @@ class Picks:
         Raises ValueError for a group without picks, for a request id that holds a tab, and for a request id or an
         `again` that comes twice; NotFound for an unknown generator.
         """
-        arguments = _opening(expected_rounds, "", lease_seconds, who, groups)
+        arguments = _opening(expected_rounds, last, "", lease_seconds, who, groups)
         return _opened(await self._commands.experiment_script("open_picks", experiment, *arguments, instance=instance))
 
     async def renew_leases(self, experiment: str, numbers: Sequence[int], seconds: float) -> list[int]:
@@ -61,19 +64,22 @@ class Picks:
         rows: int,
         body: bytes,
         *,
-        terms: Terms | None = None,
+        nonce: str = "",
+        measures: Measures | None = None,
         instance: str | None = None,
     ) -> Settled:
         """Accept a batch for a pick: log, counts, due position and history in one step; durable when this returns.
 
         A lease that ran out, a latched decision, or a generator that was paused or retired, does not keep a batch from
         counting. digest: of the decoded arrays, not empty: the same digest again gets the first answer again.
-        terms: what the batch is checked by. Raises Refused, changing nothing, where it does not meet them; Conflict if
-        the pick was told with another digest or given up, Gone if how it ended is no longer remembered, NotFound if it
-        was never opened.
+        nonce: the pick's, "" where it has none. measures: what the batch is checked by.
+        Raises Conflict if the pick was told with another digest or given up, Gone if how it ended is no longer
+        remembered, or if Redis has lost the pick, NotFound if it was never opened, Refused for another number of rows
+        than it asked for, for a batch without the nonce that it has, or for one that does not pass the checks.
         """
-        batch = Batch(pick, digest, rows, body, terms=terms)
-        [settled], _ = await self.exchange(experiment, [batch], None, [], 0.0, instance=instance)
+        batch = Batch(pick, digest, rows, body, nonce, measures)
+        done = await self.exchange(experiment, [batch], None, [], 0.0, instance=instance)
+        [settled] = done.settled
         if isinstance(settled, StoreError):
             raise settled
         return settled
@@ -87,33 +93,38 @@ class Picks:
         lease_seconds: float,
         *,
         instance: str | None = None,
-    ) -> tuple[list[Settled | StoreError], Opened | None]:
+    ) -> Exchanged:
         """Settle batches, then open the picks of `groups` if there are any, all in one step.
 
-        Each batch comes to what `settle` answers or raises. The picks are opened as `open_picks` does it, if the
-        experiment's version, rounds and batches told are then those of `expected`, and no lease has run out; otherwise
-        none is.
-        None: any are as good, there being no groups.
-        Errors of the opening alone are no errors: nothing was opened.
+        expected: the experiment as it will be once the batches are settled, with the mark from before that; None where
+        there are no groups. The picks are opened as `open_picks` does it, if the experiment's version, rounds and
+        batches told are then those expected, the mark was, and no lease has run out; otherwise none is.
+        Each batch comes to what `settle` answers or raises. Errors of the opening alone are no errors: nothing was
+        opened.
         """
         arguments: list[Argument] = [len(batches), keys.DUE, self._commands.full(experiment), self._settled_limit]
         for batch in batches:
-            arguments += batch.pick, batch.digest, batch.rows, batch.body, _packed(batch.terms)
+            arguments += batch.pick, batch.digest, batch.rows, batch.body, batch.nonce, _packed(batch.measures)
         if groups and expected is not None:
-            arguments += _opening(expected.rounds, f"{expected.told} {expected.version}", lease_seconds, "", groups)
+            standing = f"{expected.told} {expected.version} {expected.mark}"
+            arguments += _opening(expected.rounds, expected.last, standing, lease_seconds, "", groups)
         answers = await self._commands.experiment_script("exchange", experiment, *arguments, instance=instance)
-        steps = [step(answer) for answer in answers]
+        before, *answered, after = answers
+        steps = [step(answer) for answer in answered]
         settled = [found if isinstance(found, StoreError) else _settled(found) for found in steps[: len(batches)]]
         opening = [found for found in steps[len(batches) :] if not isinstance(found, StoreError)]
-        return settled, _opened(opening[0]) if opening else None
+        return Exchanged(settled, _opened(opening[0]) if opening else None, before.decode(), after.decode())
 
-    async def give_up(self, experiment: str, pick: int, reason: str, *, instance: str | None = None) -> None:
-        """Return a pick unsampled; again is as good as once.
+    async def give_up(
+        self, experiment: str, pick: int, reason: str, *, nonce: str = "", instance: str | None = None
+    ) -> None:
+        """Return a pick unsampled; again is as good as once. nonce: the pick's; "": whichever has the number.
 
-        Raises Conflict if it was told, Gone if how it ended is no longer remembered, NotFound if it was never opened.
+        Raises Conflict if it was told, Gone if how it ended is no longer remembered, or if Redis has lost the pick,
+        NotFound if it was never opened.
         """
         await self._commands.experiment_script(
-            "give_up", experiment, pick, reason, self._settled_limit, instance=instance
+            "give_up", experiment, pick, reason, self._settled_limit, nonce, instance=instance
         )
 
     async def append(
@@ -125,7 +136,7 @@ class Picks:
         rows: int,
         body: bytes,
         *,
-        terms: Terms | None = None,
+        measures: Measures | None = None,
         instance: str | None = None,
     ) -> Settled:
         """Accept a batch that no pick asked for; counts like a told one and is durable when this returns.
@@ -141,7 +152,7 @@ class Picks:
         return _settled(
             await self._commands.experiment_script(
                 *("append", experiment, generator, key, batch.digest, batch.rows, batch.body),
-                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS, _packed(terms)),
+                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS, _packed(measures)),
                 instance=instance,
             )
         )
@@ -155,12 +166,12 @@ def _settled(answer: Sequence[Any]) -> Settled:
     return Settled(**settled, duplicate=bool(duplicate), version=version, suspect=suspect)
 
 
-def _packed(terms: Terms | None) -> str:
-    return "" if terms is None else str(terms)
+def _packed(measures: Measures | None) -> str:
+    return "" if measures is None else str(measures)
 
 
 def _opening(
-    rounds: int, standing: str, lease_seconds: float, who: str, groups: Sequence[AskGroup]
+    rounds: int, last: str, standing: str, lease_seconds: float, who: str, groups: Sequence[AskGroup]
 ) -> Sequence[Argument]:
     """The arguments of open_picks.lua. Raises ValueError for groups that cannot be opened."""
     requests = [group.request_id for group in groups]
@@ -173,21 +184,22 @@ def _opening(
         raise ValueError("a returned slice is handed out once")
     sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
     picks = (part for group in groups for pick in group.picks for part in _arguments(pick))
-    return rounds, standing, lease_seconds, who, len(groups), *sizes, *picks
+    return rounds, last, standing, lease_seconds, who, len(groups), *sizes, *picks
 
 
 def _opened(answer: Sequence[Any]) -> Opened | None:
     outcome, *answers = answer
     if outcome == b"moved":
         return None
-    version = answers.pop(0) if outcome == b"opened" else 0
+    version, mark = (answers.pop(0), answers.pop(0).decode()) if outcome == b"opened" else (0, "")
     numbers = {
         request.decode(): [int(number) for number in listed.split(b",")]
         for request, listed in zip(answers[::2], answers[1::2], strict=True)
     }
-    return Opened(numbers, repeated=outcome == b"repeated", version=version)
+    return Opened(numbers, repeated=outcome == b"repeated", version=version, mark=mark)
 
 
 def _arguments(pick: NewPick) -> tuple[str | int, ...]:
     taken = "" if pick.start is None else f"{pick.start} {pick.size}"
-    return pick.generator, taken, "" if pick.again is None else pick.again, pick.record
+    terms = f"{pick.nonce} {pick.least} {pick.most} {pick.key}" if pick.nonce else ""
+    return pick.generator, taken, "" if pick.again is None else pick.again, terms, pick.record

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from optimist.store.checking import Terms
+from optimist.store.checking import Measures
+from optimist.store.errors import StoreError
 
 State = Literal["active", "paused", "retired"]
 
@@ -24,6 +26,13 @@ class NewPick:
     start: int | None = None
     size: int = 0
     again: int | None = None
+    nonce: str = ""
+    """What a tell must bring, never used before; "": none, and then rows are not checked either."""
+    least: int = 1
+    most: int = 0
+    """Rows that its batch may have; no more than `most`, 0 for any number."""
+    key: str = ""
+    """Id of the access key that asked."""
 
     def __post_init__(self) -> None:
         if self.start is None and (self.size, self.again) != (0, None):
@@ -47,7 +56,8 @@ class Opened:
     numbers: dict[str, list[int]]
     repeated: bool
     version: int = 0
-    """`Look.version` after it; 0 where nothing was opened."""
+    mark: str = ""
+    """`Look.version` and `Look.mark` after it; 0 and "" where nothing was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,10 @@ class OpenPick:
     request_id: str
     record: str
     deadline: float
+    nonce: str = ""
+    """What a tell must bring; "": nothing, as the pick is of an older version."""
+    key: str = ""
+    """Id of the access key that asked; "" where none was needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +175,16 @@ class Look:
     keep_log: bool = False
     version: int = 0
     """Counts the changes of all that picks are made from."""
+    mark: str = ""
+    """Another one after each of these changes: versions come again in a Redis that has lost its last writes."""
+    last: str = ""
+    """Nonce of the pick that was opened last."""
+
+    @property
+    def estimates_digest(self) -> str:
+        """SHA-1 (hex) of the estimates that stand, by which `latch_decision` knows them."""
+        entries = (f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators)
+        return hashlib.sha1("\n".join(entries).encode()).hexdigest()
 
     @property
     def active(self) -> list[GeneratorState]:
@@ -180,7 +204,7 @@ class Claim:
     @property
     def instance(self) -> str:
         """The experiment's, as `Look.instance`."""
-        return self.token.rpartition(":")[0]
+        return self.token.rsplit(":", 2)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,21 +220,26 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A generator's statistic after the batch at log position `seq`."""
+    """A generator's statistic after the batch at log position `seq`. chain: `LogEntry.chain` there, "" if unknown."""
 
     seq: int
     body: bytes
+    chain: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch for a pick. digest: of the decoded arrays, not empty: by it a repeat is recognised."""
+    """A batch for a pick. digest: of the decoded arrays, not empty: by it a repeat is recognised.
+
+    nonce: of the pick, "" where the caller has none.
+    """
 
     pick: int
     digest: str
     rows: int
     body: bytes
-    terms: Terms | None = None
+    nonce: str = ""
+    measures: Measures | None = None
     """What it is checked by; None: not checked."""
 
     def __post_init__(self) -> None:
@@ -252,6 +281,27 @@ class LogEntry:
     body: bytes
     record: str | None = None
     """The pick's record, where the experiment keeps its log."""
+    chain: str = field(default="", compare=False)
+    """`chained` of all entries up to here; "" in a log that an older version has written."""
+
+
+def chained(chain: str, digest: str) -> str:
+    """The chained digest of a log, h_n = SHA-1(h_{n−1} ‖ d_n) in hex, after an entry of digest d_n.
+
+    Two logs that differ anywhere have different ones from there on: a scorer compares only the last one that it knows.
+    accept.lua does the same.
+    """
+    return hashlib.sha1(f"{chain}{digest}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What `exchange` did: what became of each batch, the picks that were opened, and the marks before and after it."""
+
+    settled: list[Settled | StoreError]
+    opened: Opened | None
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
 from optimist.store.index import Index
 from optimist.store.looking import SAME
-from optimist.store.records import GeneratorState, LogEntry, Look, Snapshot
+from optimist.store.records import GeneratorState, LogEntry, Look, Snapshot, chained
 from optimist.store.snapshots import CHUNK_BYTES
 
 STAGED_SECONDS = 3600
@@ -38,10 +38,11 @@ class Restorations:
 
 
 class _Written(NamedTuple):
-    """Bytes of bodies in a staged log, and how many of them the snapshot has in it."""
+    """Bytes of bodies in a staged log, how many of them the snapshot has in it, and the log's chained digest."""
 
     bytes: int = 0
     in_snapshot: int = 0
+    chain: str = ""
 
 
 class Restoration:
@@ -73,15 +74,16 @@ class Restoration:
         part = f"log:{generator}"
         if part not in self._parts:
             self._parts.append(part)
-        size, in_snapshot = self._written.get(generator, _Written())
+        size, in_snapshot, chain = self._written.get(generator, _Written())
         covered = self._snapshots[generator].seq if generator in self._snapshots else 0
         arguments: list[Argument] = []
         for entry in entries:
             size += len(entry.body)
             in_snapshot = size if entry.seq <= covered else in_snapshot
-            arguments += [entry.seq, entry.pick, entry.rows, entry.digest, size, entry.body, entry.record or ""]
+            chain = chained(chain, entry.digest)
+            arguments += [entry.seq, entry.pick, entry.rows, entry.digest, chain, size, entry.body, entry.record or ""]
         await self._commands.script("stage_entries", [self._staged(part)], STAGED_SECONDS, int(keep_log), *arguments)
-        self._written[generator] = _Written(size, in_snapshot)
+        self._written[generator] = _Written(size, in_snapshot, chain)
 
     async def commit(
         self,
@@ -107,6 +109,8 @@ class Restoration:
         }
         for state in look.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
+            if state.ordinal in self._written:
+                counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written[state.ordinal].chain}"
         await self._stage_hash("counts", counts)
         for part, fields in _hashes(look).items():
             await self._stage_hash(part, fields)

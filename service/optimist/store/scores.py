@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from optimist.store import keys
 from optimist.store.commands import Commands, step
 from optimist.store.errors import StoreError
-from optimist.store.records import Claim, CurvePoint
+from optimist.store.records import Claim, CurvePoint, LogEntry
 
+NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
 ASIDE_LIMIT = 256
 """How many batches set aside an experiment names; more are counted."""
 
@@ -19,6 +22,9 @@ class Scores:
 
     token: of the claim that the caller has. Methods that take it raise Superseded when the generator's claim is another
     one by now; a claim that merely ran out is good until somebody else takes over.
+    chain: `LogEntry.chain` at the position that something was derived at, "" where the log has none; kernels:
+    `kernels_digest` of what was fixed from the first samples, "" where nothing was. Methods that take them raise
+    Superseded when Redis has another log, or other kernels: it has lost its last writes.
     """
 
     _commands: Commands
@@ -57,7 +63,16 @@ class Scores:
         await self._commands.experiment_script("release_claim", experiment, generator, token)
 
     async def put_estimate(
-        self, experiment: str, generator: int, seq: int, payload: str, token: str, *, point: str = ""
+        self,
+        experiment: str,
+        generator: int,
+        seq: int,
+        payload: str,
+        token: str,
+        *,
+        chain: str = "",
+        kernels: str = "",
+        point: str = "",
     ) -> bool:
         """Publish an estimate made at log position `seq`; False if one as new or newer stands there.
 
@@ -65,7 +80,7 @@ class Scores:
         """
         stands = await self._commands.experiment_script(
             *("put_estimate", experiment, generator, seq, payload, token),
-            *(keys.SCORED, self._commands.full(experiment), point),
+            *(keys.SCORED, self._commands.full(experiment), point, chain, kernels),
         )
         return bool(stands[0])
 
@@ -77,12 +92,17 @@ class Scores:
         reads = [("LRANGE", self._commands.key(experiment, f"curve:{g}"), start, -1) for g, start in enumerate(starts)]
         return [[_curve_point(entry) for entry in entries] for entries in await self._commands.call_many(reads)]
 
-    async def put_fitted(self, experiment: str, generator: int, payload: bytes, token: str) -> bytes:
+    async def put_fitted(
+        self, experiment: str, generator: int, payload: bytes, token: str, logs: Mapping[int, LogEntry] = NOTHING_READ
+    ) -> bytes:
         """Fix what an experiment fits once, from its first samples; returns what stands, which is what was put first.
 
-        generator: whose claim the token is.
+        generator: whose claim the token is. logs: the last entry that was read of each generator's log.
         """
-        stands = await self._commands.experiment_script("put_fitted", experiment, generator, payload, token)
+        read = (part for g, entry in logs.items() for part in (g, entry.seq, entry.chain))
+        stands = await self._commands.experiment_script(
+            "put_fitted", experiment, generator, payload, token, kernels_digest(payload), *read
+        )
         return stands[0]
 
     async def fitted(self, experiment: str) -> bytes | None:
@@ -93,10 +113,13 @@ class Scores:
         """Announce on `keys.MODES` that somebody waits for a generator's modes."""
         await self._commands.call("PUBLISH", keys.MODES, f"{self._commands.full(experiment)} {generator} 0")
 
-    async def put_modes(self, experiment: str, generator: int, seq: int, payload: str, token: str) -> bool:
+    async def put_modes(
+        self, experiment: str, generator: int, seq: int, payload: str, token: str, *, chain: str = "", kernels: str = ""
+    ) -> bool:
         """Publish a generator's modes at log position `seq`; False if newer ones stand."""
         stands = await self._commands.experiment_script(
-            "put_modes", experiment, generator, seq, payload, token, keys.MODES_MADE, self._commands.full(experiment)
+            *("put_modes", experiment, generator, seq, payload, token),
+            *(keys.MODES_MADE, self._commands.full(experiment), chain, kernels),
         )
         return bool(stands[0])
 
@@ -108,16 +131,25 @@ class Scores:
         seq, payload = entry.decode().split(" ", 1)
         return int(seq), payload
 
-    async def set_aside(self, experiment: str, generator: int, seq: int, reason: str, token: str) -> None:
+    async def set_aside(
+        self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = ""
+    ) -> None:
         """Name a batch of the log that cannot be read; its body stays until the log is trimmed.
 
         To be called in the order of the log; again, as after a takeover, is as good as once.
         """
-        await self._commands.experiment_script("set_aside", experiment, generator, seq, reason, token, ASIDE_LIMIT)
+        await self._commands.experiment_script(
+            "set_aside", experiment, generator, seq, reason, token, ASIDE_LIMIT, chain
+        )
 
     async def put_damage(self, experiment: str, generator: int, note: str, token: str) -> None:
         """Note why a generator cannot be scored at all, for `look` to show; the latest note stands."""
         await self._commands.experiment_script("put_damage", experiment, generator, note, token)
+
+
+def kernels_digest(fitted: bytes | None) -> str:
+    """SHA-1 (hex) of what `put_fitted` fixed; "" for nothing."""
+    return "" if fitted is None else hashlib.sha1(fitted).hexdigest()
 
 
 def _claim(answer: Sequence[Any]) -> Claim | None:

@@ -21,12 +21,21 @@ class Snapshots:
     _commands: Commands
 
     async def put_snapshot(
-        self, experiment: str, generator: int, seq: int, body: bytes | memoryview, token: str
+        self,
+        experiment: str,
+        generator: int,
+        seq: int,
+        body: bytes | memoryview,
+        token: str,
+        *,
+        chain: str = "",
+        kernels: str = "",
     ) -> bool:
         """Store the statistic at log position `seq` and trim the log up to there; False if one as new or newer stands.
 
         Chunks expire unless they become the snapshot, which happens in one step once all stand in Redis as they were
         sent; that step checks the token too, and removes the snapshot before. A log that is kept is not trimmed.
+        chain, kernels: as `Scores` describes them.
         Raises Superseded as all that takes a token, also when another upload of this generator began; Conflict when the
         log does not reach `seq`; NotFound when the upload took so long that its first chunks expired; Unavailable when
         Redis holds something else than was sent.
@@ -44,29 +53,37 @@ class Snapshots:
             if stands[0].decode() != await asyncio.to_thread(_sha1, sent):
                 raise Unavailable(f"chunk {number} of a snapshot of {experiment!r} did not reach Redis whole")
         flipped = await self._commands.experiment_script(
-            "flip_snapshot", experiment, generator, token, unique, len(chunks), seq, digest
+            "flip_snapshot", experiment, generator, token, unique, len(chunks), seq, digest, chain, kernels
         )
         return bool(flipped[0])
 
     async def snapshot(self, experiment: str, generator: int) -> Snapshot | None:
         """The newest snapshot of a generator, None before the first. Raises Damaged if its digest does not match."""
-        pointer = await self._pointer(experiment, generator)
+        pointer, chain = await self._pointer(experiment, generator)
         while pointer is not None:
             unique, chunks, seq, digest = pointer.split(" ")
             prefix = f"snapshot:{generator}:{unique}"
             chunk_keys = [self._commands.key(experiment, f"{prefix}:{number}") for number in range(int(chunks))]
             body = b"".join([await self._commands.call("GET", key) or b"" for key in chunk_keys])
             if await asyncio.to_thread(_sha256, body) == digest:
-                return Snapshot(int(seq), body)
+                return Snapshot(int(seq), body, chain)
             # A newer one may have taken its place, and its chunks away, while they were read.
-            last, pointer = pointer, await self._pointer(experiment, generator)
+            last = pointer
+            pointer, chain = await self._pointer(experiment, generator)
             if pointer == last:
                 raise Damaged(f"the snapshot of generator {generator} in {experiment!r} does not match its digest")
         return None
 
-    async def _pointer(self, experiment: str, generator: int) -> str | None:
-        entry = await self._commands.call("HGET", self._commands.key(experiment, "snapshots"), generator)
-        return None if entry is None else entry.decode()
+    async def _pointer(self, experiment: str, generator: int) -> tuple[str | None, str]:
+        """Where the snapshot is, and the chain of the log there."""
+        snapshots, counts = (self._commands.key(experiment, part) for part in ("snapshots", "counts"))
+        reads = [("HGET", snapshots, generator), ("HGET", counts, f"snapshot_chain_{generator}")]
+        pointer, noted = await self._commands.call_many(reads)
+        if pointer is None:
+            return None, ""
+        # One that an older version took, or that was imported, has none.
+        seq, _, chain = (noted or b"").decode().partition(" ")
+        return pointer.decode(), chain if seq == pointer.decode().split(" ")[2] else ""
 
 
 def _sha256(body: bytes | memoryview) -> str:

@@ -14,6 +14,7 @@ from optimist.store.commands import Commands
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
+from optimist.store.lineage import Lineage
 from optimist.store.logs import Logs
 from optimist.store.picks import Picks
 from optimist.store.records import Health
@@ -38,10 +39,17 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
 
     settled_limit: how many ended picks, expired picks, and keys of batches without a pick are remembered, the newest
     of each, so that a repeat gets its answer again.
+    lineage: the one that `redis` was made with; without, `epoch` does not grow.
     """
 
-    def __init__(self, redis: Redis, settled_limit: int = 65_536, namespace: str | None = None) -> None:
-        self._commands = Commands(redis, namespace)
+    def __init__(
+        self,
+        redis: Redis,
+        settled_limit: int = 65_536,
+        namespace: str | None = None,
+        lineage: Lineage | None = None,
+    ) -> None:
+        self._commands = Commands(redis, namespace, lineage)
         self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"), _CREATION_SECONDS)
         self._settled_limit = settled_limit
         self.references = References(self._commands)
@@ -49,7 +57,12 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
 
     def of(self, namespace: str) -> Store:
         """What is of one namespace in the same Redis, on the same connections."""
-        return Store(self._commands.redis, self._settled_limit, namespace)
+        return Store(self._commands.redis, self._settled_limit, namespace, self._commands.lineage)
+
+    @property
+    def epoch(self) -> int:
+        """Grows when Redis turns out to be another server, which may have lost its last writes: drop what you hold."""
+        return self._commands.lineage.epoch
 
     def full_name(self, name: str) -> str:
         """What announcements call an experiment of this store's namespace."""

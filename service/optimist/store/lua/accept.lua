@@ -3,24 +3,26 @@
 -- Logs and counts a batch, and answers as JSON, with the version this makes and what is odd about it. `number` is 0 and
 -- `record` '' for a batch that no pick asked for; `found` is what `check` answered.
 local function accept(g, number, digest, rows, body, record, late, channel, experiment, found)
-  local seq, bytes, samples, batches, due, told, version, growth, keeps = unpack(redis.call(
-    'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples',
+  local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
+    'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log'))
+  -- Logs that were begun by an older version have no chain up to where this one went on.
+  chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
   seq, samples, batches, version = seq + 1, samples + rows, batches + 1, (version or 0) + 1
   bytes = string.format('%.0f', bytes + #body)
-  local entry = {'pick', number, 'rows', rows, 'digest', digest, 'bytes', bytes, 'body', body}
+  local entry = {'pick', number, 'rows', rows, 'digest', digest, 'chain', chain, 'bytes', bytes, 'body', body}
   if keeps == '1' then
-    entry[11], entry[12] = 'record', record
+    entry[13], entry[14] = 'record', record
   end
 
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
   local fields = {g .. ':seq', seq, g .. ':bytes', bytes, g .. ':samples', samples, g .. ':batches', batches,
-                  'told', told + 1, 'version', version}
+                  'chain_' .. g, seq .. ' ' .. chain, 'told', told + 1, 'version', version, 'mark', marked(version)}
   -- decisions.md §2: estimates are due at fixed sample counts, whoever computes them and whenever.
   due = tonumber(due)
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
-    fields[13], fields[14], fields[15], fields[16] = g .. ':due_samples', samples, g .. ':due_seq', seq
+    fields[17], fields[18], fields[19], fields[20] = g .. ':due_samples', samples, g .. ':due_seq', seq
     redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
   end
   redis.call('HSET', counts, unpack(fields))

@@ -1,6 +1,6 @@
 -- ARGV: generator, idempotency key, digest, rows, body, channel, experiment, how many keys are remembered, seconds,
---       terms. Answers {answer, 1 if it was appended before, else 0, 0 and what is odd about it}.
-local g, key, digest, rows, body, channel, experiment, limit, seconds, terms = unpack(ARGV)
+--       measures. Answers {answer, 1 if it was appended before, else 0, 0 and what is odd about it}.
+local g, key, digest, rows, body, channel, experiment, limit, seconds, measures = unpack(ARGV)
 -- A caller may use one key for a batch of each generator.
 key = g .. '\t' .. key
 
@@ -14,7 +14,7 @@ if known then
 elseif redis.call('HEXISTS', generators, g) == 0 then
   return {'not-found', 'there is no such generator'}
 end
-local found, refusal = check(g, rows, terms, '')
+local found, refusal = check(g, rows, measures, '')
 if refusal then
   return refusal
 end

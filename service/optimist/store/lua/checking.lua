@@ -94,13 +94,13 @@ local function compare(found, g, contents)
   end
 end
 
--- Checks a batch by `terms` (`checking.Terms`), '' for none. Answers what is to be noted of it, or nil and a refusal.
+-- Checks a batch by `measures` (`checking.Measures`), '' for none. Answers what is to be noted of it, or nil and a refusal.
 -- `record` is that of its pick, '' without one.
-local function check(g, rows, terms, record)
-  if terms == '' then
+local function check(g, rows, measures, record)
+  if measures == '' then
     return {}
   end
-  local fields, sizes = split(terms, '\t'), {}
+  local fields, sizes = split(measures, '\t'), {}
   local limit, refuses, content, asked = tonumber(fields[1]), fields[2] == '1', fields[3], fields[4]
   for i = 5, #fields, 5 do
     sizes[#sizes + 1] = {name = fields[i], largest = tonumber(fields[i + 1]), row = fields[i + 2],

@@ -15,7 +15,7 @@ local function claim(g)
   end
   deadline = string.format('%.6f', now() + seconds)
   redis.call('HSET', claims, g, table.concat({number, deadline, owner}, ' '))
-  return {'ok', instance .. ':' .. number, deadline, holder and holder ~= owner and 1 or 0}
+  return {'ok', token_of(number, owner), deadline, holder and holder ~= owner and 1 or 0}
 end
 
 local answer = {'ok'}

@@ -1,6 +1,6 @@
--- ARGV: generator, token, unique, number of chunks, seq, digest.
+-- ARGV: generator, token, unique, number of chunks, seq, digest, chained digest of the log at seq, kernels that were fixed.
 -- Answers 1 if this is now the snapshot, 0 if one as new or newer stands.
-local g, token, unique, chunks, seq, digest = unpack(ARGV)
+local g, token, unique, chunks, seq, digest, chain, kernels = unpack(ARGV)
 if not holds(g, token) then
   return superseded
 end
@@ -15,6 +15,8 @@ if standing and tonumber(standing:match('^%S+ %d+ (%d+)')) >= tonumber(seq) then
 end
 if tonumber(seq) > tonumber(redis.call('HGET', counts, g .. ':seq')) then
   return {'conflict', 'the log does not reach position ' .. seq}
+elseif not (follows(g, seq, chain) and fits(kernels)) then
+  return outdated
 end
 for i = 0, chunks - 1 do
   if redis.call('EXISTS', chunk_key(g, unique, i)) == 0 then
@@ -28,6 +30,7 @@ for i = 0, chunks - 1 do
 end
 redis.call('HSET', snapshots, g, table.concat({unique, chunks, seq, digest}, ' '))
 redis.call('HDEL', uploads, g)
+redis.call('HSET', counts, 'snapshot_chain_' .. g, seq .. ' ' .. chain)
 drop(g, standing)
 
 local entry = redis.call('XRANGE', log .. ':' .. g, seq .. '-0', seq .. '-0')[1]

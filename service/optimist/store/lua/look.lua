@@ -16,7 +16,8 @@ end
 local open = {}
 local leased = redis.call('ZRANGE', leases, 0, -1, 'WITHSCORES')
 for i = 1, #leased, 2 do
-  open[#open + 1] = {leased[i], leased[i + 1], redis.call('HGET', picks, leased[i])}
+  local number = leased[i]
+  open[#open + 1] = {number, leased[i + 1], redis.call('HGET', picks, number), redis.call('HGET', terms, number)}
 end
 local answer = {'ok', redis.call('GET', decision), open}
 for i, hash in ipairs({counts, generators, states, controls, estimates, damaged, aside, returned, snapshots,

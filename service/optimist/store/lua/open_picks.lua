@@ -1,2 +1,2 @@
 -- ARGV: as `open` takes them.
-return open(0)
+return open(0, '')

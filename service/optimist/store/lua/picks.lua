@@ -15,6 +15,9 @@ local function queue(list, limit, number, remembered)
   if redis.call('RPUSH', list, number) > limit then
     local oldest = redis.call('LPOP', list)
     redis.call('HDEL', remembered, oldest)
+    if remembered == picks then
+      redis.call('HDEL', terms, oldest)
+    end
     if redis.call('HLEN', returned) > limit then
       redis.call('HDEL', returned, oldest)
     end
@@ -24,6 +27,7 @@ end
 -- A pick ends for good. `entry` is what a repeat is answered from.
 local function conclude(number, entry, limit)
   redis.call('HDEL', picks, number)
+  redis.call('HDEL', terms, number)
   redis.call('HSET', settled, number, entry)
   queue(settled_order, limit, number, settled)
 end
@@ -36,8 +40,19 @@ local function hand_back(number, pick)
   end
 end
 
+-- Whether `nonce` is the one that an open pick was made with; picks of an older version have none. A Redis that has lost
+-- its last writes gives a number again, so that one number may stand for two picks.
+local function meets(agreed, nonce)
+  return not agreed or agreed:match('^%S+') == nonce
+end
+
+-- The answer where another pick than the one that was meant has the number now, or none.
+local function lost(number)
+  return {'gone', 'pick ' .. number .. ' is not the one that was made: Redis has lost that one'}
+end
+
 -- The answer for a pick that is no longer open. `digest` is that of the batch told now, '' where it is given up.
-local function recall(number, digest)
+local function recall(number, digest, nonce)
   local entry = redis.call('HGET', settled, number)
   if entry then
     local known, answer = entry:match('^([^\t]*)\t(.*)$')
@@ -52,6 +67,9 @@ local function recall(number, digest)
   end
   if tonumber(number) > 0 and tonumber(number) <= tonumber(redis.call('HGET', counts, 'rounds')) then
     return {'gone', 'pick ' .. number .. ' lies too far back to be known'}
+  end
+  if nonce ~= '' then
+    return lost(number)
   end
   return {'not-found', 'pick ' .. number .. ' was never made'}
 end

@@ -1,6 +1,7 @@
--- ARGV: generator, seq, payload, token, channel, experiment, what charts keep of it ('' for nothing).
+-- ARGV: generator, seq, payload, token, channel, experiment, what charts keep of it ('' for nothing), chained digest of the
+-- log at seq, kernels that were fixed.
 -- Answers 1 if this is now the estimate, 0 if a newer one stands.
-local g, seq, payload, token, channel, experiment, point = unpack(ARGV)
+local g, seq, payload, token, channel, experiment, point, chain, kernels = unpack(ARGV)
 if not holds(g, token) then
   return superseded
 end
@@ -10,6 +11,8 @@ if standing == entry then
   return {'ok', 1}
 elseif standing and tonumber(standing:match('^%d+')) >= tonumber(seq) then
   return {'ok', 0}
+elseif not (follows(g, seq, chain) and fits(kernels)) then
+  return outdated
 end
 redis.call('HSET', estimates, g, entry)
 redis.call('HDEL', damaged, g)

@@ -1,16 +1,35 @@
 -- Stands before the script that settles picks, below those that end picks, and check and accept batches.
 
--- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version
--- this made and what is odd about it}.
-local function settle(number, digest, rows, body, terms, channel, experiment, limit)
+-- Why a batch is not what its pick asked for; nothing where it is. `agreed`: "<nonce> <least rows> <most rows>", the most
+-- 0 for any number.
+local function refusal(number, agreed, nonce, rows)
+  if not meets(agreed, nonce) then
+    return nonce ~= '' and lost(number) or {'refused', 'nonce: expected the one that pick ' .. number .. ' came with'}
+  end
+  local least, most = (agreed or ''):match('^%S+ (%d+) (%d+)')
+  if not least or tonumber(rows) >= tonumber(least) and (most == '0' or tonumber(rows) <= tonumber(most)) then
+    return nil
+  end
+  local expected = least == most and most or 'at most ' .. most
+  return {'refused', 'expected ' .. expected .. ' rows for pick ' .. number .. ', got ' .. rows}
+end
+
+-- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version this made and what is odd
+-- about it}.
+local function settle(number, digest, rows, body, nonce, measures, channel, experiment, limit)
   local pick = redis.call('HGET', picks, number)
   if not pick then
-    return recall(number, digest)
+    return recall(number, digest, nonce)
+  end
+  local refused = refusal(number, redis.call('HGET', terms, number), nonce, rows)
+  if refused then
+    return refused
   end
   local g, record = pick:match('^(%d+)\t[^\t]*\t[^\t]*\t(.*)$')
-  local found, refusal = check(g, rows, terms, record)
-  if refusal then
-    return refusal
+  local found
+  found, refused = check(g, rows, measures, record)
+  if refused then
+    return refused
   end
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()

@@ -1,0 +1,222 @@
+"""A Redis that has lost its last writes, as after a failover or a start from an older file: nothing is mixed up."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import (
+    AskGroup,
+    Batch,
+    Gone,
+    LogGap,
+    Look,
+    NewPick,
+    Refused,
+    Settled,
+    Store,
+    Superseded,
+    kernels_digest,
+)
+from optimist.store.records import chained
+
+Back = Callable[[], Awaitable[None]]
+
+
+@pytest.fixture
+async def experiment(store: Store) -> Store:
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    return store
+
+
+async def remembered(redis: Redis) -> Back:
+    """A function that takes Redis back to what it holds now."""
+    kept = {key: await redis.dump(key) for key in await redis.keys("optimist:{x}:*")}
+
+    async def back() -> None:
+        for key in await redis.keys("optimist:{x}:*"):
+            await redis.unlink(key)
+        for key, dump in kept.items():
+            await redis.restore(key, 0, dump)
+
+    return back
+
+
+async def opened(store: Store, generator: int, nonce: str, least: int = 1, most: int = 0) -> int:
+    look = await store.look("x")
+    group = AskGroup(f"ask {nonce}", [NewPick(generator, "{}", nonce=nonce, least=least, most=most, key="k")])
+    done = await store.open_picks("x", look.rounds, [group], 60.0, last=look.last)
+    assert done is not None
+    [[number]] = done.numbers.values()
+    return number
+
+
+async def test_a_pick_number_that_is_given_again_takes_no_batch_of_the_pick_that_was_lost(store: Store, redis: Redis):
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    back = await remembered(redis)
+    first = await opened(store, 0, "aa")
+    await back()
+    with pytest.raises(Gone, match="lost"):
+        await store.settle("x", first, "of a", 5, b"body", nonce="aa")
+    second = await opened(store, 1, "bb")
+    assert second == first
+    with pytest.raises(Gone, match="lost"):
+        await store.settle("x", first, "of a", 5, b"body", nonce="aa")
+    with pytest.raises(Gone, match="lost"):
+        await store.give_up("x", first, "tired", nonce="aa")
+    settled = await store.settle("x", second, "of b", 5, b"body", nonce="bb")
+    assert (settled.generator, settled.samples) == (1, 5)
+
+
+async def test_a_repeat_is_known_by_its_contents_whatever_nonce_it_brings(experiment: Store):
+    number = await opened(experiment, 0, "aa")
+    told = await experiment.settle("x", number, "digest", 5, b"body", nonce="aa")
+    for nonce in ("aa", "", "cc"):
+        again = await experiment.settle("x", number, "digest", 5, b"body", nonce=nonce)
+        assert (again.seq, again.duplicate) == (told.seq, True)
+
+
+async def test_a_tell_brings_the_nonce_of_its_pick_unless_an_older_version_made_it(experiment: Store):
+    number = await opened(experiment, 0, "aa")
+    with pytest.raises(Refused, match="nonce"):
+        await experiment.settle("x", number, "digest", 5, b"body")
+    without = await opened(experiment, 0, "")
+    assert (await experiment.settle("x", without, "digest", 5, b"body")).samples == 5
+    look = await experiment.look("x")
+    assert [(pick.number, pick.nonce, pick.key) for pick in look.open_picks] == [(number, "aa", "k")]
+
+
+@pytest.mark.parametrize(("least", "most", "rows", "taken"), [(1, 5, 6, False), (1, 5, 1, True), (5, 5, 4, False)])
+async def test_a_batch_has_as_many_rows_as_its_pick_asks_for(experiment: Store, least, most, rows, taken):
+    number = await opened(experiment, 0, "aa", least, most)
+    call = experiment.settle("x", number, "digest", rows, b"body", nonce="aa")
+    if taken:
+        assert (await call).rows == rows
+        return
+    with pytest.raises(Refused, match=f"expected .* {most} rows for pick {number}, got {rows}|expected {most} rows"):
+        await call
+    assert (await experiment.look("x")).told == 0
+
+
+async def test_what_is_known_of_lost_writes_opens_no_picks(experiment: Store, redis: Redis):
+    first, second = await opened(experiment, 0, "aa"), await opened(experiment, 1, "bb")
+    back = await remembered(redis)
+    known: Look = await experiment.look("x")
+    await experiment.settle("x", first, "one", 5, b"body", nonce="aa")
+    foreseen = await experiment.look("x")
+    await back()
+    # As many batches, picks and versions as before: another batch.
+    await experiment.settle("x", second, "other", 5, b"body", nonce="bb")
+    now = await experiment.look("x")
+    assert (now.rounds, now.told, now.version) == (foreseen.rounds, foreseen.told, foreseen.version)
+    group = AskGroup("next", [NewPick(0, "{}", nonce="cc")])
+    assert (await experiment.exchange("x", [], foreseen, [group], 60.0)).opened is None
+    assert (await experiment.exchange("x", [], known, [group], 60.0)).opened is None
+    done = await experiment.exchange("x", [], now, [group], 60.0)
+    assert done.opened is not None
+
+
+async def test_picks_are_not_opened_by_a_look_at_picks_that_are_lost(experiment: Store, redis: Redis):
+    back = await remembered(redis)
+    await opened(experiment, 0, "aa")
+    look = await experiment.look("x")
+    await back()
+    await opened(experiment, 1, "bb")
+    group = AskGroup("next", [NewPick(0, "{}", nonce="cc")])
+    assert await experiment.open_picks("x", look.rounds, [group], 60.0, last=look.last) is None
+
+
+async def test_the_log_is_chained_and_a_reader_notices_that_its_end_was_lost(experiment: Store, redis: Redis):
+    chain = ""
+    for number in range(3):
+        await experiment.append("x", 0, f"key {number}", f"digest {number}", 5, b"body")
+        chain = chained(chain, f"digest {number}")
+    back = await remembered(redis)
+    await experiment.append("x", 0, "lost", "lost", 5, b"body")
+    read = await experiment.read_log("x", 0, 0)
+    assert read[2].chain == chain
+    assert await experiment.read_log("x", 0, 3, chain=chain) == read[3:]
+    await back()
+    with pytest.raises(LogGap):
+        await experiment.read_log("x", 0, 4, chain=read[3].chain)
+    for word in ("true", "true too"):
+        await experiment.append("x", 0, word, word, 5, b"body")
+        with pytest.raises(LogGap):
+            await experiment.read_log("x", 0, 4, chain=read[3].chain)
+    assert [entry.digest for entry in await experiment.read_log("x", 0, 3, chain=chain)] == ["true", "true too"]
+
+
+@pytest.mark.parametrize("made", ["estimate", "snapshot", "modes", "kernels", "set aside"])
+async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: Redis, made: str):
+    back = await remembered(redis)
+    await experiment.append("x", 0, "lost", "lost", 5, b"body")
+    [lost] = await experiment.read_log("x", 0, 0)
+    await back()
+    await experiment.append("x", 0, "true", "true", 5, b"body")
+    await experiment.append("x", 0, "next", "next", 5, b"body")
+    claim = await experiment.claim("x", 0, "scorer", 60.0)
+    assert claim is not None
+    token = claim.token
+
+    async def put(chain: str) -> object:
+        match made:
+            case "estimate":
+                return await experiment.put_estimate("x", 0, 1, "{}", token, chain=chain)
+            case "snapshot":
+                return await experiment.put_snapshot("x", 0, 1, b"statistic", token, chain=chain)
+            case "modes":
+                return await experiment.put_modes("x", 0, 1, "{}", token, chain=chain)
+            case "kernels":
+                entry = (await experiment.read_log("x", 0, 0))[0] if chain != lost.chain else lost
+                return await experiment.put_fitted("x", 0, b"sigma", token, {0: entry})
+            case _:
+                return await experiment.set_aside("x", 0, 1, "torn", token, chain=chain)
+
+    with pytest.raises(Superseded, match="lost"):
+        await put(lost.chain)
+    await put(chained("", "true"))
+
+
+async def test_nothing_made_with_kernels_that_were_lost_is_stored(experiment: Store, redis: Redis):
+    await experiment.append("x", 0, "key", "digest", 5, b"body")
+    claim = await experiment.claim("x", 0, "scorer", 60.0)
+    assert claim is not None
+    await experiment.put_fitted("x", 0, b"true", claim.token)
+    with pytest.raises(Superseded, match="lost"):
+        await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"lost"))
+    assert await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"true"))
+
+
+async def test_a_claim_that_was_lost_is_not_taken_for_one_of_the_same_number(experiment: Store, redis: Redis):
+    back = await remembered(redis)
+    first = await experiment.claim("x", 0, "one scorer", 60.0)
+    await back()
+    second = await experiment.claim("x", 0, "another scorer", 60.0)
+    assert first is not None
+    assert second is not None
+    assert first.instance == second.instance
+    with pytest.raises(Superseded):
+        await experiment.put_estimate("x", 0, 1, "{}", first.token)
+    assert await experiment.put_estimate("x", 0, 1, "{}", second.token)
+
+
+async def test_no_decision_by_estimates_that_were_lost(experiment: Store):
+    look = await experiment.look("x")
+    claim = await experiment.claim("x", 0, "scorer", 60.0)
+    assert claim is not None
+    await experiment.put_estimate("x", 0, 1, "{}", claim.token)
+    assert not await experiment.latch_decision("x", "a is best", look.estimates_digest)
+    look = await experiment.look("x")
+    assert look.decision is None
+    assert await experiment.latch_decision("x", "a is best", look.estimates_digest)
+
+
+async def test_batches_of_one_exchange_are_settled_each_by_its_own_nonce(experiment: Store):
+    first, second = await opened(experiment, 0, "aa"), await opened(experiment, 1, "bb")
+    batches = [Batch(first, "one", 5, b"", "bb"), Batch(second, "two", 5, b"", "bb")]
+    wrong, settled = (await experiment.exchange("x", batches, None, [], 0.0)).settled
+    assert isinstance(wrong, Gone)
+    assert isinstance(settled, Settled)
+    assert settled.generator == 1
