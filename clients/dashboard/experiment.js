@@ -77,7 +77,8 @@ function page(main, experiment, refresh) {
   return {
     draw(report, course) {
       say(sentence, answer(report));
-      say(reason, report.samples && report.standings.length > 1 ? `${capitalised(report.decision.reason)}.` : "");
+      const reasons = [report.decision.reason, ...(report.decision.warnings ?? [])].map((text) => `${capitalised(text)}.`);
+      say(reason, report.samples && report.standings.length > 1 ? reasons.join(" ") : "");
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
       fill(facts, known(report, config));
       // In the experiment's own order, so that the first of few always have the same colours.

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
 from optimist.estimates import is_due
-from optimist.store.records import GeneratorState, LogEntry, Look, Returned, SetAside, Snapshot
+from optimist.store.records import GeneratorState, LogEntry, Look, Returned, SetAside, Snapshot, Suspect
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Wire
@@ -43,6 +43,12 @@ _UNREADABLE = (zipfile.BadZipFile, KeyError, ValueError, RuntimeError, EOFError)
 
 Count = Annotated[int, Field(ge=0)]
 Position = Annotated[int, Field(ge=1)]
+Stored = Annotated[str, Field(pattern=r"^[0-9]{0,15}\t[^\t]{0,500}$")]
+"""`Suspect.stored`."""
+_NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
+Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
+NOT_EMPTY = Field(exclude_if=lambda value: not value)
+"""Left out where it says nothing: a service that does not know it can read the archive then."""
 
 
 class ArchiveError(ValueError):
@@ -61,6 +67,11 @@ class ArchivedGenerator(Wire):
     estimate: str | None
     aside: dict[Position, str]
     aside_count: Count
+    suspects: Annotated[dict[Position, Stored], Field(max_length=256), NOT_EMPTY] = Field(default_factory=dict)
+    large: Annotated[Count, NOT_EMPTY] = 0
+    copies: Annotated[Count, NOT_EMPTY] = 0
+    twins: Annotated[dict[Count, Position], NOT_EMPTY] = Field(default_factory=dict)
+    """What is odd about its batches, as `GeneratorState` has it."""
     snapshot_position: Count
     """0 where there is no snapshot."""
     pages: list[str]
@@ -75,6 +86,10 @@ class Contents(Wire):
     controls: dict[str, str]
     decision: str | None
     generators: list[ArchivedGenerator]
+    sizes: Annotated[dict[Annotated[str, Field(pattern=r"^(usual|[0-9]{1,3})$")], Sizes], NOT_EMPTY] = Field(
+        default_factory=dict
+    )
+    """What batches are compared with, as `Store.usual_sizes` gives it."""
 
 
 class _Entry(Wire):
@@ -286,6 +301,10 @@ def _state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int], growth: 
         snapshot_seq=known.snapshot_position,
         aside=[SetAside(seq, reason) for seq, reason in sorted(known.aside.items())],
         aside_count=known.aside_count,
+        suspects=[Suspect.of(seq, stored) for seq, stored in sorted(known.suspects.items())],
+        large=known.large,
+        copies=known.copies,
+        twins=known.twins,
     )
 
 

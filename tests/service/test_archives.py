@@ -263,7 +263,7 @@ def test_an_export_while_workers_tell_is_of_one_moment(
             for pick in mine.experiment(name).picks():
                 if ended.is_set():
                     return
-                pick.tell(samples(pick.generator, 2_000, pick.seed + seed))
+                pick.tell(samples(pick.generator, 2_000, pick.seed + 10**6 * seed))
 
     workers = [threading.Thread(target=tell, args=(seed,)) for seed in range(3)]
     for worker in workers:

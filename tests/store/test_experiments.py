@@ -9,6 +9,7 @@ from optimist.store import (
     Announcement,
     AskGroup,
     Conflict,
+    Measures,
     NewPick,
     NotFound,
     Store,
@@ -60,7 +61,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     for pick in (1, 3):
         await store.settle("one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
-    await store.append("one", 0, "key", "digest", 5, b"body")
+    for key in ("key", "copy"):
+        await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8))
     await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa")])], lease_seconds=0.001)
     await asyncio.sleep(0.01)
     await store.look("one")

@@ -23,6 +23,7 @@ from optimist.store import (
     Conflict,
     Gone,
     LogGap,
+    Measures,
     NewPick,
     NotFound,
     Returned,
@@ -43,6 +44,7 @@ choices = st.integers(0, 99)
 owners = st.sampled_from("aaab")
 seldom = st.integers(0, 9).map(lambda number: number == 7)
 digests = st.sampled_from(["one", "other"])
+MEASURES = {"one": Measures("ab" * 8), "other": Measures("ab" * 7 + "cd")}
 
 
 class Server:
@@ -229,7 +231,9 @@ class Model(RuleBasedStateMachine):
     def tell(self, choice: int, digest: str) -> None:
         number = self.chosen(choice)
         nonce = self.picks[number].nonce if number in self.picks else ""
-        settled = self.attempt(self.store.settle("m", number, digest, 3, digest.encode(), nonce=nonce))
+        settled = self.attempt(
+            self.store.settle("m", number, digest, 3, digest.encode(), nonce=nonce, measures=MEASURES[digest])
+        )
         if refused := self.recalled(number):
             assert settled is refused
             return
@@ -300,6 +304,7 @@ class Model(RuleBasedStateMachine):
             position = g.snapshot.seq if g.snapshot else 0
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
             assert (seen.samples, seen.batches, seen.seq) == (3 * len(g.log), len(g.log), len(g.log))
+            assert seen.copies == len(g.log) - len({digest for _, digest, _ in g.log})
             assert (seen.due_seq, seen.due_samples) == (len(g.log), 3 * len(g.log))
             assert (seen.estimate_seq, seen.estimate) == g.estimate
             assert (seen.snapshot_seq, seen.log_bytes) == (position, sum(len(body) for *_, body in g.log[position:]))
@@ -344,7 +349,7 @@ class Model(RuleBasedStateMachine):
     @rule(g=generators, key=digests, digest=digests)
     def append(self, g: int, key: str, digest: str) -> None:
         g %= len(self.gs)
-        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode()))
+        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode(), measures=MEASURES[digest]))
         known = self.appended.get((g, key))
         if known is not None and known[0] != digest:
             assert settled is Conflict

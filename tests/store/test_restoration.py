@@ -19,6 +19,7 @@ from optimist.store import (
     SetAside,
     Snapshot,
     Store,
+    Suspect,
     Unavailable,
 )
 from optimist.store.restoration import Restoration
@@ -45,6 +46,10 @@ LOOK = Look(
             log_bytes=200,
             aside=[SetAside(2, "torn")],
             aside_count=1,
+            suspects=[Suspect(4, 2), Suspect(5, None, "features: 1e+05 in row 3, usual size 1")],
+            large=1,
+            copies=1,
+            twins={1: 2},
         ),
         GeneratorState(1, "b", 0, 0, 0, 0, 0, state="paused"),
     ],
@@ -52,6 +57,7 @@ LOOK = Look(
     controls={"budget": "99"},
     instance="instance",
 )
+SIZES = {"usual": "1 1.5", "0": "40 40 2.25"}
 
 
 async def stage(restoration: Restoration) -> None:
@@ -63,7 +69,7 @@ async def stage(restoration: Restoration) -> None:
 async def restore(store: Store, look: Look = LOOK) -> bool:
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        return await restoration.commit("config", 0.04, look, HISTORY, b"fitted")
+        return await restoration.commit("config", 0.04, look, HISTORY, b"fitted", SIZES)
 
 
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
@@ -75,6 +81,7 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert (await store.history("x"), await store.fitted("x")) == (HISTORY, b"fitted")
     with pytest.raises(LogGap):
         await store.read_log("x", 0, 2)
+    assert await store.usual_sizes("x", 2) == SIZES
     for key in await redis.keys("optimist:{x}:*"):
         assert await redis.ttl(key) == -1
         assert b"import" not in key

@@ -99,7 +99,9 @@ class ServiceOperations(Generic[ExperimentT]):
         `reference`, which "fid" needs, is the name of an uploaded one, or what is uploaded as "<name>-reference": real
         features (n, d), a (mean, covariance) pair, both numpy's or torch's, or the path of a file that
         `create_reference` takes, such as pytorch-fid's `.npz`. Further arguments are the fields of
-        `models.ExperimentConfig`.
+        `models.ExperimentConfig`. Among them are `max_magnitude`, how many times the usual size of features a value may
+        have before its batch is refused (default 1e6), and `refuse_copies`, whether batches that repeat earlier ones of
+        their generator are refused rather than warned about.
         """
         from optimist_client.references import names_file
 

@@ -19,6 +19,9 @@ RULES = 2
 median of the generators' own medians.
 """
 
+MAX_MAGNITUDE = 1e6
+"""`max_magnitude` where it is not given."""
+
 TENSORS: dict[str, tuple[str, ...]] = {
     "fid": ("features",),
     "is": ("probabilities",),
@@ -207,6 +210,12 @@ class ExperimentConfig(Wire):
 
     The service refuses a new experiment with a longer one than its `OPTIMIST_MAX_LEASE`, an hour by default.
     """
+
+    max_magnitude: Annotated[float, Field(gt=1, allow_inf_nan=False)] = optional(MAX_MAGNITUDE)
+    """Batches with a value of more than so many times the usual size, the root mean square of what was told before, are
+    refused; from a thousand times on they are warned about."""
+    refuse_copies: bool = optional(False)
+    """Whether a batch is refused that repeats an earlier one of its generator; otherwise it counts, with a warning."""
 
     @model_validator(mode="before")
     @classmethod

@@ -35,6 +35,8 @@ class ReferenceInfo(Answer):
     """How many real samples the moments come from, where the uploader said or sent the features."""
     embedding: EmbeddingName | None = None
     """What made the features, where the uploader said."""
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
+    """Root mean square of the real features' entries; None where the reference was uploaded to an earlier service."""
     digest: str
     created: float
 
@@ -46,6 +48,8 @@ class Experiment(Answer):
     dimension: int
     """Width of the feature vectors that tells must have, or number of classes."""
     reference_digest: str | None = None
+    reference_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
+    """`ReferenceInfo.scale` of its reference."""
     created: float
     instance: str
     """Tells it from an earlier or later experiment of its name."""
@@ -130,6 +134,8 @@ class DecisionInfo(Answer):
     confidence: float | None
     decided: bool
     reason: str
+    warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda value: not value)] = ()
+    """Why it may not be what it seems: batches that repeat earlier ones, generators that look identical."""
 
 
 class AskReply(Answer):
@@ -284,9 +290,10 @@ class Report(Answer):
     @property
     def sentences(self) -> list[str]:
         """The answer so far, and what uniform sampling would have cost where that is known."""
+        warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
         if winner is None or winner.score is None:
-            return ["No winner: not every generator has an estimate."]
+            return ["No winner: not every generator has an estimate.", *warnings]
         interval = ""
         if winner.lower is not None and winner.upper is not None:
             interval = f" (interval {winner.lower:.3f} to {winner.upper:.3f})"
@@ -298,10 +305,10 @@ class Report(Answer):
             f"{self.metric.upper()} {winner.score:.3f}{interval}."
         )
         if self.uniform_samples is None:
-            return [answer]
+            return [answer, *warnings]
         ratio = self.uniform_samples / self.samples
         spent = f"about {self.uniform_samples:,} samples ({ratio:.1f} times)"
-        return [answer, f"Uniform sampling would have spent {spent}."]
+        return [answer, *warnings, f"Uniform sampling would have spent {spent}."]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""

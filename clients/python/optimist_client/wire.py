@@ -30,9 +30,9 @@ Cost = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
 CostLimit = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]
 
 
-def optional() -> Any:
-    """A field that is None, and not on the wire, unless it is given: who does not know it need not refuse it."""
-    return Field(default=None, exclude_if=lambda value: value is None)
+def optional(default: Any = None) -> Any:
+    """A field that is not on the wire unless it differs from its default: who does not know it need not refuse it."""
+    return Field(default=default, exclude_if=lambda value: value == default)
 
 
 def flag() -> Any:

@@ -10,22 +10,29 @@ from fastapi import Query, Request
 from optimist.api.bodies import Arrays, aside, read_arrays
 from optimist.api.problems import invalid
 from optimist.batches import BatchError, check_batch, check_directions
+from optimist.plausibility import magnitudes
 from optimist.settings import Settings
+from optimist.store import Measures, Size
 from optimist_client import tensors
 from optimist_client.models import Experiment
 from optimist_client.wire import EmbeddingName
 
+FEATURES, PROMPTS = "features", "prompts"
 EMBEDDING = "What made the batch: the experiment's `embedding`, where it has one"
 Embedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A checked batch: the digest of its decoded arrays, its rows, and the body that the log stores."""
+    """A checked batch: the digest of its decoded arrays, its rows, and the body that the log stores.
+
+    measures: what it is checked by beside the batches before it; None where the experiment's rules know no such checks.
+    """
 
     digest: str
     rows: int
     body: bytes
+    measures: Measures | None
 
 
 async def read_batch(request: Request, experiment: Experiment, settings: Settings, embedding: str | None) -> Incoming:
@@ -56,4 +63,18 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_row
     except BatchError as error:
         raise invalid(str(error)) from None
     rows = len(next(iter(arrays.values())))
-    return Incoming(tensors.digest(arrays), rows, tensors.encode(arrays) if body is None else body)
+    digest = tensors.digest(arrays)
+    measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None
+    return Incoming(digest, rows, tensors.encode(arrays) if body is None else body, measures)
+
+
+def _measures(arrays: Arrays, digest: str, experiment: Experiment) -> Measures:
+    config, samples = experiment.config, {name: arrays[name] for name in experiment.widths if name != PROMPTS}
+    references = {FEATURES: experiment.reference_scale}
+    return Measures(
+        content=digest if len(samples) == len(arrays) else tensors.digest(samples),
+        prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
+        limit=config.max_magnitude,
+        refuse_copies=config.refuse_copies,
+        sizes=[Size(*size, references.get(size.name)) for size in magnitudes(arrays, experiment.widths)],
+    )

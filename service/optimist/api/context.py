@@ -17,6 +17,7 @@ from optimist.api.counting import count_tell
 from optimist.api.desk import Desk
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
+from optimist.api.suspects import SuspectLog
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
@@ -33,6 +34,7 @@ class Context:
     _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
     _namespaces: dict[str, Context] = field(default_factory=dict)
+    _suspects: SuspectLog = field(default_factory=SuspectLog)
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +44,9 @@ class Context:
         """What this process has of one namespace; `self` is of all of them, and serves none."""
         known = self._namespaces.get(namespace)
         if known is None:
-            known = self._namespaces[namespace] = Context(self.store.of(namespace), self.settings)
+            known = self._namespaces[namespace] = Context(
+                self.store.of(namespace), self.settings, _suspects=self._suspects
+            )
         return known
 
     async def experiment(self, name: str) -> Experiment:
@@ -87,6 +91,9 @@ class Context:
         names: Sequence[str] = experiment.config.generators
         if settled.generator >= len(names):  # added since
             names = [generator.name for generator in (await self.store.look(experiment.config.name)).generators]
+        if settled.suspect is not None:
+            full = self.store.full_name(experiment.config.name)
+            self._suspects.warn(full, names[settled.generator], settled.suspect)
         return TellReply(
             pick=settled.pick,
             generator=names[settled.generator],

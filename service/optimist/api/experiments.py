@@ -70,7 +70,12 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
         return Experiment(dimension=config.dimension, **made)
     reference = await stored_reference(context.store, config.reference)
     check_embeddings(reference, config.embedding)
-    return Experiment(dimension=reference.dimension, reference_digest=reference.digest, **made)
+    return Experiment(
+        dimension=reference.dimension,
+        reference_digest=reference.digest,
+        reference_scale=reference.scale,
+        **made,
+    )
 
 
 @router.get("")

@@ -41,12 +41,14 @@ class Exporting:
         await self._add_shared()
         history = await self._store.history(self._name)
         await self._look()
+        sizes = await self._store.usual_sizes(self._name, len(generators))
         contents = Contents(
             experiment=self._experiment,
             rounds=rounds,
             controls=first.controls,
             decision=first.decision,
             generators=generators,
+            sizes=sizes,
         )
         await asyncio.to_thread(self._writer.finish, contents, cut_history(history, positions))
 
@@ -90,6 +92,10 @@ class Exporting:
             estimate=state.estimate,
             aside={entry.seq: entry.reason for entry in state.aside},
             aside_count=state.aside_count,
+            suspects={entry.seq: entry.stored for entry in state.suspects},
+            large=state.large,
+            copies=state.copies,
+            twins=state.twins,
             snapshot_position=0 if snapshot is None else snapshot.seq,
             pages=pages,
         )

@@ -44,7 +44,9 @@ async def append(
     ordinal = await context.ordinal(name, generator)
     batch = await read_batch(request, experiment, context.settings, embedding)
     settled = await context.store.append(
-        name, ordinal, idempotency_key, batch.digest, batch.rows, batch.body, instance=experiment.instance
+        *(name, ordinal, idempotency_key, batch.digest, batch.rows, batch.body),
+        measures=batch.measures,
+        instance=experiment.instance,
     )
     return await context.told(experiment, settled)
 

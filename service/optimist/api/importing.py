@@ -54,7 +54,8 @@ async def import_archive(context: Context, archive: Archive, name: str | None, i
             await context.store.references.put(info.name, info.model_dump_json(), body)
         await context.store.reserve(config.name, most)  # once more, as it may have taken long
         await restoration.commit(
-            experiment.model_dump_json(), config.rescore_growth, look, archive.history, archive.fitted
+            *(experiment.model_dump_json(), config.rescore_growth, look, archive.history, archive.fitted),
+            sizes=archive.contents.sizes,
         )
     return await context.experiment(config.name)
 

@@ -64,7 +64,9 @@ async def tell(request: Request) -> Response:
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
         nonlocal asked
         incoming = await read_batch(request, experiment, context.settings, given.embedding)
-        batch = Batch(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce)
+        batch = Batch(
+            *(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce), measures=incoming.measures
+        )
         if given.next:
             # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
             again = f"after-{given.nonce or incoming.digest}"
@@ -73,7 +75,9 @@ async def tell(request: Request) -> Response:
             settled, following = await context.desk(experiment).tell(batch, asked, key)
         else:
             parts = batch.pick, batch.digest, batch.rows, batch.body
-            settled = await context.store.settle(name, *parts, nonce=batch.nonce, instance=given.instance)
+            settled = await context.store.settle(
+                name, *parts, nonce=batch.nonce, measures=batch.measures, instance=given.instance
+            )
             following = None
         return await context.told(experiment, settled), following
 

@@ -14,6 +14,7 @@ from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
 from optimist.api.context import SettingsDep, StoreDep
 from optimist.api.problems import ApiError, invalid
 from optimist.batches import LARGEST, BatchError, moments
+from optimist.plausibility import reference_scale
 from optimist_client import tensors
 from optimist_client.models import Identifier, ReferenceInfo
 from optimist_client.wire import EmbeddingName
@@ -36,7 +37,7 @@ async def create_reference(
     """
     arrays = await read_arrays(request, settings)
     # Checking a 2048 × 2048 covariance takes a second: not on the event loop.
-    dimension, digest, body = await asyncio.to_thread(_stored, arrays, settings.max_dimension)
+    dimension, digest, scale, body = await asyncio.to_thread(_stored, arrays, settings.max_dimension)
     await store.references.reserve(name, settings.max_experiments)
     info = ReferenceInfo(
         name=name,
@@ -44,6 +45,7 @@ async def create_reference(
         samples=len(arrays["features"]) if "features" in arrays else samples,
         embedding=embedding,
         digest=digest,
+        scale=scale,
         created=time.time(),
     )
     if not await store.references.put(name, info.model_dump_json(), body):
@@ -84,11 +86,11 @@ def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:
         )
 
 
-def _stored(arrays: Arrays, max_dimension: int) -> tuple[int, str, bytes]:
-    """Dimension, digest and stored form of the moments in these arrays. Raises `ApiError` 422."""
+def _stored(arrays: Arrays, max_dimension: int) -> tuple[int, str, float, bytes]:
+    """Dimension, digest, scale and stored form of the moments in these arrays. Raises `ApiError` 422."""
     mean, covariance = _moments(arrays, max_dimension)
     stored: Arrays = {"mean": mean, "covariance": covariance}
-    return len(mean), tensors.digest(stored), tensors.encode(stored)
+    return len(mean), tensors.digest(stored), reference_scale(mean, covariance), tensors.encode(stored)
 
 
 def _moments(arrays: Arrays, max_dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

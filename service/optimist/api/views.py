@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from optimist.api.suspects import decision_warnings, standing_warnings
 from optimist.estimates import Estimate, natural
 from optimist.kernels import rows_to_fit
 from optimist.policies import Arm, Decision, Policy, Stopping, default_warmup
@@ -174,7 +176,13 @@ class View:
     def live_decision(self) -> DecisionInfo:
         """What the stopping rule says now."""
         now: Decision = self.policy.stopping.decide(self.rivals, self.look.told)
-        return DecisionInfo(best=now.best, confidence=now.confidence, decided=now.decided, reason=now.reason)
+        return DecisionInfo(
+            best=now.best,
+            confidence=now.confidence,
+            decided=now.decided,
+            reason=now.reason,
+            warnings=decision_warnings(self.contenders),
+        )
 
     @cached_property
     def decision(self) -> DecisionInfo:
@@ -241,7 +249,7 @@ class View:
             ended=self.has_ended,
             decision=self.decision,
             standings=[
-                _standing(arm, told, g, self.costs.get(arm.name))
+                _standing(arm, told, g, self.costs.get(arm.name), standing_warnings(g, self.contenders))
                 for arm, g in zip(self.arms, self.contenders, strict=True)
             ],
             samples=self.samples,
@@ -257,7 +265,9 @@ class View:
         )
 
 
-def _standing(arm: Arm, told: int, generator: GeneratorState, cost: float | None) -> Standing:
+def _standing(
+    arm: Arm, told: int, generator: GeneratorState, cost: float | None, suspicions: Sequence[str]
+) -> Standing:
     estimate = arm.estimate
     error = lower = upper = None
     if estimate is not None:
@@ -269,6 +279,7 @@ def _standing(arm: Arm, told: int, generator: GeneratorState, cost: float | None
             # On the log scale an error is relative: d exp(v) = exp(v) dv.
             error = estimate.stopping_error * (estimate.score if estimate.scale == "log" else 1.0)
     warnings = list(estimate.warnings) if estimate else []
+    warnings += suspicions
     if generator.aside_count:
         positions = ", ".join(str(entry.seq) for entry in generator.aside[:3])
         warnings.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
@@ -16,8 +17,9 @@ from optimist.evaluation.question import Question
 from optimist.evaluation.track import Track, first_rows
 from optimist.metrics.settings import check_number, check_text, check_whole
 from optimist.modes import Mode, PromptGroup
+from optimist.plausibility import WARNED, Plausibility, magnitudes, reference_scale
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
-from optimist_client.config import resolve_preset
+from optimist_client.config import MAX_MAGNITUDE, resolve_preset
 from optimist_client.tensors import IDS, unpack_ids
 
 _Told = tuple[dict[str, Tensor], list[str]]
@@ -35,8 +37,9 @@ class Evaluation:
     `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule.
     `reference`, `order`, `truncation`, `kernel`, `prompt_kernel` and `options` are as in `score`, but that open kernels
     are fixed by the first samples of all generators together: before that there are no estimates. The same `seed` and
-    the same tells make the same picks. Statistics live on the `device`, as in `score`. Raises ValueError for what is
-    not as expected.
+    the same tells make the same picks. Statistics live on the `device`, as in `score`. Batches with a value of more
+    than `max_magnitude` times the usual size are refused, from a thousand times on a warning is issued. Raises
+    ValueError for what is not as expected.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Evaluation:
         tolerance: float = 0.0,
         seed: int = 0,
         device: str = "cpu",
+        max_magnitude: float = MAX_MAGNITUDE,
         **options: float,
     ) -> None:
         names = _names(generators)
@@ -84,6 +88,10 @@ class Evaluation:
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self._growth = growth
+        known = [] if moments is None else [part.cpu().numpy() for part in (moments.mean, moments.covariance)]
+        self._plausibility = Plausibility(
+            reference_scale(*known) if known else None, check_number("max_magnitude", max_magnitude)
+        )
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
         self._logs: dict[str, list[_Told]] = {name: [] for name in self.generators}
         self._tracks: dict[str, Track] = {}  # none before the bound is made
@@ -114,12 +122,18 @@ class Evaluation:
         self._check_name(generator)
         arrays = arrays_of(batch, self._question.metric)
         check_arrays(arrays, self._question, self._widths)
+        sizes = magnitudes(arrays, self._question.tensors)
+        odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
         is_due = self._take(generator, (tensors, ids))
         self._widths = {name: tensors[name].shape[1] for name in self._question.tensors}
+        if odd:
+            warnings.warn(f"values over {WARNED:,.0f} times the usual size: {'; '.join(odd)}", stacklevel=2)
+        else:
+            self._plausibility.add(generator, sizes, rows)
         self._samples[generator] += rows
         self._batches[generator] += 1
         if is_due:

@@ -4,6 +4,7 @@
 """
 
 from optimist.store.announcements import Announcement, Announcements
+from optimist.store.checking import Measures, Size
 from optimist.store.connect import connect, open_store
 from optimist.store.embedded import EmbeddedRedis, running_url, start_embedded
 from optimist.store.errors import (
@@ -40,6 +41,7 @@ from optimist.store.records import (
     Settled,
     Snapshot,
     State,
+    Suspect,
 )
 from optimist.store.scores import kernels_digest
 from optimist.store.store import Store
@@ -70,6 +72,7 @@ __all__ = [
     "LogEntry",
     "LogGap",
     "Look",
+    "Measures",
     "NewPick",
     "NotFound",
     "OpenPick",
@@ -78,11 +81,13 @@ __all__ = [
     "Returned",
     "SetAside",
     "Settled",
+    "Size",
     "Snapshot",
     "State",
     "Store",
     "StoreError",
     "Superseded",
+    "Suspect",
     "Unavailable",
     "connect",
     "kernels_digest",

@@ -25,11 +25,11 @@ from optimist.store.lineage import Lineage
 Argument = str | bytes | int | float
 
 _REFUSALS: dict[bytes, type[StoreError]] = {
-    b"refused": Refused,
     b"not-found": NotFound,
     b"conflict": Conflict,
     b"full": Full,
     b"gone": Gone,
+    b"refused": Refused,
     b"superseded": Superseded,
 }
 # These run whether or not the experiment exists, so they go without the prelude's check.
@@ -37,9 +37,9 @@ _WITHOUT_PRELUDE = {"create_experiment": ("enrol",), "delete_experiment": ("chun
 # What else stands before a script, by its name.
 _LIBRARIES = {
     "add_generator": ("enrol",),
-    "append": ("accept",),
+    "append": ("checking", "accept"),
     "begin_snapshot": ("chunks",),
-    "exchange": ("picks", "accept", "settling", "opening"),
+    "exchange": ("picks", "checking", "accept", "settling", "opening"),
     "flip_snapshot": ("deriving", "chunks"),
     "give_up": ("picks",),
     "look": ("picks",),

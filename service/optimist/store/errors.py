@@ -2,7 +2,7 @@
 
 StoreError
 ├── NotFound            fix the name: there is no such experiment, generator, pick or reference
-├── Refused             fix the batch: it is not what was asked for; nothing was stored
+├── Refused             fix the batch: it is not what was asked for, or not plausible; nothing was stored
 ├── Conflict            stop: the name or the pick already stands for something else
 ├── Full                stop, or remove some: there are as many as there may be
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
@@ -31,7 +31,7 @@ class NotFound(StoreError):
 
 
 class Refused(StoreError):
-    """The batch is not what its pick, or the experiment, asks for; nothing was stored."""
+    """The batch is not what its pick or the experiment asks for, or not plausible; nothing was stored."""
 
 
 class Conflict(StoreError):

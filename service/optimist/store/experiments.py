@@ -97,6 +97,12 @@ class Experiments:
         """Free the leases that ran out, then see all that decisions are made from, all of one moment."""
         return parse_look(await self._commands.experiment_script("look", experiment, self._settled_limit))
 
+    async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:
+        """What values of so many generators' batches are compared with, as checking.lua has it: opaque texts."""
+        names = ["usual", *map(str, range(generators))]
+        found = await self._commands.call("HMGET", self._commands.key(experiment, "checks"), *names)
+        return {name: text.decode() for name, text in zip(names, found, strict=True) if text is not None}
+
     async def take_turn(self, experiment: str, who: str) -> Look | None:
         """Take the turn at opening picks, for `TURN_SECONDS` or until `open_picks`, and look; None: another has it.
 

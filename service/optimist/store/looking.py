@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from optimist.store.records import GeneratorState, Look, OpenPick, Returned, SetAside, State
+from optimist.store.records import GeneratorState, Look, OpenPick, Returned, SetAside, State, Suspect
+
+SAME = "same:"
+"""Before another generator's ordinal: the count of a generator's batches that agree with that one's."""
 
 
 def parse_look(answer: Sequence[Any]) -> Look:
     """The `Look` of one answer."""
     decision, leased, *flat = answer
-    counts, names, states, controls, estimates, damaged, aside, returned, snapshots = map(_pairs, flat)
+    counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
-    set_aside = _set_aside(aside)
+    set_aside, odd = _set_aside(aside), _suspects(suspects)
     by_generator = _by_generator(counts)
     generators = []
     for ordinal in sorted(map(int, names)):
@@ -39,6 +42,10 @@ def parse_look(answer: Sequence[Any]) -> Look:
                 log_bytes=count["bytes"] - count["snapshot_bytes"],
                 aside=set_aside.get(ordinal, []),
                 aside_count=count["aside"],
+                suspects=odd.get(ordinal, []),
+                large=count.get("large", 0),
+                copies=count.get("copies", 0),
+                twins={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
             )
         )
     return Look(
@@ -87,4 +94,11 @@ def _set_aside(aside: dict[str, str]) -> dict[int, list[SetAside]]:
     found: dict[int, list[SetAside]] = {}
     for generator, seq, reason in sorted((*map(int, name.split(":")), reason) for name, reason in aside.items()):
         found.setdefault(generator, []).append(SetAside(seq, reason))
+    return found
+
+
+def _suspects(suspects: dict[str, str]) -> dict[int, list[Suspect]]:
+    found: dict[int, list[Suspect]] = {}
+    for generator, seq, stored in sorted((*map(int, name.split(":")), stored) for name, stored in suspects.items()):
+        found.setdefault(generator, []).append(Suspect.of(seq, stored))
     return found

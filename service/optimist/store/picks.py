@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimist.store import keys
+from optimist.store.checking import Measures
 from optimist.store.commands import Argument, Commands, step
 from optimist.store.errors import StoreError
-from optimist.store.records import AskGroup, Batch, Exchanged, Look, NewPick, Opened, Settled
+from optimist.store.records import AskGroup, Batch, Exchanged, Look, NewPick, Opened, Settled, Suspect
 
 APPENDED_SECONDS = 24 * 3600
 """How long an idempotency key is remembered, unless as many newer ones as settled picks are remembered came since."""
@@ -64,18 +65,19 @@ class Picks:
         body: bytes,
         *,
         nonce: str = "",
+        measures: Measures | None = None,
         instance: str | None = None,
     ) -> Settled:
         """Accept a batch for a pick: log, counts, due position and history in one step; durable when this returns.
 
         A lease that ran out, a latched decision, or a generator that was paused or retired, does not keep a batch from
         counting. digest: of the decoded arrays, not empty: the same digest again gets the first answer again.
-        nonce: the pick's, "" where it has none.
+        nonce: the pick's, "" where it has none. measures: what the batch is checked by.
         Raises Conflict if the pick was told with another digest or given up, Gone if how it ended is no longer
         remembered, or if Redis has lost the pick, NotFound if it was never opened, Refused for another number of rows
-        than it asked for, or for a batch without the nonce that it has.
+        than it asked for, for a batch without the nonce that it has, or for one that does not pass the checks.
         """
-        batch = Batch(pick, digest, rows, body, nonce)
+        batch = Batch(pick, digest, rows, body, nonce, measures)
         done = await self.exchange(experiment, [batch], None, [], 0.0, instance=instance)
         [settled] = done.settled
         if isinstance(settled, StoreError):
@@ -102,7 +104,7 @@ class Picks:
         """
         arguments: list[Argument] = [len(batches), keys.DUE, self._commands.full(experiment), self._settled_limit]
         for batch in batches:
-            arguments += batch.pick, batch.digest, batch.rows, batch.body, batch.nonce
+            arguments += batch.pick, batch.digest, batch.rows, batch.body, batch.nonce, _packed(batch.measures)
         if groups and expected is not None:
             standing = f"{expected.told} {expected.version} {expected.mark}"
             arguments += _opening(expected.rounds, expected.last, standing, lease_seconds, "", groups)
@@ -134,6 +136,7 @@ class Picks:
         rows: int,
         body: bytes,
         *,
+        measures: Measures | None = None,
         instance: str | None = None,
     ) -> Settled:
         """Accept a batch that no pick asked for; counts like a told one and is durable when this returns.
@@ -141,7 +144,7 @@ class Picks:
         key: the caller's, the same for a repeat, which gets the first answer again; another generator's is another key.
         It is remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after
         that, a repeat counts.
-        Raises Conflict for a key that came with another digest, NotFound for an unknown generator.
+        Raises Conflict for a key that came with another digest, NotFound for an unknown generator, Refused as `settle`.
         """
         batch = Batch(0, digest, rows, body)
         if not key:
@@ -149,15 +152,22 @@ class Picks:
         return _settled(
             await self._commands.experiment_script(
                 *("append", experiment, generator, key, batch.digest, batch.rows, batch.body),
-                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS),
+                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS, _packed(measures)),
                 instance=instance,
             )
         )
 
 
 def _settled(answer: Sequence[Any]) -> Settled:
-    text, duplicate, *version = answer
-    return Settled(**json.loads(text), duplicate=bool(duplicate), version=version[0] if version else 0)
+    text, duplicate, *rest = answer
+    version, suspicion = rest or (0, b"")
+    settled = json.loads(text)
+    suspect = Suspect.of(settled["seq"], suspicion.decode()) if suspicion else None
+    return Settled(**settled, duplicate=bool(duplicate), version=version, suspect=suspect)
+
+
+def _packed(measures: Measures | None) -> str:
+    return "" if measures is None else str(measures)
 
 
 def _opening(

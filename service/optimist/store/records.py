@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from optimist.store.checking import Measures
 from optimist.store.errors import StoreError
 
 State = Literal["active", "paused", "retired"]
@@ -92,6 +93,28 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspect:
+    """A batch that was accepted though it is odd."""
+
+    seq: int
+    copy_of: int | None = None
+    """The earlier position at which its samples stand, too."""
+    large: str = ""
+    """Which values are far above the usual size."""
+
+    @property
+    def stored(self) -> str:
+        """As the scripts have it."""
+        return f"{'' if self.copy_of is None else self.copy_of}\t{self.large}"
+
+    @classmethod
+    def of(cls, seq: int, stored: str) -> Suspect:
+        """The inverse of `stored`. Raises ValueError on another text."""
+        copy, _, large = stored.partition("\t")
+        return cls(seq, int(copy) if copy else None, large)
+
+
+@dataclass(frozen=True, slots=True)
 class GeneratorState:
     """Where a generator stands: counts, the position an estimate is due at, and the newest estimate there is."""
 
@@ -123,6 +146,14 @@ class GeneratorState:
     """Batches that cannot be read, by position; of an experiment's first `ASIDE_LIMIT`."""
     aside_count: int = 0
     """How many batches cannot be read."""
+    suspects: list[Suspect] = field(default_factory=list)
+    """Batches that are odd, by position; of an experiment's first 256."""
+    large: int = 0
+    """How many batches have values far above the usual size."""
+    copies: int = 0
+    """How many repeat earlier ones."""
+    twins: dict[int, int] = field(default_factory=dict)
+    """How many batches agree with one of a generator of a higher ordinal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +239,8 @@ class Batch:
     rows: int
     body: bytes
     nonce: str = ""
+    measures: Measures | None = None
+    """What it is checked by; None: not checked."""
 
     def __post_init__(self) -> None:
         if not self.digest or "\t" in self.digest or self.rows < 1:
@@ -232,6 +265,8 @@ class Settled:
     duplicate: bool
     version: int = 0
     """`Look.version` after it; 0 for a repeat."""
+    suspect: Suspect | None = None
+    """What is odd about it; None for a repeat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
 from optimist.store.index import Index
+from optimist.store.looking import SAME
 from optimist.store.records import GeneratorState, LogEntry, Look, Snapshot, chained
 from optimist.store.snapshots import CHUNK_BYTES
 
@@ -84,9 +85,18 @@ class Restoration:
         await self._commands.script("stage_entries", [self._staged(part)], STAGED_SECONDS, int(keep_log), *arguments)
         self._written[generator] = _Written(size, in_snapshot, chain)
 
-    async def commit(self, config: str, growth: float, look: Look, history: bytes, fitted: bytes | None) -> bool:
+    async def commit(
+        self,
+        config: str,
+        growth: float,
+        look: Look,
+        history: bytes,
+        fitted: bytes | None,
+        sizes: Mapping[str, str] | None = None,
+    ) -> bool:
         """Make it the experiment of its name, as `look` says; False if the one of this `look.instance` stands there.
 
+        sizes: what `Store.usual_sizes` showed.
         Raises Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
         """
         counts: dict[str, Argument] = {
@@ -104,6 +114,7 @@ class Restoration:
         await self._stage_hash("counts", counts)
         for part, fields in _hashes(look).items():
             await self._stage_hash(part, fields)
+        await self._stage_hash("checks", sizes or {})
         await self._stage_hash("snapshots", {str(g): pointer for g, pointer in self._pointers.items()})
         for start in range(0, len(history), CHUNK_BYTES):
             await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])
@@ -122,7 +133,7 @@ class Restoration:
             await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
 
     def _counts(self, state: GeneratorState) -> dict[str, int]:
-        """What enrol.lua lists."""
+        """What enrol.lua lists, and what checking.lua counts."""
         written = self._written.get(state.ordinal, _Written())
         # What an estimate or a snapshot has seen was counted, whether or not it is among those that are named.
         counted = max(state.estimate_seq, state.snapshot_seq, *(entry.seq for entry in state.aside), 0)
@@ -137,9 +148,12 @@ class Restoration:
             "snapshot_bytes": written.in_snapshot,
             "aside": state.aside_count,
             "aside_seq": counted,
+            "large": state.large,
+            "copies": state.copies,
+            **{f"{SAME}{other}": agree for other, agree in state.twins.items()},
         }
 
-    async def _stage_hash(self, part: str, fields: Mapping[str, Argument]) -> None:
+    async def _stage_hash(self, part: str, fields: Mapping[str, Argument] | Mapping[str, str]) -> None:
         if fields:
             await self._stage(part, "HSET", *(item for field in fields.items() for item in field))
 
@@ -166,4 +180,5 @@ def _hashes(look: Look) -> dict[str, dict[str, Argument]]:
         "estimates": {str(g.ordinal): f"{g.estimate_seq} {g.estimate}" for g in generators if g.estimate},
         "returned": {str(r.pick): f"{g.ordinal} {r.start} {r.size}" for g in generators for r in g.returned},
         "aside": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.aside},
+        "suspects": {f"{g.ordinal}:{entry.seq}": entry.stored for g in generators for entry in g.suspects},
     }

@@ -1,8 +1,8 @@
 -- Stands before the scripts that accept batches, below the prelude.
 
--- Logs and counts a batch, and answers as JSON, with the version this makes. `number` is 0 and `record` '' for a batch
--- that no pick asked for.
-local function accept(g, number, digest, rows, body, record, late, channel, experiment)
+-- Logs and counts a batch, and answers as JSON, with the version this makes and what is odd about it. `number` is 0 and
+-- `record` '' for a batch that no pick asked for; `found` is what `check` answered.
+local function accept(g, number, digest, rows, body, record, late, channel, experiment, found)
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log'))
@@ -31,5 +31,5 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   redis.call('APPEND', history, struct.pack('<HBI4', tonumber(g), flags, tonumber(rows)))
   return string.format(
     '{"pick":%d,"generator":%d,"rows":%d,"samples":%d,"batches":%d,"seq":%d,"late":%s}',
-    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version
+    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, note(g, seq, found)
 end

@@ -1,6 +1,6 @@
--- ARGV: generator, idempotency key, digest, rows, body, channel, experiment, how many keys are remembered, seconds.
--- Answers {answer, 1 if it was appended before}.
-local g, key, digest, rows, body, channel, experiment, limit, seconds = unpack(ARGV)
+-- ARGV: generator, idempotency key, digest, rows, body, channel, experiment, how many keys are remembered, seconds,
+--       measures. Answers {answer, 1 if it was appended before, else 0, 0 and what is odd about it}.
+local g, key, digest, rows, body, channel, experiment, limit, seconds, measures = unpack(ARGV)
 -- A caller may use one key for a batch of each generator.
 key = g .. '\t' .. key
 
@@ -14,7 +14,11 @@ if known then
 elseif redis.call('HEXISTS', generators, g) == 0 then
   return {'not-found', 'there is no such generator'}
 end
-local answer = accept(g, '0', digest, rows, body, '', false, channel, experiment)
+local found, refusal = check(g, rows, measures, '')
+if refusal then
+  return refusal
+end
+local answer, _, suspicion = accept(g, '0', digest, rows, body, '', false, channel, experiment, found)
 redis.call('HSET', appended, key, digest .. '\t' .. answer)
 redis.call('ZADD', appended_at, now(), key)
 
@@ -26,4 +30,4 @@ for i = 1, #oldest, 2 do
     redis.call('ZREM', appended_at, oldest[i])
   end
 end
-return {'ok', answer, 0}
+return {'ok', answer, 0, 0, suspicion}

@@ -20,7 +20,8 @@ for i = 1, #leased, 2 do
   open[#open + 1] = {number, leased[i + 1], redis.call('HGET', picks, number), redis.call('HGET', terms, number)}
 end
 local answer = {'ok', redis.call('GET', decision), open}
-for i, hash in ipairs({counts, generators, states, controls, estimates, damaged, aside, returned, snapshots}) do
+for i, hash in ipairs({counts, generators, states, controls, estimates, damaged, aside, returned, snapshots,
+                        suspects}) do
   answer[3 + i] = redis.call('HGETALL', hash)
 end
 return answer

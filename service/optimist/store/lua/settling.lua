@@ -1,4 +1,4 @@
--- Stands before the script that settles picks, below those that end picks and accept batches.
+-- Stands before the script that settles picks, below those that end picks, and check and accept batches.
 
 -- Why a batch is not what its pick asked for; nothing where it is. `agreed`: "<nonce> <least rows> <most rows>", the most
 -- 0 for any number.
@@ -14,8 +14,9 @@ local function refusal(number, agreed, nonce, rows)
   return {'refused', 'expected ' .. expected .. ' rows for pick ' .. number .. ', got ' .. rows}
 end
 
--- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0 and the version this made}.
-local function settle(number, digest, rows, body, nonce, channel, experiment, limit)
+-- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version this made and what is odd
+-- about it}.
+local function settle(number, digest, rows, body, nonce, measures, channel, experiment, limit)
   local pick = redis.call('HGET', picks, number)
   if not pick then
     return recall(number, digest, nonce)
@@ -25,12 +26,18 @@ local function settle(number, digest, rows, body, nonce, channel, experiment, li
     return refused
   end
   local g, record = pick:match('^(%d+)\t[^\t]*\t[^\t]*\t(.*)$')
+  local found
+  found, refused = check(g, rows, measures, record)
+  if refused then
+    return refused
+  end
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
-  local answer, version = accept(g, number, digest, rows, body, record, late, channel, experiment)
+  local answer, version, suspicion =
+    accept(g, number, digest, rows, body, record, late, channel, experiment, found)
   if not release(number, pick) then
     redis.call('HDEL', returned, number)
   end
   conclude(number, digest .. '\t' .. answer, tonumber(limit))
-  return {'ok', answer, 0, version}
+  return {'ok', answer, 0, version, suspicion}
 end

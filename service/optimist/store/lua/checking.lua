@@ -1,0 +1,195 @@
+-- Stands before the scripts that accept batches, below the prelude: values of absurd size, and copies.
+--
+-- `checks` holds, in one hash so that a batch takes one read and one write of it:
+--   <g>      "<rows> <rows at the last median> <mean square of each tensor>" of its batches that were not too large
+--   usual    "<how many are known> <usual size of each tensor>", '-' where none is known
+--   #<4 hex> "<12 hex> <g> <position> <prompts>;" of every content whose digest begins so, once a generator
+
+local USUAL_ROWS, WARNED = 20, 1000 -- as in plausibility.py
+local REMEMBERED, NAMED, LONGEST = 65536, 256, 65536
+
+local function split(text, separator)
+  local parts = {}
+  for part in (text .. separator):gmatch('([^' .. separator .. ']*)' .. separator) do
+    parts[#parts + 1] = part
+  end
+  return parts
+end
+
+-- The lower median of the known sizes above 0.
+local function median(known)
+  table.sort(known)
+  return known[math.floor((#known + 1) / 2)]
+end
+
+-- The usual sizes, of all generators that are known, with `own` as the entry of `g`.
+local function usual_sizes(g, own, sizes)
+  local ordinals = {}
+  for i = 1, redis.call('HLEN', generators) do
+    ordinals[i] = i - 1
+  end
+  local entries, known = {}, {}
+  for i, entry in ipairs(redis.call('HMGET', checks, unpack(ordinals))) do
+    local parts = split(ordinals[i] == tonumber(g) and own or entry or '0', ' ')
+    if tonumber(parts[1]) >= USUAL_ROWS then
+      entries[#entries + 1] = parts
+    end
+  end
+  known[1] = #entries
+  for i, size in ipairs(sizes) do
+    local scales = {size.reference}
+    for _, parts in ipairs(entries) do
+      local square = tonumber(parts[2 + i])
+      if square and square > 0 then
+        scales[#scales + 1] = math.sqrt(square)
+      end
+    end
+    local scale = median(scales)
+    known[1 + i] = scale and string.format('%.17g', scale) or '-'
+  end
+  return table.concat(known, ' ')
+end
+
+-- Which prompts a batch is of: a digest of those of its pick, '' without a pick, and one of their embeddings. The
+-- record names the prompts of a pick right before `prompts_start`; inside of a text every quote is escaped.
+local function made_for(record, asked)
+  if asked == '' then
+    return ','
+  end
+  local from = record:find('"prompts":[', 1, true)
+  local to = from and record:find(',"prompts_start":', from, true)
+  return (to and redis.sha1hex(record:sub(from, to - 1)):sub(1, 8) or '') .. ',' .. asked
+end
+
+-- Equal samples are lawful for equal prompts: of two picks by these, else by their embeddings.
+local function is_lawful(made, before)
+  local picked, embedded = made:match('^(%x*),(%x*)$')
+  local picked_before, embedded_before = before:match('^(%x*),(%x*)$')
+  if picked ~= '' and picked_before ~= '' then
+    return picked == picked_before
+  end
+  return embedded ~= '' and embedded == embedded_before
+end
+
+-- Compares the samples with those told before. Fills in, where they were told before: `copy`, the position of the same
+-- generator; `twin`, another generator; and `contents`, the bucket without its old entry, where one is to be added.
+local function compare(found, g, contents)
+  local mark, known = found.mark, false
+  if contents:find(mark, 1, true) then
+    local oldest = redis.call('HGET', counts, g .. ':seq') + 1 - REMEMBERED
+    for entry, at, position, made in contents:gmatch('(' .. mark .. ' (%d+) (%d+) (%S*);)') do
+      local lawful = is_lawful(found.made, made)
+      if at ~= g then
+        found.twin = found.twin or not lawful and at or nil
+      elseif tonumber(position) > oldest then
+        known, found.copy = true, not lawful and position or nil
+      else
+        local from, to = contents:find(entry, 1, true)
+        contents = contents:sub(1, from - 1) .. contents:sub(to + 1)
+      end
+    end
+  end
+  if not known then
+    found.contents = contents
+  end
+end
+
+-- Checks a batch by `measures` (`checking.Measures`), '' for none. Answers what is to be noted of it, or nil and a refusal.
+-- `record` is that of its pick, '' without one.
+local function check(g, rows, measures, record)
+  if measures == '' then
+    return {}
+  end
+  local fields, sizes = split(measures, '\t'), {}
+  local limit, refuses, content, asked = tonumber(fields[1]), fields[2] == '1', fields[3], fields[4]
+  for i = 5, #fields, 5 do
+    sizes[#sizes + 1] = {name = fields[i], largest = tonumber(fields[i + 1]), row = fields[i + 2],
+                         square = tonumber(fields[i + 3]), reference = tonumber(fields[i + 4])}
+    if sizes[#sizes].reference == 0 then
+      sizes[#sizes].reference = nil
+    end
+  end
+  local found = {bucket = '#' .. content:sub(1, 4), mark = content:sub(5), made = made_for(record, asked)}
+  local own, usual, contents = unpack(redis.call('HMGET', checks, g, 'usual', found.bucket))
+
+  usual = split(usual or '0', ' ')
+  local large = {}
+  for i, size in ipairs(sizes) do
+    local scale = tonumber(usual[1 + i]) or size.reference
+    local times = scale and size.largest / scale
+    if scale and times > limit then
+      local known = usual[1] == '1' and '1 generator' or usual[1] .. ' generators'
+      local whose = not size.reference and known
+        or usual[1] == '0' and 'the reference' or 'the reference and ' .. known
+      return nil, {'refused', string.format(
+        '%s: row %s holds a value of size %.3g, %.3g times the usual size %.3g (lower median of %s); expected at most '
+        .. '%g times. Where such values are right, create the experiment with a higher max_magnitude',
+        size.name, size.row, size.largest, times, scale, whose, limit)}
+    elseif scale and times > WARNED then
+      large[#large + 1] = string.format('%s: %.3g in row %s, usual size %.3g', size.name, size.largest, size.row, scale)
+    end
+  end
+  found.large = #large > 0 and table.concat(large, '; ') or nil
+
+  compare(found, g, contents or '')
+  if found.copy and refuses then
+    return nil, {'refused', 'the batch repeats the one at position ' .. found.copy .. ' of its generator, and the '
+      .. 'experiment refuses copies: make new samples, with the seed of the pick'}
+  end
+
+  -- Batches that are too large do not make what is usual, or each could be larger than the one before.
+  if #sizes > 0 and not found.large then
+    local parts = split(own or '0 0', ' ')
+    local total, at = parts[1] + rows, tonumber(parts[2]) or 0
+    for i, size in ipairs(sizes) do
+      local before = tonumber(parts[2 + i]) or 0
+      parts[2 + i] = string.format('%.17g', before + (size.square - before) * rows / total)
+    end
+    -- Not at every batch, as it takes an entry of every generator.
+    local anew = total >= USUAL_ROWS and total >= 1.25 * at
+    parts[1], parts[2] = string.format('%.0f', total), anew and string.format('%.0f', total) or parts[2]
+    found.own = table.concat(parts, ' ')
+    found.usual = anew and usual_sizes(g, found.own, sizes) or nil
+  end
+  return found
+end
+
+-- Notes what was found of a batch that was accepted at position `seq`. Answers it as text, '' where nothing is odd.
+local function note(g, seq, found)
+  local fields = {}
+  if found.own then
+    fields[1], fields[2] = g, found.own
+  end
+  if found.usual then
+    fields[#fields + 1], fields[#fields + 2] = 'usual', found.usual
+  end
+  if found.contents then
+    local entry = table.concat({found.mark, g, seq, found.made}, ' ') .. ';'
+    local contents = found.contents .. entry
+    if #contents > LONGEST then
+      contents = contents:match(';(.*)$')
+    end
+    fields[#fields + 1], fields[#fields + 2] = found.bucket, contents
+  end
+  if #fields > 0 then
+    redis.call('HSET', checks, unpack(fields))
+  end
+  if found.twin and not found.copy then
+    local one, other = math.min(g, found.twin), math.max(g, found.twin)
+    redis.call('HINCRBY', counts, string.format('%d:same:%d', one, other), 1)
+  end
+  if not found.large and not found.copy then
+    return ''
+  end
+  local suspicion = (found.copy or '') .. '\t' .. (found.large or '')
+  if redis.call('HLEN', suspects) < NAMED then
+    redis.call('HSET', suspects, g .. ':' .. seq, suspicion)
+  end
+  if found.large then
+    redis.call('HINCRBY', counts, g .. ':large', 1)
+  end
+  if found.copy then
+    redis.call('HINCRBY', counts, g .. ':copies', 1)
+  end
+  return suspicion
+end

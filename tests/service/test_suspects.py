@@ -1,0 +1,215 @@
+"""Batches that can hardly be right: absurd values are refused, large ones and copies are named, by the service."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from processes import Service, serving
+from redis import Redis
+
+from optimist.store import running_url
+from optimist_client import Experiment, Fix, Optimist
+from optimist_client.models import Report, Standing
+
+PAIRS = {
+    "metric": "conditional-vendi",
+    "dimension": 3,
+    "prompt_dimension": 2,
+    "kernel": {"sigma": 1.0, "features": 16},
+    "prompt_kernel": {"sigma": 1.0},
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Path]]:
+    """A service whose log and Redis a test looks into, and its directory."""
+    directory = tmp_path_factory.mktemp("own")
+    with serving(directory) as running:
+        yield running, directory
+
+
+def rows(seed: int, size: int = 20) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((size, 4))
+
+
+def made(client: Optimist, name: str, reference: object = None, **config: object) -> Experiment:
+    """By Vendi without a reference, whose features have no known scale before there are samples."""
+    metric = {"metric": "vendi", "dimension": 4, "kernel": {"sigma": 2.0, "features": 32}} if reference is None else {}
+    known = {"reference": reference, "policy": "uniform", "batch_size": 20, "max_wait": 0.0, "stop": False}
+    return client.create_experiment(name, ["x", "y"], **{**known, **metric, **config})
+
+
+def append(service: Service, name: str, generator: str, key: str, batch: np.ndarray, **more: object) -> httpx.Response:
+    """A batch of features, with further arrays, that no pick asked for."""
+    body = {"features": batch.tolist(), **{name: np.asarray(array).tolist() for name, array in more.items()}}
+    url = f"{service.url}/v1/experiments/{name}/generators/{generator}/batches"
+    return httpx.post(url, json=body, headers={"idempotency-key": key})
+
+
+def standing(report: Report, generator: str) -> Standing:
+    return next(row for row in report.standings if row.generator == generator)
+
+
+def test_absurd_rows_after_sane_ones_are_refused_and_change_nothing(client: Optimist, name: str, reference):
+    experiment = made(client, name, reference)
+    for seed in (1, 2):
+        experiment.ask(generators=["x"]).tell(rows(seed))
+    pick = experiment.ask(generators=["x"])
+    absurd = rows(3)
+    absurd[7, 2] = -1e30
+    with pytest.raises(Fix, match=r"features: row 7 holds a value of size 1e\+30, .*reference.*1 generator"):
+        pick.tell(absurd)
+    assert experiment.report().samples == 40
+    assert pick.tell(rows(3)).position == 3
+
+
+def test_large_rows_count_and_are_named_in_report_and_log(own: tuple[Service, Path]):
+    service, _ = own
+    with Optimist(service.url) as client:
+        experiment = made(client, "large")
+        for seed, factor in enumerate((1, 1, 1e4, 1, 1e5)):
+            reply = experiment.ask(generators=["y"]).tell(factor * rows(seed))
+            assert reply.position == seed + 1
+        warnings = standing(experiment.report(), "y").warnings
+        assert "2 batches have values over 1,000 times the usual size, as at position 3, 5" in warnings
+        for number in range(12):
+            append(service, "large", "y", f"{number}", 1e4 * rows(9))
+    lines = [line for line in service.log().splitlines() if "large/y" in line]
+    assert "batch 3 of large/y has values over 1,000 times the usual size (features: " in lines[0]
+    assert "batch 7 of large/y repeats the one at position 6 and has values" in lines[3]
+    assert len(lines) == 10, "a few a minute"
+
+
+def test_of_two_generators_the_absurd_one_is_refused_though_it_came_first(
+    client: Optimist, service: Service, name: str
+):
+    made(client, name)
+    first = append(service, name, "x", "first", 1e29 * rows(1))
+    assert first.status_code == 200, "nothing was known yet"
+    assert append(service, name, "y", "sane", rows(2)).status_code == 200
+    refused = append(service, name, "x", "second", 1e29 * rows(3))
+    assert (refused.status_code, "lower median of 2 generators" in refused.json()["detail"]) == (422, True)
+    again = append(service, name, "x", "first", 1e29 * rows(1))
+    assert again.json() == {**first.json(), "duplicate": True}
+    assert append(service, name, "y", "sane too", rows(4)).status_code == 200
+
+
+def test_max_magnitude_raises_the_limit(client: Optimist, service: Service, name: str):
+    experiment = made(client, name, max_magnitude=1e12)
+    append(service, name, "x", "sane", rows(1))
+    assert append(service, name, "x", "large", 1e9 * rows(2)).status_code == 200
+    assert append(service, name, "x", "absurd", 1e15 * rows(3)).status_code == 422
+    assert experiment.info.config.max_magnitude == 1e12
+
+
+def test_a_decision_that_rests_on_copies_says_so(client: Optimist, name: str):
+    experiment = made(client, name, batch_size=10, policy="top-two", stop=True, seed=1)
+    shift = {"x": 1.0, "y": 8.0}
+    for pick in experiment.picks(max_samples=400):
+        # x ignores the seed of its picks.
+        seed = 5 if pick.generator == "x" else pick.seed
+        pick.tell(rows(seed, 10) * shift[pick.generator])
+    deadline = time.monotonic() + 60
+    while not (report := experiment.report()).decision.decided:
+        assert time.monotonic() < deadline, report
+        time.sleep(0.02)
+    copies = standing(report, "x").batches - 1
+    at = ", ".join(str(position) for position in range(2, min(copies, 3) + 2))
+    says = "1 batch repeats" if copies == 1 else f"{copies} batches repeat"
+    assert f"{says} earlier ones, as at position {at}" in standing(report, "x").warnings
+    assert standing(report, "y").warnings == ()
+    part = f"{100 * copies / (copies + 1):.0f} %"
+    warning = f"{part} of the batches of 'x' repeat earlier ones: the decision may rest on copies"
+    assert report.decision.warnings == (warning,)
+    assert f"Warning: {warning}." in str(report)
+    assert warning in report._repr_html_().replace("&#x27;", "'")
+
+
+def test_generators_that_agree_are_named(client: Optimist, name: str):
+    experiment = made(client, name)
+    for seed in (1, 2, 3):
+        for generator in ("x", "y"):
+            pick = experiment.ask(generators=[generator])
+            pick.tell(rows(seed), ids=[f"{generator}/{seed}/{row}" for row in range(20)])
+    report = experiment.report()
+    assert report.decision.warnings == ("'x' and 'y' look identical: 3 of their batches agree",)
+    assert standing(report, "x").warnings[-1] == "looks identical to 'y': 3 batches agree"
+    assert standing(report, "y").warnings[-1] == "looks identical to 'x': 3 batches agree"
+
+
+def test_single_rows_may_repeat_now_and_then(client: Optimist, service: Service, name: str):
+    experiment = made(client, name)
+    for key, seed in enumerate((1, 2, 1, 2)):
+        append(service, name, "x", f"{key}", rows(seed, 1))
+    assert "earlier" not in " ".join(standing(experiment.report(), "x").warnings)
+    append(service, name, "x", "third", rows(1, 1))
+    assert "3 batches repeat earlier ones, as at position 3, 4, 5" in standing(experiment.report(), "x").warnings
+
+
+def test_copies_are_refused_where_the_experiment_says_so(client: Optimist, service: Service, name: str):
+    experiment = made(client, name, refuse_copies=True)
+    experiment.ask(generators=["x"]).tell(rows(1), ids=[f"{row}" for row in range(20)])
+    pick = experiment.ask(generators=["x"])
+    with pytest.raises(Fix, match="repeats the one at position 1"):
+        pick.tell(rows(1))
+    assert append(service, name, "x", "copy", rows(1)).status_code == 422
+    assert append(service, name, "y", "other", rows(1)).status_code == 200
+    assert pick.tell(rows(2)).position == 2
+    assert experiment.report().samples == 60
+
+
+def test_equal_answers_to_equal_prompts_are_lawful(client: Optimist, name: str):
+    experiment = client.create_experiment(
+        name, ["x"], prompts=["one", "two"], batch_size=1, max_wait=0.0, stop=False, refuse_copies=True, **PAIRS
+    )
+    embedded, told = {"one": [1.0, 0.0], "two": [0.0, 1.0]}, set()
+    for pick in experiment.picks(max_samples=12):
+        # Always the same answer to a prompt, as at temperature 0.
+        answer = np.full((1, 3), len(pick.prompts[0]) + float(pick.prompts[0] == "one"))
+        pick.tell(answer, prompts=[embedded[pick.prompts[0]]])
+        told.add(pick.prompts[0])
+    assert told == {"one", "two"}
+    assert "earlier" not in " ".join(experiment.report().standings[0].warnings)
+    while (pick := experiment.ask()).prompts != ["two"]:
+        pick.give_up()
+    with pytest.raises(Fix, match="refuses copies"):
+        pick.tell(np.full((1, 3), 4.0), prompts=[embedded["one"]])
+
+
+def test_experiments_of_the_first_rules_are_not_checked(own: tuple[Service, Path]):
+    service, directory = own
+    url = running_url(directory)
+    assert url is not None
+    with Redis.from_url(url) as redis, Optimist(service.url) as client:
+        experiment = made(client, "old")
+        stored = json.loads(redis.get("optimist:{old}:config"))
+        del stored["rules"]
+        redis.set("optimist:{old}:config", json.dumps(stored))
+        assert client.experiment("old").info.rules == 1
+        for number, batch in enumerate((rows(1), rows(1), 1e30 * np.sign(rows(2)))):
+            assert append(service, "old", "x", f"{number}", batch).status_code == 200
+        report = experiment.report()
+        assert (report.samples, report.decision.warnings) == (60, ())
+        assert "usual size" not in " ".join(standing(report, "x").warnings)
+        assert not redis.exists("optimist:{old}:checks", "optimist:{old}:suspects")
+
+
+def test_what_is_known_goes_along_with_an_archive(client: Optimist, service: Service, name: str, tmp_path: Path):
+    experiment = made(client, name)
+    for seed, factor in enumerate((1.0, 1e4)):
+        append(service, name, "x", f"{seed}", factor * rows(seed))
+    append(service, name, "x", "copy", rows(0))
+    file = tmp_path / "x.optimist"
+    experiment.export(file)
+    copy = client.import_experiment(file, name=f"{name}-copy")
+    said = {"1 batch has values over 1,000 times the usual size, as at position 2"}
+    said |= {"1 batch repeats earlier ones, as at position 3"}
+    for one in (experiment, copy):
+        assert said <= set(standing(one.report(), "x").warnings)
+    assert append(service, f"{name}-copy", "y", "absurd", 1e8 * rows(5)).status_code == 422

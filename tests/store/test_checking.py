@@ -1,0 +1,131 @@
+"""What batches are checked by as they are accepted: values of absurd size, and copies. All on a real Redis."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import AskGroup, Measures, NewPick, Refused, Settled, Size, Store, Suspect
+
+contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
+keys = (f"key {number}" for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04)
+
+
+def sized(largest: float, scale: float = 1.0, *, reference: float | None = None, limit: float = 1e6) -> Measures:
+    """Of samples like no others."""
+    return Measures(next(contents), limit=limit, sizes=[Size("features", largest, 3, scale**2, reference)])
+
+
+async def append(store: Store, generator: int, measures: Measures, rows: int = 10) -> Settled:
+    key = next(keys)
+    return await store.append("x", generator, key, key, rows, b"body", measures=measures)
+
+
+async def told(store: Store, generator: int, prompts: str, measures: Measures) -> Settled:
+    """A batch for a pick of these prompts."""
+    record = f'{{"size":2,"prompts":[{prompts}],"prompts_start":0,"seed":1}}'
+    rounds = (await store.look("x")).rounds
+    group = AskGroup(next(keys), [NewPick(generator, record)])
+    assert await store.open_picks("x", rounds, [group], lease_seconds=60)
+    return await store.settle("x", rounds + 1, next(keys), 2, b"body", measures=measures)
+
+
+async def test_nothing_is_checked_before_a_scale_is_known(store: Store):
+    await append(store, 0, sized(1e29), rows=19)
+    await append(store, 0, sized(1e30), rows=19)
+    # By the first batch that reaches 20 rows it is.
+    with pytest.raises(Refused, match=r"features: row 3 .* 1e\+30.*1 generator.*max_magnitude"):
+        await append(store, 0, sized(1e30))
+    look = await store.look("x")
+    assert (look.generators[0].samples, look.told) == (38, 2)
+
+
+async def test_a_reference_is_a_scale_from_the_start(store: Store):
+    with pytest.raises(Refused, match="lower median of the reference"):
+        await append(store, 0, sized(1e7, 1e7, reference=2.0))
+    assert (await append(store, 0, sized(1e7, 1e7, reference=2.0, limit=1e8))).suspect is not None
+
+
+async def test_of_two_generators_the_larger_one_is_odd_whichever_came_first(store: Store):
+    await append(store, 1, sized(1e29, 1e29), rows=30)
+    await append(store, 0, sized(2.0), rows=30)
+    with pytest.raises(Refused, match="of 2 generators"):
+        await append(store, 1, sized(1e29, 1e29))
+    assert (await append(store, 0, sized(3.0))).suspect is None
+
+
+async def test_a_large_batch_counts_is_named_and_does_not_make_what_is_usual(store: Store):
+    await append(store, 0, sized(2.0), rows=40)
+    for power in (5, 5, 5):
+        odd = await append(store, 0, sized(10.0**power, 10.0**power), rows=100)
+        assert odd.suspect == Suspect(odd.seq, None, "features: 1e+05 in row 3, usual size 1")
+    with pytest.raises(Refused):
+        await append(store, 0, sized(1e7))
+    state = (await store.look("x")).generators[0]
+    assert (state.samples, state.large, [suspect.seq for suspect in state.suspects]) == (340, 3, [2, 3, 4])
+
+
+async def test_a_repeat_gets_its_answer_though_it_would_be_refused_by_now(store: Store):
+    measures = Measures("0" * 16, limit=1e6, refuse_copies=True, sizes=[Size("features", 1e29, 0, 1e58)])
+    first = await store.append("x", 1, "key", "digest", 30, b"body", measures=measures)
+    await append(store, 0, sized(1.0), rows=30)
+    again = await store.append("x", 1, "key", "digest", 30, b"body", measures=measures)
+    assert (again.seq, again.duplicate, again.suspect) == (first.seq, True, None)
+
+
+async def test_copies_are_named_in_their_generator_and_counted_between_two(store: Store):
+    measures = Measures("ab" * 8)
+    first = await append(store, 0, measures)
+    copy = await append(store, 0, measures)
+    assert (first.suspect, copy.suspect) == (None, Suspect(2, 1, ""))
+    assert (await append(store, 1, measures)).suspect is None
+    assert (await append(store, 0, Measures("ab" * 7 + "ac"))).suspect is None, "another digest that begins alike"
+    a, b, _ = (await store.look("x")).generators
+    assert (a.copies, a.suspects, a.twins, b.copies, b.twins) == (1, [Suspect(2, 1, "")], {1: 1}, 0, {})
+    with pytest.raises(Refused, match="position 1"):
+        await append(store, 0, Measures("ab" * 8, refuse_copies=True))
+    assert (await store.look("x")).told == 4
+
+
+async def test_equal_answers_to_equal_prompts_are_lawful(store: Store):
+    measures = Measures("ab" * 8, prompts="cafecafe")
+    await told(store, 0, '"why?","[how]"', measures)
+    assert (await told(store, 0, '"why?","[how]"', Measures("ab" * 8, prompts="deadbeef"))).suspect is None
+    assert (await told(store, 1, '"why?","[how]"', measures)).suspect is None
+    # Without a pick their embeddings say which prompts they are of.
+    assert (await append(store, 0, measures)).suspect is None
+    assert (await append(store, 0, Measures("ab" * 8, prompts="beefbeef"))).suspect == Suspect(4, 1, "")
+    assert (await told(store, 0, '"where?","[how]"', measures)).suspect == Suspect(5, 1, "")
+    assert (await store.look("x")).generators[0].twins == {}
+    await told(store, 2, '"where?","[how]"', measures)
+    assert (await store.look("x")).generators[0].twins == {2: 1}
+
+
+async def test_only_the_newest_contents_are_remembered(store: Store, redis: Redis):
+    await append(store, 0, Measures("ab" * 8))
+    await redis.hset("optimist:{x}:counts", "0:seq", "65536")  # type: ignore[misc]
+    assert (await append(store, 0, Measures("ab" * 8))).suspect is None
+    assert (await append(store, 0, Measures("ab" * 8))).suspect == Suspect(65538, 65537, "")
+    assert len(await redis.hget("optimist:{x}:checks", "#abab")) < 30  # type: ignore[misc]
+
+
+async def test_what_is_odd_is_named_of_the_first_and_counted_of_all_and_deleted(store: Store, redis: Redis):
+    await append(store, 0, Measures("ab" * 8))
+    for _ in range(258):
+        await append(store, 0, Measures("ab" * 8), rows=1)
+    state = (await store.look("x")).generators[0]
+    assert (state.copies, len(state.suspects), state.suspects[-1].seq) == (258, 256, 257)
+    await store.delete_experiment("x")
+    assert await redis.keys("*") == []
+
+
+async def test_batches_without_terms_leave_nothing(store: Store, redis: Redis):
+    await store.append("x", 0, "key", "digest", 30, b"body")
+    assert not await redis.exists("optimist:{x}:checks", "optimist:{x}:suspects")
