@@ -7,7 +7,7 @@ from typing import Any
 
 MEDIAN = "median"
 MEDIAN_ROWS = 256
-"""Samples, of all generators together, whose median distance is the bandwidth `median`."""
+"""Samples, of all generators together, whose distances give the bandwidth `median`."""
 DEFAULT_FEATURES = 1000
 
 

@@ -17,7 +17,7 @@ from optimist.evaluation.track import Track, first_rows
 from optimist.metrics.settings import check_number, check_text, check_whole
 from optimist.modes import Mode, PromptGroup
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
-from optimist_client.config import resolve_preset
+from optimist_client.config import RULES, resolve_preset
 from optimist_client.tensors import IDS, unpack_ids
 
 _Told = tuple[dict[str, Tensor], list[str]]
@@ -35,8 +35,8 @@ class Evaluation:
     `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule.
     `reference`, `order`, `truncation`, `kernel`, `prompt_kernel` and `options` are as in `score`, but that open kernels
     are fixed by the first samples of all generators together: before that there are no estimates. The same `seed` and
-    the same tells make the same picks. Statistics live on the `device`, as in `score`. Raises ValueError for what is
-    not as expected.
+    the same tells make the same picks. Statistics live on the `device`, as in `score`. `rules` are those that an
+    experiment pins when it is created; by default the newest. Raises ValueError for what is not as expected.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Evaluation:
         tolerance: float = 0.0,
         seed: int = 0,
         device: str = "cpu",
+        rules: int = RULES,
         **options: float,
     ) -> None:
         names = _names(generators)
@@ -79,7 +80,7 @@ class Evaluation:
         place = find_device(device)
         moments = reference_of(reference, place)
         self._question = Question(
-            metric, bound, delta, moments, order, truncation, kernel, prompt_kernel, options, place
+            metric, bound, delta, moments, order, truncation, kernel, prompt_kernel, options, place, rules
         )
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")

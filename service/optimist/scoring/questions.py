@@ -166,6 +166,7 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
         **kernels,
         options=config.bound_options.given(),
         device=device,
+        rules=experiment.rules,
     )
 
 
