@@ -16,6 +16,14 @@ def is_open(kernel: Mapping[str, Any]) -> bool:
     return kernel.get("sigma") == MEDIAN or (kernel.get("name") == "nystrom" and kernel.get("landmarks") is None)
 
 
+def map_size(kernel: Mapping[str, Any], dimension: int) -> int:
+    """Numbers that the feature map of a kernel holds, for rows of `dimension` columns."""
+    features = kernel.get("features", DEFAULT_FEATURES)
+    # Landmarks, and the root of their kernel.
+    sizes = {"gaussian": dimension * features, "nystrom": (dimension + features) * features, "cosine": 0}
+    return sizes[kernel.get("name", "gaussian")]
+
+
 def rows_to_fit(kernels: Iterable[Mapping[str, Any]], generators: int) -> int:
     """How many samples each of `generators` must have before `kernels` can be fixed: 0 where nothing is open.
 
