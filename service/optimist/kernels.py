@@ -7,13 +7,21 @@ from typing import Any
 
 MEDIAN = "median"
 MEDIAN_ROWS = 256
-"""Samples, of all generators together, whose median distance is the bandwidth `median`."""
+"""Samples, of all generators together, whose distances give the bandwidth `median`."""
 DEFAULT_FEATURES = 1000
 
 
 def is_open(kernel: Mapping[str, Any]) -> bool:
     """Whether the kernel's bandwidth is `median`, or its landmarks are still to be taken from samples."""
     return kernel.get("sigma") == MEDIAN or (kernel.get("name") == "nystrom" and kernel.get("landmarks") is None)
+
+
+def map_size(kernel: Mapping[str, Any], dimension: int) -> int:
+    """Numbers that the feature map of a kernel holds, for rows of `dimension` columns."""
+    features = kernel.get("features", DEFAULT_FEATURES)
+    # Landmarks, and the root of their kernel.
+    sizes = {"gaussian": dimension * features, "nystrom": (dimension + features) * features, "cosine": 0}
+    return sizes[kernel.get("name", "gaussian")]
 
 
 def rows_to_fit(kernels: Iterable[Mapping[str, Any]], generators: int) -> int:

@@ -73,7 +73,7 @@ def score_files(
     """The score of every generator in the files, best first; one file is in memory at a time.
 
     Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts".
-    `options` are those of `optimist.score`; open kernels are fixed once, by the first rows of all generators, as an
+    `options` are those of `optimist.score`; open kernels are fixed once, by the first rows of all generators, as a new
     experiment fixes them. Raises FileError for a file or an array that is not as expected, ValueError for options that
     make no sense.
     """

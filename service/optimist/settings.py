@@ -46,9 +46,10 @@ class Settings(BaseSettings):
     device: str = "cpu"
     """Where a scorer's numbers live: cpu, cuda, or cuda:<i>."""
     warm_bytes: int = Field(default_factory=quarter_of_memory, ge=0)
-    """Bytes of statistics that a scorer keeps between batches; those used longest ago are read from Redis again.
+    """Bytes of statistics, feature maps and references that a scorer keeps between batches.
 
-    Beyond it come those it works on, at most two at once, and what their numerics take. A quarter of the memory.
+    Those used longest ago are dropped, and made again from what Redis holds. Beyond it come those it works on, at most
+    two at once, and what their numerics take. A quarter of the memory.
     """
     require_keys: bool = False
     """Whether callers need an access key on a loopback address, too, as behind a proxy; elsewhere they always do."""
@@ -80,6 +81,11 @@ class Settings(BaseSettings):
     """Most rows in one batch."""
     max_dimension: int = Field(16_384, ge=1)
     """Widest feature vector."""
+    max_map: int = Field(2**25, ge=1)
+    """Most numbers in the feature map of a new experiment: dimension × features, of 8 bytes each.
+
+    A scorer has two of them at once in its hands, beyond those that `warm_bytes` counts.
+    """
     max_generators: int = Field(1000, ge=1, le=1000)
     """Most generators of one experiment, those that were retired included."""
     max_experiments: int = Field(10_000, ge=1)

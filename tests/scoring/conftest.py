@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
 from optimist_client import tensors
+from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig
 
 
@@ -44,14 +45,15 @@ def one_thread() -> None:
 def make(store: Store):
     """Makes an experiment: FID in 4 dimensions unless the config says otherwise."""
 
-    async def made(name: str = "x", generators: int = 2, **config: Any) -> Made:
+    async def made(name: str = "x", generators: int = 2, rules: int = RULES, **config: Any) -> Made:
         if config.get("metric", "fid") == "fid":
             config.setdefault("reference", "normal")
             moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
             await store.references.put("normal", "{}", moments)
         names = [f"g{number}" for number in range(generators)]
         wanted = ExperimentConfig(name=name, generators=names, **config)
-        record = Experiment(config=wanted, dimension=wanted.dimension or 4, created=0.0, instance=f"{name}-instance")
+        pinned = {"created": 0.0, "instance": f"{name}-instance", "rules": rules}
+        record = Experiment(config=wanted, dimension=wanted.dimension or 4, **pinned)
         await store.create_experiment(
             name,
             record.model_dump_json(),

@@ -193,7 +193,7 @@ def exported(path: Path, keep_log: bool = True, **changes: Any) -> Path:
 def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path: Path):
     bed = sources.experiment(exported(tmp_path / "x.zip"))
     assert list(bed.sources) == ["a"]
-    assert bed.settings == {"metric": "is", "order": 1.0, "delta": 0.1, "tolerance": 0.0}
+    assert bed.settings == {"metric": "is", "order": 1.0, "delta": 0.1, "tolerance": 0.0, "rules": 1}
     assert held(bed.sources["a"], "probabilities")[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02])
 
 

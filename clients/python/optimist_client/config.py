@@ -113,7 +113,7 @@ class Kernel(Wire):
 
     name: Literal["gaussian", "nystrom", "cosine"] = "gaussian"
     sigma: Bandwidth | Literal["median"] | None = None
-    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": the median distance of the first samples."""
+    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": that of the generators' median distances."""
     features: Annotated[int, Field(ge=1, le=8192)] = 1000
     """r random frequencies (φ has 2r entries), or the number of landmarks that `nystrom` keeps of the first samples."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Query, Response
 from optimist.api.access import CallerDep
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.desk import sealed
+from optimist.api.maps import check_maps
 from optimist.api.polls import Body
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, stored_reference
@@ -38,6 +39,10 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
         raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
         _check_lease(config.lease, context.settings.max_lease)
+        try:
+            check_maps(config, context.settings.max_map)
+        except ValueError as error:
+            raise invalid(str(error)) from None
         new = await _pinned(config, context)
         await context.store.reserve(config.name, context.settings.max_experiments)
         with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config

@@ -10,12 +10,14 @@ from contextlib import suppress
 from pydantic import ValidationError
 
 from optimist.api.context import Context
+from optimist.api.maps import check_fitted, check_maps
 from optimist.api.views import View
 from optimist.archive import Archive, ArchiveError
 from optimist.estimates import Estimate
 from optimist.policies import check_policy
 from optimist.store import Conflict, Look, Store
 from optimist_client import tensors
+from optimist_client.config import RULES
 from optimist_client.models import Experiment, ReferenceInfo
 
 
@@ -36,6 +38,7 @@ async def import_archive(context: Context, archive: Archive, name: str | None, i
         if found.instance == instance:
             return found
         raise Conflict(f"an experiment is called {config.name!r}: choose another name")
+    await asyncio.to_thread(_check_maps, experiment, archive, context.settings.max_map)
     most = context.settings.max_experiments
     await context.store.reserve(config.name, most)
     if reference is not None:
@@ -65,6 +68,10 @@ def _check(experiment: Experiment, look: Look) -> None:
     config, names = experiment.config, [generator.name for generator in look.generators]
     if names[: len(config.generators)] != config.generators or len(set(names)) < len(names):
         raise ArchiveError("the generators are not those of the config")
+    if experiment.rules > RULES:
+        raise ArchiveError(
+            f"expected an experiment of rules up to {RULES}, found {experiment.rules}: a later service's"
+        )
     try:
         check_policy(config.policy, config.bound)
         for generator in look.generators:
@@ -78,6 +85,17 @@ def _check(experiment: Experiment, look: Look) -> None:
             raise ValueError("a cost is none")
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise ArchiveError(f"the archive contradicts itself: {type(error).__name__}: {error}") from None
+
+
+def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
+    """Raise ArchiveError where the kernels are larger than is allowed, or fixed by something else than samples."""
+    fitted = archive.fitted
+    try:
+        check_maps(experiment.config, most)
+        if fitted is not None:
+            check_fitted(experiment, fitted)
+    except ValueError as error:
+        raise ArchiveError(str(error)) from None
 
 
 def _checked_reference(experiment: Experiment, archive: Archive) -> tuple[ReferenceInfo, bytes]:

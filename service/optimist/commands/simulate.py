@@ -110,7 +110,8 @@ def simulate(
             truth=None if truth is None else _scores(truth),
             order=order,
             truncation=truncation,
-            **kernels,
+            kernel=kernels.get("kernel"),
+            prompt_kernel=kernels.get("prompt_kernel"),
             jobs=jobs,
             progress=True,
         )

@@ -19,7 +19,7 @@ from optimist.metrics.settings import check_number, check_text, check_whole
 from optimist.modes import Mode, PromptGroup
 from optimist.plausibility import WARNED, Plausibility, magnitudes, reference_scale
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
-from optimist_client.config import MAX_MAGNITUDE, resolve_preset
+from optimist_client.config import MAX_MAGNITUDE, RULES, resolve_preset
 from optimist_client.tensors import IDS, unpack_ids
 
 _Told = tuple[dict[str, Tensor], list[str]]
@@ -38,8 +38,9 @@ class Evaluation:
     `reference`, `order`, `truncation`, `kernel`, `prompt_kernel` and `options` are as in `score`, but that open kernels
     are fixed by the first samples of all generators together: before that there are no estimates. The same `seed` and
     the same tells make the same picks. Statistics live on the `device`, as in `score`. Batches with a value of more
-    than `max_magnitude` times the usual size are refused, from a thousand times on a warning is issued. Raises
-    ValueError for what is not as expected.
+    than `max_magnitude` times the usual size are refused, from a thousand times on a warning is issued. `rules` are
+    those that an experiment pins when it is created; by default the newest. Raises ValueError for what is not as
+    expected.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Evaluation:
         seed: int = 0,
         device: str = "cpu",
         max_magnitude: float = MAX_MAGNITUDE,
+        rules: int = RULES,
         **options: float,
     ) -> None:
         names = _names(generators)
@@ -83,12 +85,13 @@ class Evaluation:
         place = find_device(device)
         moments = reference_of(reference, place)
         self._question = Question(
-            metric, bound, delta, moments, order, truncation, kernel, prompt_kernel, options, place
+            metric, bound, delta, moments, order, truncation, kernel, prompt_kernel, options, place, rules
         )
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self._growth = growth
         known = [] if moments is None else [part.cpu().numpy() for part in (moments.mean, moments.covariance)]
+        self._checks_sizes = rules >= 2
         self._plausibility = Plausibility(
             reference_scale(*known) if known else None, check_number("max_magnitude", max_magnitude)
         )
@@ -122,7 +125,7 @@ class Evaluation:
         self._check_name(generator)
         arrays = arrays_of(batch, self._question.metric)
         check_arrays(arrays, self._question, self._widths)
-        sizes = magnitudes(arrays, self._question.tensors)
+        sizes = magnitudes(arrays, self._question.tensors) if self._checks_sizes else []
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))

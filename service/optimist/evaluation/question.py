@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from optimist.bounds import Bound, make_bound
 from optimist.kernels import is_open, rows_to_fit
 from optimist.metrics import Reference, fit_kernel, make_metric
 from optimist.metrics.settings import KernelSettings, check_number, check_text, check_whole, pair_settings
-from optimist_client.config import BOUND_OPTIONS, TENSORS, check_metric
+from optimist_client.config import BOUND_OPTIONS, RULES, TENSORS, check_metric
 
 KERNELS = {"kernel": "features", "prompt_kernel": "prompts"}
 """Which tensor of a batch each kernel looks at."""
@@ -28,7 +28,8 @@ class Question:
 
     `kernel` and `prompt_kernel` are mappings as `make_feature_map` takes them; with `sigma` "median", or without the
     landmarks that they need, they are open until `fitted`. What is made of them lives on `device`, as the reference
-    must. Raises ValueError for settings that do not go together.
+    must. `rules` says how the bandwidth "median" is found (`fit_kernel`). Raises ValueError for settings that do not go
+    together.
     """
 
     metric: str
@@ -41,10 +42,13 @@ class Question:
     prompt_kernel: Mapping[str, Any] | None = None
     options: Mapping[str, float] = field(default_factory=dict)
     device: torch.device | str = "cpu"
+    rules: int = RULES
 
     def __post_init__(self) -> None:
         check_number("order", self.order)
         check_number("delta", self.delta)
+        if check_whole("rules", self.rules, 1) > RULES:
+            raise ValueError(f"rules: expected at most {RULES}, got {self.rules}")
         metric, bound = check_text("metric", self.metric), check_text("bound", self.bound)
         given = {name for name in ("reference", "truncation", *KERNELS) if getattr(self, name) is not None}
         check_metric(metric, bound, given | ({"order"} if self.order != 1.0 else set()))
@@ -99,10 +103,13 @@ class Question:
         """See `kernels.rows_to_fit`."""
         return rows_to_fit(self.open_kernels.values(), generators)
 
-    def fitted(self, rows: Mapping[str, Tensor]) -> Question:
-        """The question with its open kernels fixed by the samples' `rows` (n, …) of each tensor."""
+    def fitted(self, rows: Mapping[str, Sequence[Tensor]]) -> Question:
+        """The question with its open kernels fixed by the first rows (n, …) of each generator, by tensor."""
         return self.closed(
-            {field: fit_kernel(kernel, rows[KERNELS[field]]) for field, kernel in self.open_kernels.items()}
+            {
+                field: fit_kernel(kernel, *rows[KERNELS[field]], rules=self.rules)
+                for field, kernel in self.open_kernels.items()
+            }
         )
 
     def closed(self, kernels: Mapping[str, Mapping[str, Any]]) -> Question:

@@ -52,7 +52,7 @@ def score(
     arrays = arrays_of(batch, metric)
     check_arrays(arrays, question)
     tensors = tensors_of(arrays)
-    question = question.fitted(tensors)
+    question = question.fitted({name: [rows] for name, rows in tensors.items()})
     if question.is_exact:
         return _exact(tensors, question)
     limits = question.bound_for({name: rows.shape[1] for name, rows in tensors.items()})

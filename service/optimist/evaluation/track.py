@@ -129,15 +129,6 @@ class Track:
         return prompt_groups(metric.features_map, metric.prompts_map, self.reservoir, metric.order, count, samples)
 
 
-def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, Tensor]:
-    """The first `count` rows of each log, by tensor name: what open kernels are fixed by.
-
-    They stand in turn, the first row of every log before the second of any, so that any part of them from the start on
-    has as many of each, as long as a log has rows.
-    """
-    found: dict[str, Tensor] = {}
-    for name in logs[0][0]:
-        rows = [torch.cat([batch[name] for batch in log])[:count] for log in logs]
-        turns = torch.cat([torch.arange(len(part)) for part in rows])
-        found[name] = torch.cat(rows)[turns.argsort(stable=True)]
-    return found
+def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, list[Tensor]]:
+    """The first `count` rows of each log, by tensor name: what open kernels are fixed by."""
+    return {name: [torch.cat([batch[name] for batch in log])[:count] for log in logs] for name in logs[0][0]}

@@ -65,6 +65,9 @@ SCORING_FAILURES = Counter(
 )
 SET_ASIDE = Counter("optimist_set_aside", "Batches found unreadable and set aside.", registry=SCORER)
 HELD = Gauge("optimist_generators_held", "Generators that this scorer has claimed.", registry=SCORER)
+WARM_BYTES = Gauge(
+    "optimist_warm_bytes", "Bytes of the statistics, feature maps and references that are kept warm.", registry=SCORER
+)
 LAST_SWEEP = Gauge(
     "optimist_sweep_timestamp_seconds", "Unix time of the last look at every experiment; 0: never.", registry=SCORER
 )

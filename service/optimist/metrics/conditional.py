@@ -37,7 +37,8 @@ class ConditionedScore:
         self.features_map = features_map
         self.prompts_map = prompts_map
         self.order = check_order(order)
-        maps = {"joint": joint_map(features_map, prompts_map), "prompts": prompts_map, "features": features_map}
+        self.joint_map = joint_map(features_map, prompts_map)
+        maps = {"joint": self.joint_map, "prompts": prompts_map, "features": features_map}
         self.entropies = {part: VendiScore(maps[part], order) for part in self.terms}
 
     @property
@@ -67,11 +68,14 @@ class ConditionedScore:
 
     def statistic(self, halves: bool = False) -> JointStatistic:
         """An empty statistic of the parts in `terms`; `halves` keeps the half-streams apart past n = width."""
-        return JointStatistic(self.features_map, self.prompts_map, halves=halves, marginal="features" in self.terms)
+        marginal = "features" in self.terms
+        return JointStatistic(
+            self.features_map, self.prompts_map, halves=halves, marginal=marginal, joint=self.joint_map
+        )
 
     def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:
         """See `Metric.restore`."""
-        return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map)
+        return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map, self.joint_map)
 
     def check(self, statistic: JointStatistic) -> None:
         """Raises ValueError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""

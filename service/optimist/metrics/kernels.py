@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from optimist.batches import LARGEST
 from optimist.kernels import DEFAULT_FEATURES, MEDIAN
 from optimist.metrics.settings import KernelSettings, pair_settings
 from optimist.statistics import Cosine, FeatureMap, GaussianFourier, Nystrom
+from optimist_client.config import RULES
 
 LARGEST_FIT = 1000
 """Rows whose pairwise distances have a median taken: half a million pairs."""
@@ -68,21 +69,41 @@ def _feature_map(kernel: KernelSettings, dimension: int, device: Device, *stream
     return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed, device)
 
 
-def fit_kernel(kernel: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:
-    """The kernel with what samples fix: `sigma` "median" as the median distance, and landmarks, from `rows` (n, d).
+def fit_kernel(kernel: Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> dict[str, Any]:
+    """The kernel with what samples fix, `sigma` "median" and landmarks, from the first rows (n, d) of each generator.
 
-    The median is over the pairs that differ among the first 1000 rows, and 1 where none does; the landmarks of a
-    nystrom kernel are the first `features` rows. Raises ValueError where the median is no bandwidth: beyond 1e±30.
+    A generator's median distance is that over the pairs that differ among its first 1000 rows. The bandwidth is the
+    lower median of the generators' own, and 1 where no rows differ; under `rules` 1 it is the median over pairs of the
+    first 1000 rows of all generators in turn. The landmarks of a nystrom kernel are the first `features` rows of all
+    generators in turn. Raises ValueError where the median is no bandwidth: beyond 1e±30.
     """
     fixed = dict(kernel)
     if fixed.get("sigma") == MEDIAN:
-        distances = torch.pdist(rows[:LARGEST_FIT])
-        distances = distances[distances > 0.0]
-        median = float(np.median(distances.cpu().numpy())) if len(distances) else 1.0
+        parts = [in_turn(logs, LARGEST_FIT)] if rules < 2 else [log[:LARGEST_FIT] for log in logs]
+        medians = sorted(found for part in parts if (found := _median_distance(part)) is not None)
+        # The lower one of two in the middle: of two generators the absurdly wide one does not count.
+        median = medians[(len(medians) - 1) // 2] if medians else 1.0
         if not 1.0 / LARGEST <= median <= LARGEST:
             expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"
             raise ValueError(f"sigma: the median distance of the first samples is {median:g}, {expected}: scale them")
         fixed["sigma"] = median
     if fixed.get("name") == "nystrom" and fixed.get("landmarks") is None:
-        fixed["landmarks"] = rows[: fixed.get("features", DEFAULT_FEATURES)]
+        fixed["landmarks"] = in_turn(logs, fixed.get("features", DEFAULT_FEATURES))
     return fixed
+
+
+def in_turn(logs: Sequence[Tensor], count: int) -> Tensor:
+    """The first `count` rows of logs (n, d) taken in turn: the first row of every log stands before the second of any.
+
+    Any part of them from the start on has as many of each log, as long as a log has rows.
+    """
+    rows = [log[:count] for log in logs]
+    turns = torch.cat([torch.arange(len(part)) for part in rows])
+    return torch.cat(rows)[turns.argsort(stable=True)[:count]]
+
+
+def _median_distance(rows: Tensor) -> float | None:
+    """Over the pairs of rows (n, d) that differ; None where none does."""
+    distances = torch.pdist(rows)
+    distances = distances[distances > 0.0]
+    return float(np.median(distances.cpu().numpy())) if len(distances) else None

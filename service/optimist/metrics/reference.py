@@ -61,6 +61,11 @@ class Reference:
         return len(self.mean)
 
     @property
+    def bytes(self) -> int:
+        """Of its tensors, with those made so far of the ones that are made when they are needed."""
+        return sum(value.nbytes for value in list(vars(self).values()) if isinstance(value, Tensor))
+
+    @property
     def device(self) -> torch.device:
         """Where its tensors are."""
         return self.mean.device

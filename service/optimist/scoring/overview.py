@@ -35,7 +35,7 @@ class Overview:
         self._sums["log_entries"] += generator.seq - generator.snapshot_seq
         self._sums["set_aside"] += generator.aside_count
 
-    def show(self, experiments: int, held: int) -> None:
+    def show(self, experiments: int, held: int, warm_bytes: int) -> None:
         """Set the gauges to what came since they were last set."""
         now = time.monotonic()
         metrics.EXPERIMENTS.set(experiments)
@@ -48,6 +48,7 @@ class Overview:
         metrics.LOG_ENTRIES.set(self._sums["log_entries"])
         metrics.SET_ASIDE_ENTRIES.set(self._sums["set_aside"])
         metrics.HELD.set(held)
+        metrics.WARM_BYTES.set(warm_bytes)
         metrics.LAST_SWEEP.set_to_current_time()
         self._due_before, self._full_before, self._due, self._full = self._due, self._full, {}, {}
         self._sums.clear()

@@ -34,21 +34,32 @@ class InThread(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
-    """An experiment that can be scored; `instance` tells it from others of its name."""
+    """An experiment that can be scored; `instance` tells it from others of its name, `fitted` what fixed its kernels.
+
+    Its bound may be dropped between batches, and is made again, the same to the last bit.
+    """
 
     instance: str
     growth: float
-    bound: Bound
-    kernels: str = ""
-    """`kernels_digest` of what the first samples have fixed."""
+    kernels: str
+    """`kernels_digest` of what the first samples have fixed; empty where nothing was open."""
+    made: Bound | None
+    bytes: int
+    """Of the bound's feature maps; 0 while there is none. References are shared and counted apart."""
+
+    @property
+    def bound(self) -> Bound:
+        """The bound, which is there while the experiment is worked on."""
+        assert self.made is not None, "dropped while it was worked on"
+        return self.made
 
 
 class References:
     """The references of all experiments that this process scores: equal ones are one, and decomposed once.
 
-    One is kept as long as an experiment uses it.
+    One is kept as long as the bound of an experiment uses it.
     """
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
@@ -57,6 +68,11 @@ class References:
         self._device = device
         self._made: WeakValueDictionary[str, Reference] = WeakValueDictionary()
         self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def bytes(self) -> int:
+        """Of all that are kept."""
+        return sum(reference.bytes for reference in list(self._made.values()))
 
     async def get(self, full_name: str, reference: str) -> Reference:
         """The reference called so in the namespace of an experiment. Raises ValueError where it is gone."""
@@ -73,7 +89,7 @@ class References:
 
 
 class Questions:
-    """The bounds of all experiments that this process scores, each made once."""
+    """The bounds of all experiments that this process scores, each made once, and again after it was dropped."""
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
         self._device = device
@@ -89,12 +105,18 @@ class Questions:
         Raises ValueError where its reference is gone.
         """
         async with self._making.setdefault(name, asyncio.Lock()):
-            asked = self._asked.get(name)
-            if asked is None or asked.instance != claim.instance:
-                self._asked.pop(name, None)
-                asked = await self._make(name, generator, claim)
-                if asked is not None:
-                    self._asked[name] = asked
+            known = self._asked.get(name)
+            if known is not None and known.instance == claim.instance and known.made is not None:
+                return known
+            self._asked.pop(name, None)
+            asked = await self._make(name, generator, claim)
+            if asked is None:
+                return None
+            if known is not None and (known.instance, known.kernels) == (asked.instance, asked.kernels):
+                # The same object: those who hold it know what they have published.
+                known.made, known.bytes = asked.made, asked.bytes
+                asked = known
+            self._asked[name] = asked
             return asked
 
     def forget_fitted(self, name: str | None = None) -> None:
@@ -102,6 +124,22 @@ class Questions:
         for known in list(self._asked) if name is None else [name]:
             if known in self._asked and self._asked[known].kernels:
                 del self._asked[known]
+
+    @property
+    def bytes(self) -> int:
+        """Of all feature maps and references."""
+        return sum(asked.bytes for asked in self._asked.values()) + self._references.bytes
+
+    @property
+    def warm(self) -> list[str]:
+        """The experiments whose bound is there."""
+        return [name for name, asked in self._asked.items() if asked.made is not None]
+
+    def cool(self, name: str) -> int:
+        """Drop the bound of an experiment until it is asked for; the bytes that are free then."""
+        before, asked = self._references.bytes, self._asked[name]
+        freed, asked.made, asked.bytes = asked.bytes, None, 0
+        return freed + before - self._references.bytes
 
     def keep(self, names: set[str]) -> None:
         """Forget all others."""
@@ -125,7 +163,8 @@ class Questions:
                 return None
             question = unpack(question, fitted)
         bound = await self._in_thread(question.bound_for, experiment.widths)
-        return Asked(claim.instance, experiment.config.rescore_growth, bound, kernels_digest(fitted))
+        digest = kernels_digest(fitted)
+        return Asked(claim.instance, experiment.config.rescore_growth, digest, bound, bytes_of(bound))
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels for good; None while active generators have too few samples."""
@@ -157,6 +196,21 @@ class Questions:
         return []
 
 
+def bytes_of(thing: Any, seen: set[int] | None = None) -> int:
+    """Of the tensors that an object and its parts hold, each storage once; references, which are shared, left out."""
+    seen = set() if seen is None else seen
+    if isinstance(thing, Tensor):
+        storage = thing.untyped_storage()
+        known, size = storage.data_ptr(), storage.nbytes()
+    else:
+        known, size = id(thing), 0
+    if known in seen or isinstance(thing, Reference):
+        return 0
+    seen.add(known)
+    parts = thing.values() if isinstance(thing, dict) else getattr(thing, "__dict__", {}).values()
+    return size + sum(bytes_of(part, seen) for part in parts)
+
+
 def reference_of(body: bytes, device: torch.device | str = "cpu") -> Reference:
     """The moments of a stored reference; their eigendecomposition is done here."""
     moments = tensors.decode(body)
@@ -177,6 +231,7 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
         **kernels,
         options=config.bound_options.given(),
         device=device,
+        rules=experiment.rules,
     )
 
 

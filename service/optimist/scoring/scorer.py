@@ -16,15 +16,13 @@ from contextlib import contextmanager
 import torch
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
+from optimist.scoring.budget import Key, cool_down, kept
 from optimist.scoring.held import LONGEST_TAIL, Held
 from optimist.scoring.overview import Overview
 from optimist.scoring.questions import Arguments, Questions, Result
 from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
 
 logger = logging.getLogger(__name__)
-
-Key = tuple[str, int]
-"""An experiment and the ordinal of a generator."""
 
 SWEEP = 1.0
 """Seconds between looks at every experiment, for batches whose announcement was lost and scorers that died."""
@@ -46,8 +44,9 @@ class Scorer:
     work. One may die, or be paused, at any moment: what it holds is derived from snapshot and log, another scorer
     reaches the same numbers, and nothing is published under a claim that was taken over.
 
-    Statistics live on the `device`. They are kept warm between batches up to `warm_bytes` (None: all of them), the
-    latest one always; those used longest ago are dropped, and made again from snapshot and log when they are needed.
+    Statistics live on the `device`. They are kept warm between batches, with the feature maps and references that they
+    are scored by, up to `warm_bytes` (None: all of them), the latest one always; those used longest ago are dropped,
+    and made again when they are needed: statistics from snapshot and log, maps from the config and what was fitted.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class Scorer:
                 for name in names:
                     with _going_on():
                         await self._sweep(name)
-                self._overview.show(len(names), len(self._held))
+                self._overview.show(len(names), len(self._held), kept(self._held, self._questions))
             self._turned = time.monotonic()
             await asyncio.sleep(SWEEP)
 
@@ -210,6 +209,7 @@ class Scorer:
         finally:
             self._queued.pop(key, None)
             self._worked[key] = time.monotonic()
+            self._cool_down()
             del self._busy[key]
 
     async def _score(self, key: Key) -> None:
@@ -241,14 +241,9 @@ class Scorer:
         self._questions.forget_fitted()
 
     def _cool_down(self) -> None:
-        """Drop the statistics used longest ago, but none that is worked on, until the others are within bounds."""
-        left = sum(held.bytes for held in self._held.values())
-        idle = [key for key in self._held if key not in self._busy]
-        for key in sorted(idle, key=lambda key: self._worked[key]):
-            if left <= self._warm_bytes:
-                return
-            left -= self._held[key].bytes
-            self._held[key].cool()
+        # One that waits for a thread has nothing in hand yet.
+        at_work = self._busy.keys() - self._queued.keys()
+        cool_down(self._held, self._questions, self._worked, at_work, self._warm_bytes)
 
     async def _give_in(self, key: Key, error: Exception) -> None:
         """Say in the report why a generator is not scored; it is tried again from its snapshot when one is due."""

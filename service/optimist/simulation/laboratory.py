@@ -25,11 +25,12 @@ from optimist.simulation.result import Result, Run
 from optimist.simulation.sources import ArraySource, Bed, Draw, Source, experiment, files
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
+from optimist_client.config import RULES
 
 Done = TypeVar("Done")
 MOST_ROUNDS = 10_000_000
 """Of all trials of a policy together, which are kept in memory: some 500 MB."""
-DEFAULTS: dict[str, Any] = {"metric": "fid", "order": 1.0, "delta": 0.05, "tolerance": 0.0}
+DEFAULTS: dict[str, Any] = {"metric": "fid", "order": 1.0, "delta": 0.05, "tolerance": 0.0, "rules": RULES}
 
 
 class SimulationWarning(UserWarning):
@@ -57,16 +58,17 @@ def simulate(
     truth: Mapping[str, float] | None = None,
     shuffle: bool = True,
     progress: bool = False,
+    rules: int | None = None,
 ) -> Result:
     """Play each policy `trials` times for `rounds` batches of `batch_size` samples, and compare what it cost.
 
     `sources` are the generators by name, each an array (n, d) of what the metric scores, a mapping of such arrays by
     tensor, or a `Source`; or a `Bed`; or a path: a folder or file of features (see `sources.files`), or an exported
-    experiment (.zip), which brings its metric, reference and kernels. `metric`, `reference`, `order`, `truncation`,
-    `kernel`, `prompt_kernel`, `delta` and `tolerance` are those of `Evaluation`, by default what the sources bring, or
-    "fid"; `reference` may be a file. Open kernels (σ "median", landmarks) are fixed once, before all trials.
-    `policies` are names or presets, perhaps with options of their own: "ucb:bound=theorem,delta=0.1"; a mapping gives
-    them labels.
+    experiment (.zip), which brings its metric, reference, kernels and rules. `metric`, `reference`, `order`,
+    `truncation`, `kernel`, `prompt_kernel`, `delta`, `tolerance` and `rules` are those of `Evaluation`, by default what
+    the sources bring, or "fid"; `reference` may be a file. Open kernels (σ "median", landmarks) are fixed once, before
+    all trials. `policies` are names or presets, perhaps with options of their own: "ucb:bound=theorem,delta=0.1"; a
+    mapping gives them labels.
 
     In a trial samples are drawn without replacement, in a random order of (`seed`, trial, generator) alone, so that
     every policy sees the same streams whatever `jobs` is; without `shuffle`, as they stand. A trial ends early where
@@ -86,6 +88,7 @@ def simulate(
         "prompt_kernel": prompt_kernel,
         "delta": delta,
         "tolerance": tolerance,
+        "rules": rules,
     }
     for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):
         check_whole(name, count, 1)
@@ -101,7 +104,7 @@ def simulate(
     question = _question(settings)
     _check_sources(bed.sources, question)
     question = _fixed(question, bed.sources, seed)
-    shared = {name: settings[name] for name in ("metric", "order", "delta", "tolerance")}
+    shared = {name: settings[name] for name in ("metric", "order", "delta", "tolerance", "rules")}
     shared |= {"truncation": question.truncation, **question.kernels, "batch_size": batch_size}
     for contender in competing:
         try:
@@ -210,7 +213,7 @@ def _question(settings: Mapping[str, Any]) -> Question:
         )
     is_file = isinstance(reference, str | Path)
     made = read_reference(Path(reference)) if is_file else reference_of(reference, torch.device("cpu"))
-    names = ("delta", "order", "truncation", "kernel", "prompt_kernel")
+    names = ("delta", "order", "truncation", "kernel", "prompt_kernel", "rules")
     known: dict[str, Any] = {name: settings.get(name) for name in names}
     return Question(metric, reference=made, **known)
 

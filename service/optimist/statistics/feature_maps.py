@@ -83,7 +83,8 @@ class GaussianFourier:
             raise ValueError(f"need dimension ≥ 1 and features ≥ 1, not {(dimension, features)}")
         # Drawn by numpy whatever the device: torch's generators differ between devices.
         normal = np.random.default_rng(seed).standard_normal((dimension, features))
-        return cls(normal / check_sigma(sigma), device)
+        normal /= check_sigma(sigma)
+        return cls(torch.from_numpy(normal), device)
 
     @property
     def dimension(self) -> int:
@@ -238,7 +239,8 @@ def _matrix(values: ArrayLike | Tensor, name: str, device: torch.device | str) -
     matrix = source.detach().to(device, torch.float64, copy=True)
     if matrix.ndim != 2 or matrix.numel() == 0:
         raise ValueError(f"{name} must be a matrix with entries, not of shape {tuple(matrix.shape)}")
-    # Written so that NaN fails it too.
-    if not bool((matrix.abs() <= LARGEST).all()):
+    # Written so that NaN fails it too, and takes no memory: a map may be large.
+    lowest, highest = matrix.aminmax()
+    if not bool((lowest >= -LARGEST) & (highest <= LARGEST)):
         raise ValueError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
     return matrix

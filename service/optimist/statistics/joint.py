@@ -31,7 +31,8 @@ class JointStatistic:
 
     Each is a `KernelStatistic` of the same pairs in the same order, with the same `last` and `halves`. Without the
     marginal `features` is None: Conditional-Vendi has no use for it, and it is a third of the work and the memory.
-    Raises ValueError on maps of different r, or on `last` below 0.
+    `joint` is the `joint_map` of both where it is made already: statistics of one metric share it. Raises ValueError on
+    maps of different r, or on `last` below 0.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class JointStatistic:
         last: int = 512,
         halves: bool = False,
         marginal: bool = True,
+        joint: GaussianFourier | None = None,
     ) -> None:
-        self.joint = KernelStatistic(joint_map(features, prompts), last=last, halves=halves)
+        self.joint = KernelStatistic(joint or joint_map(features, prompts), last=last, halves=halves)
         self.prompts = KernelStatistic(prompts, last=last, halves=halves)
         self.features = KernelStatistic(features, last=last, halves=halves) if marginal else None
 
@@ -106,7 +108,11 @@ class JointStatistic:
 
     @classmethod
     def from_tensors(
-        cls, tensors: Mapping[str, Tensor], features: GaussianFourier, prompts: GaussianFourier
+        cls,
+        tensors: Mapping[str, Tensor],
+        features: GaussianFourier,
+        prompts: GaussianFourier,
+        joint: GaussianFourier | None = None,
     ) -> JointStatistic:
         """The inverse of `to_tensors`, bit for bit, for every later update too, on the maps' device.
 
@@ -116,7 +122,7 @@ class JointStatistic:
         for key, tensor in tensors.items():
             part, name = key.split(".")
             split[part][name] = tensor
-        statistic = cls(features, prompts, marginal=bool(split["features"]))
+        statistic = cls(features, prompts, marginal=bool(split["features"]), joint=joint)
         statistic.joint = KernelStatistic.from_tensors(split["joint"], statistic.joint.feature_map)
         statistic.prompts = KernelStatistic.from_tensors(split["prompts"], prompts)
         if statistic.features is not None:

@@ -54,7 +54,7 @@ def _question(archive: Archive) -> Question:
 
 
 def _settings(question: Question) -> dict[str, Any]:
-    names = ("metric", "reference", "order", "truncation", "kernel", "prompt_kernel")
+    names = ("metric", "reference", "order", "truncation", "kernel", "prompt_kernel", "rules")
     return {name: getattr(question, name) for name in names if getattr(question, name) is not None}
 
 

@@ -1,0 +1,115 @@
+"""The bandwidth "median" under each `rules`: rules 1 as it always was, rules 2 unmoved by an absurd generator."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimist import Evaluation, score
+from optimist_client.config import RULES
+
+KERNEL = {"sigma": "median", "features": 64}
+BATCH = 32
+
+
+def rows(generator: int, batch: int, scale: float, d: int = 3) -> np.ndarray:
+    return scale * np.random.default_rng((generator, batch)).standard_normal((BATCH, d))
+
+
+def told(scales: list[float], **settings: Any) -> Evaluation:
+    """An evaluation of generators of these scales, each told 300 rows or a few more."""
+    names = [f"g{place}" for place in range(len(scales))]
+    settings = {"metric": "rke", "kernel": KERNEL, "batch_size": BATCH, "rescore_growth": 0.0, **settings}
+    evaluation = Evaluation(names, **settings)
+    for batch in range(10):
+        for place, (name, scale) in enumerate(zip(names, scales, strict=True)):
+            evaluation.tell(name, rows(place, batch, scale))
+    return evaluation
+
+
+def first(place: int, scale: float, count: int) -> list[np.ndarray]:
+    return list(np.concatenate([rows(place, batch, scale) for batch in range(10)])[:count])
+
+
+def median_distance(samples: list[np.ndarray]) -> float:
+    """Pair by pair."""
+    distances = [np.sqrt(((x - y) ** 2).sum()) for x, y in itertools.combinations(samples, 2)]
+    return float(np.median([distance for distance in distances if distance > 0.0]))
+
+
+@pytest.mark.parametrize("scales", [[1.0, 1e29], [1e29, 1.0], [1e29, 1.0, 1.1, 0.9, 1e29]])
+def test_generators_that_are_absurd_do_not_move_the_others(scales: list[float]):
+    """Before, the sane ones scored exactly 1.0 each, and the absurd one, or nobody, was the best."""
+    estimates = told(scales).estimates()
+    needed = -(-256 // len(scales))
+    own = [median_distance(first(place, scale, needed)) for place, scale in enumerate(scales)]
+    sigma = sorted(own)[(len(own) - 1) // 2]
+    assert 1.0 < sigma < 4.0
+    for place, scale in enumerate(scales):
+        if scale > 2.0:
+            continue
+        found = estimates[f"g{place}"]
+        assert found is not None
+        alone = score(np.array(first(place, scale, 320)), "rke", kernel={**KERNEL, "sigma": sigma})
+        assert found.value == pytest.approx(alone.value, rel=1e-9)
+        assert found.score > 1.5
+
+
+@pytest.mark.parametrize("scales", [[1.0], [1.0, 3.0], [1.0, 3.0, 9.0], [1.0, 3.0, 9.0, 0.1]])
+@pytest.mark.parametrize("rules", [1, 2])
+def test_the_bandwidth_is_what_brute_force_finds(scales: list[float], rules: int):
+    needed = -(-256 // len(scales))
+    firsts = [first(place, scale, needed) for place, scale in enumerate(scales)]
+    if rules == 1:
+        expected = median_distance([row for turn in zip(*firsts, strict=True) for row in turn])
+    else:
+        expected = sorted(map(median_distance, firsts))[(len(scales) - 1) // 2]
+    found = told(scales, rules=rules)
+    assert found._question.kernels["kernel"]["sigma"] == pytest.approx(expected, rel=1e-14)
+    assert found.estimates() == told(scales, kernel={**KERNEL, "sigma": found._question.kernels["kernel"]["sigma"]},
+                                     rules=rules).estimates()  # fmt: skip
+
+
+def test_rules_1_are_those_of_before_to_the_last_bit():
+    """As this project computed it before there were rules."""
+    import torch
+
+    scales = [1.0, 3.0, 0.2]
+    parts = [torch.from_numpy(np.array(first(place, scale, 86))) for place, scale in enumerate(scales)]
+    turns = torch.cat([torch.arange(len(part)) for part in parts])
+    distances = torch.pdist(torch.cat(parts)[turns.argsort(stable=True)][:1000])
+    before = float(np.median(distances[distances > 0.0].numpy()))
+    assert told(scales, rules=1)._question.kernels["kernel"]["sigma"] == before
+    assert told(scales)._question.kernels["kernel"]["sigma"] != before
+    assert RULES == 2
+
+
+def test_generators_without_two_different_rows_do_not_count():
+    evaluation = told([0.0, 2.0, 0.0])
+    assert evaluation._question.kernels["kernel"]["sigma"] == pytest.approx(median_distance(first(1, 2.0, 86)))
+    assert told([0.0, 0.0])._question.kernels["kernel"]["sigma"] == 1.0
+
+
+def test_each_kernel_of_pairs_is_fixed_by_the_same_rule():
+    kernels = {"kernel": KERNEL, "prompt_kernel": {"sigma": "median"}}
+    evaluation = Evaluation(["sane", "absurd"], metric="conditional-vendi", batch_size=128, **kernels)
+    batches = {}
+    for place, (name, scale) in enumerate((("sane", 1.0), ("absurd", 1e29))):
+        rng = np.random.default_rng(place)
+        batches[name] = {
+            "features": scale * rng.standard_normal((128, 3)),
+            "prompts": scale * rng.standard_normal((128, 2)),
+        }
+        evaluation.tell(name, batches[name])
+    found = evaluation._question.kernels
+    for field, tensor in (("kernel", "features"), ("prompt_kernel", "prompts")):
+        assert found[field]["sigma"] == pytest.approx(median_distance(list(batches["sane"][tensor])), rel=1e-14)
+
+
+@pytest.mark.parametrize("rules", [0, 3, True, 1.0])
+def test_rules_that_there_are_not(rules: Any):
+    with pytest.raises(ValueError, match="rules: expected"):
+        Evaluation(["a"], metric="rke", kernel=KERNEL, rules=rules)

@@ -1,0 +1,45 @@
+"""The scorer fixes the bandwidth "median" as `Evaluation` does under the rules that the experiment pinned."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from made import scoring, settled
+
+from optimist import Evaluation
+from optimist.store import EmbeddedRedis, open_store
+from optimist_client import tensors
+
+KERNEL = {"name": "gaussian", "sigma": "median", "features": 32}
+SCALES = {"g0": 1.0, "g1": 1e29}
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+async def test_a_generator_that_is_absurd(make, server: EmbeddedRedis, rules: int):
+    made = await make(metric="rke", dimension=4, kernel=KERNEL, rules=rules)
+    evaluation = Evaluation(list(SCALES), metric="rke", kernel=KERNEL, rules=rules)
+    for place, (name, scale) in enumerate(SCALES.items()):
+        rng = np.random.default_rng(place)
+        for _ in range(4):
+            batch = scale * rng.standard_normal((40, 4))
+            await made.tell(place, {"features": batch})
+            evaluation.tell(name, batch)
+    async with open_store(server.url) as store, scoring(store):
+        look = await settled(made)
+    fitted = await made.store.fitted("x")
+    assert fitted is not None
+    sigma = float(tensors.decode(fitted)["kernel.sigma"][0])
+    assert sigma == evaluation._question.kernels["kernel"]["sigma"]
+    estimates = {name: json.loads(look.generators[place].estimate) for place, name in enumerate(SCALES)}
+    for name, estimate in evaluation.estimates().items():
+        assert estimate is not None
+        assert estimates[name]["value"] == pytest.approx(estimate.value, rel=1e-12, abs=1e-12)
+    sane = np.exp(estimates["g0"]["value"])
+    if rules == 1:
+        assert sigma > 1e27
+        assert sane == pytest.approx(1.0, abs=1e-6), "as it was: all of its samples look alike"
+    else:
+        assert 1.0 < sigma < 5.0
+        assert sane > 1.5

@@ -1,0 +1,205 @@
+"""Feature maps and references of a scorer that may keep little: dropped, and made again bit for bit."""
+
+from __future__ import annotations
+
+import gc
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made import Made, scoring, until
+
+from optimist.metrics import Reference
+from optimist.scoring import Scorer
+from optimist.scoring.questions import bytes_of, question_of, reference_of, unpack
+from optimist.scoring.warm import WarmGenerator
+from optimist.statistics import GaussianFourier, Nystrom
+from optimist.store import EmbeddedRedis, GeneratorState, open_store
+from optimist_client.models import Experiment
+
+DIMENSION, FEATURES = 64, 200
+MAP = DIMENSION * FEATURES * 8
+GAUSSIAN = {"name": "gaussian", "sigma": 8.0, "features": FEATURES}
+PAIRS = {"prompt_dimension": 3, "prompt_kernel": {"sigma": 1.0}, "prompts": ["p"]}
+KINDS: dict[str, dict[str, Any]] = {
+    **{f"rke-{seed}": {"metric": "rke", "kernel": {**GAUSSIAN, "seed": seed}} for seed in range(4)},
+    "vendi": {"metric": "vendi", "kernel": {**GAUSSIAN, "sigma": "median"}},
+    "nystrom": {"metric": "vendi", "kernel": {"name": "nystrom", "sigma": "median", "features": 30}},
+    "pairs": {"metric": "conditional-vendi", "kernel": GAUSSIAN, **PAIRS},
+    "fid-a": {},
+    "fid-b": {},
+}
+
+
+def alive() -> set[int]:
+    """What takes the memory, by identity."""
+    gc.collect()
+    return {id(found) for found in gc.get_objects() if type(found) in (GaussianFourier, Nystrom, Reference)}
+
+
+async def quiet(scorer: Scorer) -> None:
+    async def done() -> bool:
+        return not scorer._busy
+
+    await until(done)
+
+
+async def scored(made: Made, generator: int = 0) -> GeneratorState:
+    """The generator, once its estimate that is due is made."""
+
+    async def done() -> bool:
+        state = (await made.store.look(made.name)).generators[generator]
+        return state.estimate_seq >= state.due_seq > 0
+
+    await until(done)
+    return (await made.store.look(made.name)).generators[generator]
+
+
+async def all_kinds(make: Any) -> dict[str, Made]:
+    found = {}
+    for name, config in KINDS.items():
+        dimension = {"dimension": DIMENSION} if "kernel" in config else {}
+        found[name] = await make(name, 1, keep_log=True, rescore_growth=0.1, **dimension, **config)
+    return found
+
+
+async def tell(made: Made, turn: int, rows: int) -> None:
+    rng = np.random.default_rng((turn, len(made.name)))
+    arrays = {"features": rng.standard_normal((rows, made.config.dimension or 4))}
+    if made.config.prompt_dimension is not None:
+        arrays["prompts"] = rng.standard_normal((rows, made.config.prompt_dimension))
+    await made.tell(0, arrays)
+
+
+async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
+    """By position, as they are stored, by one bound that is never dropped."""
+    text = await made.store.config(made.name)
+    assert text is not None
+    experiment, reference = Experiment.model_validate_json(text), None
+    if made.config.reference is not None:
+        stored = await made.store.references.get(made.config.reference)
+        assert stored is not None
+        reference = reference_of(stored[1])
+    question, fitted = question_of(experiment, reference), await made.store.fitted(made.name)
+    if fitted is not None:
+        question = unpack(question, fitted)
+    whole, found = WarmGenerator(question.bound_for(experiment.widths), made.config.rescore_growth), {}
+    for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
+        step = whole.apply([entry])
+        if step.scored is not None:
+            found[entry.seq] = json.dumps(step.scored.estimate.to_dict())
+    return found
+
+
+@pytest.mark.parametrize("warm_bytes", [0, 3 * MAP, None])
+async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: EmbeddedRedis, warm_bytes: int | None):
+    """One experiment after the other, several times round, and then all of them at once."""
+    all_made, before = await all_kinds(make), alive()
+    published: dict[str, dict[int, str]] = {name: {} for name in all_made}
+    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
+        for turn in range(4):
+            for name, made in all_made.items():
+                await tell(made, turn, 40 if turn else 260)  # so many fix a bandwidth
+                if turn < 3:
+                    await scored(made)
+                    await quiet(scorer)
+                    warm = scorer._questions.warm
+                    assert name in warm, "the latest is kept"
+                    if warm_bytes is None:
+                        continue
+                    assert scorer._questions.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
+                    assert len(warm) == 1 or sum(held.bytes for held in scorer._held.values()) <= warm_bytes
+            for name, made in all_made.items():
+                state = await scored(made)
+                assert state.estimate is not None
+                published[name][state.estimate_seq] = state.estimate
+            await quiet(scorer)
+        # Conditional-Vendi has three maps.
+        most = {0: 3, None: 4 + 1 + 1 + 3 + 1}.get(warm_bytes, 6)
+        assert len(alive() - before) <= most
+        if warm_bytes is None:
+            assert len(alive() - before) == most, "equal references are one"
+            assert len(scorer._questions.warm) == len(KINDS)
+        assert len(scorer._held) == len(KINDS), "its claims stay with it"
+    for name, made in all_made.items():
+        assert len(published[name]) >= 3
+        assert published[name].items() <= (await estimates_of_the_whole_log(made)).items()
+
+
+async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, server: EmbeddedRedis):
+    """Used longest ago are the other experiment's statistic and map; then this one's, the map last."""
+    other = await make("other", 1, metric="rke", dimension=DIMENSION, kernel=GAUSSIAN)
+    made = await make("x", 2, metric="rke", dimension=DIMENSION, kernel=GAUSSIAN)
+    async with open_store(server.url) as store, scoring(store) as scorer:
+        for one, generator in ((other, 0), (made, 0), (made, 1)):
+            await one.tell(generator, {"features": np.ones((3, DIMENSION))})
+            await scored(one, generator)
+            await quiet(scorer)
+        held, questions = scorer._held, scorer._questions
+        each = held["x", 0].bytes
+        assert questions.bytes == 2 * MAP
+        for limit, warm, maps in (
+            (3 * each + 2 * MAP, 3, ["other", "x"]),
+            (3 * each + 2 * MAP - 1, 2, ["other", "x"]),
+            (2 * each + MAP, 2, ["x"]),
+            (each + MAP, 1, ["x"]),
+            (MAP, 0, ["x"]),
+            (MAP - 1, 0, []),
+        ):
+            scorer._warm_bytes = limit
+            scorer._cool_down()
+            assert sum(one.bytes > 0 for one in held.values()) == warm
+            assert sorted(questions.warm) == maps
+        assert questions.bytes == 0
+        asked = held["x", 0].asked
+        scorer._warm_bytes = 10 * MAP
+        await made.tell_many(0, 1, 40)
+        await scored(made)
+        await quiet(scorer)
+        assert held["x", 0].asked is asked, "what it has published is known"
+        assert questions.warm == ["x"]
+
+
+async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
+    def fails(*_: object) -> None:
+        raise ArithmeticError("no estimate")
+
+    monkeypatch.setattr(WarmGenerator, "apply", fails)
+    all_made = [
+        await make(f"x{seed}", 1, metric="rke", dimension=DIMENSION, kernel={**GAUSSIAN, "seed": seed})
+        for seed in range(4)
+    ]
+    async with open_store(server.url) as store, scoring(store, 0) as scorer:
+        for made in all_made:
+            await tell(made, 0, 4)
+
+        async def failed() -> bool:
+            looks = [await made.store.look(made.name) for made in all_made]
+            return all(look.generators[0].damage is not None for look in looks)
+
+        await until(failed)
+        await quiet(scorer)
+        assert len(scorer._questions.warm) <= 1
+
+
+def test_bytes_are_those_of_all_tensors_each_once():
+    experiment = {"dimension": 5, "created": 0.0, "instance": "i"}
+    for config, numbers in (
+        ({"metric": "rke", "kernel": GAUSSIAN}, 5 * FEATURES),
+        ({"metric": "vendi", "kernel": {"name": "cosine"}}, 0),
+        ({"metric": "conditional-vendi", "kernel": GAUSSIAN, **PAIRS}, 2 * (5 + 3) * FEATURES),
+        ({"metric": "is"}, 0),
+    ):
+        wanted = {"name": "x", "generators": ["a"], "dimension": 5, **config}
+        made = Experiment.model_validate({"config": wanted, **experiment})
+        bound = question_of(made, None).bound_for(made.widths)
+        statistic = bound.statistic()
+        if numbers:
+            statistic.update(*(torch.ones(2, width) for width in made.widths.values()))
+        assert bytes_of(bound) == 8 * numbers, "statistics are counted apart"
+    reference = Reference(np.zeros(6), np.eye(6))
+    before = reference.bytes
+    assert before == 8 * (6 + 3 * 36 - 30)  # mean, covariance, eigenvectors and eigenvalues
+    assert reference.root.nbytes + before == reference.bytes

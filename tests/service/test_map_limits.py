@@ -1,0 +1,146 @@
+"""Feature maps: how large a new experiment's may be, and what a scorer of many large ones keeps in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from processes import Service, scraped, serving, until
+
+import optimist
+from optimist.archive import Archive, ArchiveWriter
+from optimist_client import Optimist, tensors
+
+RKE = {"name": "x", "generators": ["a"], "metric": "rke", "dimension": 10, "kernel": {"sigma": 1.0, "features": 100}}
+PAIRS = {**RKE, "metric": "conditional-vendi", "prompt_dimension": 5, "prompts": ["p"], "prompt_kernel": {"sigma": 1.0}}
+NYSTROM = {"name": "nystrom", "sigma": 1.0}
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(
+        tmp_path_factory.mktemp("limited"), "--no-scoring", environment={"OPTIMIST_MAX_MAP": "1000"}
+    ) as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (RKE, None),
+        ({**RKE, "dimension": 11}, "kernel: expected a feature map of at most 1,000 numbers, got dimension × features"),
+        ({**RKE, "kernel": {"sigma": "median", "features": 101}}, "dimension × features = 1,010"),
+        ({**RKE, "kernel": {**NYSTROM, "features": 27}}, None),
+        ({**RKE, "kernel": {**NYSTROM, "features": 28}}, "(dimension + features) × features = 1,064"),
+        ({**RKE, "metric": "vendi", "dimension": 2000, "kernel": {"name": "cosine"}}, None),
+        ({**PAIRS, "kernel": {"sigma": 1.0, "features": 66}}, None),
+        (
+            {**PAIRS, "kernel": {"sigma": 1.0, "features": 67}},
+            "kernel and prompt_kernel: expected a feature map of at most 1,000 numbers, "
+            "got (dimension + prompt_dimension) × features = 1,005",
+        ),
+        ({**RKE, "metric": "is", "kernel": None, "dimension": 2000}, None),
+    ],
+)
+def test_a_new_experiment_has_maps_of_a_limited_size(limited: Service, config: dict[str, Any], expected: str | None):
+    with httpx.Client(base_url=limited.url) as client:
+        reply = client.post("/v1/experiments", json=config)
+        if expected is None:
+            assert reply.status_code == 200, reply.text
+            client.delete("/v1/experiments/x").raise_for_status()
+        else:
+            assert reply.status_code == 422
+            assert expected in reply.json()["detail"]
+            assert client.get("/v1/experiments").json() == [], "nothing is left"
+
+
+def test_what_is_there_goes_on_under_a_smaller_limit_but_is_not_imported(limited: Service, tmp_path: Path):
+    with serving(tmp_path, "--no-scoring") as service:
+        httpx.post(f"{service.url}/v1/experiments", json={**RKE, "dimension": 2000}).raise_for_status()
+        archive = httpx.get(f"{service.url}/v1/experiments/x/export").content
+    with serving(tmp_path, "--no-scoring", environment={"OPTIMIST_MAX_MAP": "1000"}) as service:
+        assert httpx.post(f"{service.url}/v1/experiments", json={**RKE, "dimension": 2000}).status_code == 200
+        assert httpx.post(f"{service.url}/v1/experiments/x/picks").json()["picks"]
+    refused = httpx.post(f"{limited.url}/v1/import", content=archive, headers={"content-type": "application/zip"})
+    assert refused.status_code == 422
+    assert "at most 1,000 numbers" in refused.json()["detail"]
+    assert httpx.get(f"{limited.url}/v1/experiments").json() == []
+
+
+def test_landmarks_that_an_archive_brings_are_those_of_its_config(limited: Service):
+    """Else the limit would be none: a map is made of what is stored as fitted."""
+    config = {**RKE, "kernel": {**NYSTROM, "features": 20}}
+    httpx.post(f"{limited.url}/v1/experiments", json=config).raise_for_status()
+    exported = httpx.get(f"{limited.url}/v1/experiments/x/export").content
+    httpx.delete(f"{limited.url}/v1/experiments/x").raise_for_status()
+    good = {"kernel.sigma": np.array([1.0]), "kernel.landmarks": np.ones((20, 10))}
+    for change, status in (
+        ({}, 200),
+        ({"kernel.landmarks": np.ones((40, 10))}, 422),
+        ({"kernel.sigma": np.ones(2)}, 422),
+        ({"prompt_kernel.sigma": np.ones(1)}, 422),
+    ):
+        reply = httpx.post(
+            f"{limited.url}/v1/import",
+            content=with_fitted(exported, tensors.encode({**good, **change})),
+            headers={"content-type": "application/zip"},
+        )
+        assert reply.status_code == status, reply.text
+        if status == 422:
+            assert "what the first samples fixed" in reply.json()["detail"]
+        else:
+            httpx.delete(f"{limited.url}/v1/experiments/x").raise_for_status()
+
+
+def with_fitted(exported: bytes, fitted: bytes) -> bytes:
+    contents, history = Archive(BytesIO(exported)).contents, Archive(BytesIO(exported)).history
+    file = BytesIO()
+    with ArchiveWriter(file) as writer:
+        writer.add_fitted(fitted)
+        writer.finish(contents, history)
+    return file.getvalue()
+
+
+def resident(pid: int) -> float:
+    """MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def test_a_scorer_of_twelve_large_maps_keeps_one(tmp_path: Path):
+    """16 MiB each, with 4 rows; before, each was kept until its experiment was deleted, and counted as nothing."""
+    dimension, features, experiments = 1024, 2048, 12
+    one, each = 2**20, dimension * features * 8
+    kernel = {"sigma": 30.0, "features": features}
+    batches = [np.random.default_rng(seed).standard_normal((2, 4, dimension)) for seed in range(experiments)]
+    with (
+        serving(tmp_path, environment={"OPTIMIST_WARM_BYTES": f"{2 * each}"}) as service,
+        Optimist(service.url) as client,
+    ):
+        pid = service.scorer_pid()
+        assert pid is not None
+        before = resident(pid)
+        made = [
+            client.create_experiment(
+                f"x{seed}", ["a"], metric="rke", dimension=dimension, kernel={**kernel, "seed": seed}, batch_size=4
+            )
+            for seed in range(experiments)
+        ]
+        for turn in range(2):
+            for experiment, batch in zip(made, batches, strict=True):
+                experiment.ask().tell(batch[turn])
+            until(lambda: all(experiment.report().scored for experiment in made))
+        until(lambda: 0 < scraped(service.url)("optimist_warm_bytes") <= 2 * each + one)
+        assert service.scorer_pid() == pid
+        # Twelve are 192 MiB. Coarse: what numerics took on the way stays with the process.
+        assert resident(pid) - before < 130
+        for seed, (experiment, batch) in enumerate(zip(made[:2], batches[:2], strict=True)):
+            expected = optimist.score(np.concatenate(batch), "rke", kernel={**kernel, "seed": seed})
+            (row,) = experiment.report().standings
+            assert row.samples == 8
+            assert row.score == pytest.approx(expected.score, rel=1e-12)

@@ -1,0 +1,67 @@
+"""An experiment of rules 1 goes on under rules 1, one that is created now has rules 2, and each picks as in memory."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from processes import Service
+
+from optimist import Evaluation
+from optimist.archive import Archive, ArchiveWriter
+from optimist_client import Optimist
+from optimist_client.config import RULES
+
+SCALES = {"near": 1.0, "wide": 12.0, "flat": 3.0}
+
+
+def of_rules(exported: bytes, rules: int) -> bytes:
+    """The archive of an experiment without batches, as if it was made under other rules."""
+    archive = Archive(BytesIO(exported))
+    changed = archive.contents.experiment.model_copy(update={"rules": rules})
+    file = BytesIO()
+    with ArchiveWriter(file) as writer:
+        writer.finish(archive.contents.model_copy(update={"experiment": changed}), archive.history)
+    return file.getvalue()
+
+
+def samples(generator: str, size: int, seed: int) -> np.ndarray:
+    return SCALES[generator] * np.random.default_rng(seed).standard_normal((size, 3))
+
+
+@pytest.mark.parametrize("rules", [1, RULES])
+def test_service_and_evaluation_pick_alike_under_each_rules(client: Optimist, name: str, tmp_path: Path, rules: int):
+    config = {"metric": "rke", "kernel": {"sigma": "median", "features": 32}, "policy": "ucb", "rescore_growth": 0.0}
+    experiment = client.create_experiment(name, list(SCALES), dimension=3, batch_size=8, budget=400, **config)
+    assert experiment.info.rules == RULES
+    if rules != RULES:
+        experiment.export(tmp_path / "made.zip")
+        (tmp_path / "old.zip").write_bytes(of_rules((tmp_path / "made.zip").read_bytes(), rules))
+        experiment = client.import_experiment(tmp_path / "old.zip", f"{name}-old")
+    evaluation = Evaluation(list(SCALES), batch_size=8, rules=rules, **config)
+    for pick in experiment.picks():
+        assert pick.generator == evaluation.ask()
+        rows = samples(pick.generator, pick.size, pick.seed)
+        pick.tell(rows)
+        evaluation.tell(pick.generator, rows)
+    info = client.experiment(experiment.name).info
+    assert info.rules == rules
+    assert info.bandwidths["kernel"] == evaluation._question.kernels["kernel"]["sigma"]
+    standings = {row.generator: row for row in experiment.report().standings}
+    for generator, estimate in evaluation.estimates().items():
+        assert estimate is not None
+        assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
+
+
+def test_rules_of_a_later_service_are_not_imported(service: Service, client: Optimist, name: str, tmp_path: Path):
+    experiment = client.create_experiment(name, ["a"], metric="is", dimension=3)
+    experiment.export(tmp_path / "made.zip")
+    later = of_rules((tmp_path / "made.zip").read_bytes(), RULES + 1)
+    refused = httpx.post(
+        f"{service.url}/v1/import?name={name}-later", content=later, headers={"content-type": "application/zip"}
+    )
+    assert refused.status_code == 422
+    assert f"rules up to {RULES}, found {RULES + 1}" in refused.json()["detail"]
