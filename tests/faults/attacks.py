@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from . import misleading, starving
 from .hostile import Scale
@@ -48,7 +50,7 @@ class Attack:
 ATTACKS = (
     Attack(
         "zeros",
-        "`.npz` of 237 KiB that unpack to 237 MiB of zeros, told for a pick that never was, and appended",
+        "`.npz` of 237 KiB that unpack to 237 MiB of zeros, told for a pick that never was; with a NaN, appended",
         "pick and size before unpacking; all that decoding takes is reserved of `MAX_MEMORY`",
         starving.zero_archives,
     ),
@@ -129,16 +131,18 @@ def run(
 
 
 def table_of(figures: Mapping[str, Mapping[str, Sequence[str]]]) -> Table:
-    """One row an attack; `figures` by name of the column ("figure", or "before" and "after") and by attack."""
-    table = Table(
-        title="attacks; seconds that asks and tells of the other tenant took: p50 / p99 / longest", box=box.MARKDOWN
-    )
+    """One row an attack; `figures` by name of the column ("figure", or "before" and "after") and by attack.
+
+    Those of asks and tells are the seconds that they took of the other tenant: p50 / p99 / longest.
+    """
+    table = Table(box=box.MARKDOWN)
     for column in ("attack", "limit that applies", *figures):
         table.add_column(column, no_wrap=True)
     for attack in ATTACKS:
         cells = [found.get(attack.name) for found in figures.values()]
         if any(cells):
-            table.add_row(attack.description, attack.limit, *("; ".join(cell or ["–"]) for cell in cells))
+            shown = attack.description, attack.limit, *("; ".join(cell or ["–"]) for cell in cells)
+            table.add_row(*map(Text, shown))
     return table
 
 
@@ -163,6 +167,7 @@ def main() -> int:
     if available() < NEEDED:
         parser.error(f"needs {NEEDED} MiB of free memory, found {available():.0f}")
     chosen = [attack for attack in ATTACKS if not options.names or attack.name in options.names]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the services end, too
     progress, console = Console(stderr=True), Console(width=100_000)
     outcomes = run(chosen, Scale(), progress.print)
     found = record(outcomes)
@@ -176,6 +181,7 @@ def main() -> int:
             "after": columns["figure"],
         }
     console.print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
+    console.print("asks and tells of the other tenant in seconds: p50 / p99 / longest")
     console.print(table_of(columns))
     return int(any(figure.startswith("could not") for outcome in outcomes.values() for figure in outcome.figures))
 

@@ -24,7 +24,13 @@ from .tenants import Tenants
 
 NPZ = "application/x-npz"
 PIECE = 2**18
-NOISY = {"name": "noisy", "generators": ["a"], "metric": "is", "dimension": 1900}
+NOISY = {
+    "name": "noisy",
+    "generators": ["a"],
+    "metric": "rke",
+    "dimension": 1900,
+    "kernel": {"name": "gaussian", "sigma": 40.0, "features": 16},
+}
 """The experiment that bodies are sent to."""
 NEVER = "/v1/experiments/noisy/picks/999999/batch"
 """A pick of it that never was."""
@@ -52,11 +58,12 @@ class Scale:
     """Seconds of everything at once."""
 
 
-@lru_cache(1)
-def zeros(rows: int) -> bytes:
-    """An archive of `features` (rows, 1900), all zero, in float16: a thousandth of what it unpacks to."""
-    file = io.BytesIO()
-    np.savez_compressed(file, features=np.zeros((rows, 1900), np.float16))
+@lru_cache(2)
+def zeros(rows: int, last: float = 0.0) -> bytes:
+    """An archive of `features` (rows, 1900), zero but for the last, in float16: a thousandth of what it unpacks to."""
+    features, file = np.zeros((rows, 1900), np.float16), io.BytesIO()
+    features[-1, -1] = last
+    np.savez_compressed(file, features=features)
     return file.getvalue()
 
 
@@ -118,15 +125,17 @@ def status(send: Callable[[], httpx.Response]) -> str:
 def hammering(tenants: Tenants, scale: Scale) -> Iterator[Counter[str]]:
     """Tenant `noisy` does all of it at once while the context lasts; counts what was answered to what.
 
-    Slow bodies, as many asks for 1000 picks as one connection can make, uploads of references, and small bodies that
-    unpack to large ones.
+    Slow bodies, which come first, as many asks for 1000 picks as one connection can make, uploads of references, and
+    small bodies that unpack to large ones.
     """
-    over, answers, numbers = threading.Event(), Counter[str](), itertools.count()
+    over, held = threading.Event(), threading.Semaphore(0)
+    answers, numbers = Counter[str](), itertools.count()
     tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
     packed, reference = zeros(scale.rows), moments(scale.dimension)
 
     def slow(client: httpx.Client) -> str:
         with stop_short(tenants, scale.body) as connection:
+            held.release()
             found = "no answer"
             while found == "no answer" and not over.is_set():
                 found = answer(connection, 0.5)
@@ -156,12 +165,17 @@ def hammering(tenants: Tenants, scale: Scale) -> Iterator[Counter[str]]:
 
     loops = [*[slow] * scale.at_once, ask, upload, upload, unpack, unpack]
     threads = [threading.Thread(target=work, args=(loop,), daemon=True) for loop in loops]
-    for thread in threads:
-        thread.start()
     try:
+        deadline = time.monotonic() + 15.0
+        for number, thread in enumerate(threads):
+            if number == scale.at_once:  # slow bodies take all there is only while nothing else is on its way
+                for _ in range(scale.at_once):
+                    held.acquire(timeout=max(0.0, deadline - time.monotonic()))
+            thread.start()
         yield answers
     finally:
         over.set()
         deadline = time.monotonic() + 15.0
         for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))

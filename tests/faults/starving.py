@@ -12,30 +12,38 @@ from optimist_client import tensors
 
 from .hostile import NEVER, NOISY, NPZ, Scale, answer, hammering, moments, said, status, stop_short, zeros
 from .outcomes import Outcome
-from .tenants import Neighbour, two_tenants
+from .tenants import QUIET, Neighbour, two_tenants
 from .usage import peak, reset_peak, resident
 
 
 def zero_archives(scale: Scale) -> Outcome:
     """Small `.npz` bodies of zeros that unpack to 237 MiB each."""
-    outcome, body = Outcome(), zeros(scale.rows)
+    outcome, body, wrong = Outcome(), zeros(scale.rows), zeros(scale.rows, float("nan"))
+    append = "/v1/experiments/noisy/generators/a/batches"
     with two_tenants() as tenants:
         tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
-        append = "/v1/experiments/noisy/generators/a/batches"
 
-        def send(path: str) -> str:
-            headers = {"content-type": NPZ, "idempotency-key": "zeros"}
-            return status(lambda: tenants.noisy.post(path, content=body, headers=headers, timeout=50.0))
+        def grown(path: str, content: bytes, count: int) -> tuple[float, str]:
+            """MiB by which the API grew at most, and what it answered to as many at once."""
+
+            def send(_: int) -> str:
+                headers = {"content-type": NPZ, "idempotency-key": "zeros"}
+                return status(lambda: tenants.noisy.post(path, content=content, headers=headers, timeout=20.0))
+
+            before = reset_peak(tenants.api)
+            with ThreadPoolExecutor(count) as threads:
+                answers = Counter(threads.map(send, range(count)))
+            return peak(tenants.api) - before, said(answers)
 
         with Neighbour(tenants) as neighbour:
             begun = time.monotonic()
-            for what, path, count in (("one", NEVER, 1), (f"{scale.at_once} at once", NEVER, scale.at_once),
-                                      (f"{scale.at_once} appended", append, scale.at_once)):  # fmt: skip
-                before = reset_peak(tenants.api)
-                with ThreadPoolExecutor(count) as threads:
-                    answers = Counter(threads.map(send, [path] * count))
-                grown = peak(tenants.api) - before
-                outcome.note(f"{what}: API +{grown:,.0f} MiB, {said(answers)}", **{what: grown})
+            for what, path, content, count in (
+                ("one", NEVER, body, 1),
+                (f"{scale.at_once} at once", NEVER, body, scale.at_once),
+                (f"{scale.at_once} appended, with a NaN", append, wrong, scale.at_once),
+            ):
+                size, answers = grown(path, content, count)
+                outcome.note(f"{what}: API +{size:,.0f} MiB, {answers}", **{what: size})
             ended = time.monotonic()
         outcome.waited(neighbour, begun, ended)
     outcome.numbers["body"] = len(body)
@@ -75,20 +83,37 @@ def references(scale: Scale) -> Outcome:
             )
         )
 
+    def tell_large() -> str:
+        """How long the other tenant waits where its body is large enough to be checked in a thread."""
+        rows, begun = np.full((5000, 10), 0.1), time.monotonic()
+        found = status(
+            lambda: tenants.quiet.post(
+                f"/v1/experiments/{QUIET['name']}/generators/a/batches",
+                content=tensors.encode({"probabilities": rows}),
+                headers={**headers, "idempotency-key": "large"},
+                timeout=scale.hold,
+            )
+        )
+        return f"{found} after {time.monotonic() - begun:.1f} s"
+
     with two_tenants() as tenants, ThreadPoolExecutor(2 * scale.uploads) as threads:
         with Neighbour(tenants) as neighbour:
             time.sleep(3.0)
             begun = time.monotonic()
-            answers = Counter(threads.map(upload, range(scale.uploads)))
+            uploads = [threads.submit(upload, number) for number in range(scale.uploads)]
+            time.sleep(0.5)
+            large = tell_large()
+            answers = Counter(upload.result() for upload in uploads)
             ended = time.monotonic()
         outcome.waited(neighbour, begun - 3.0, begun, "quiet")
         outcome.waited(neighbour, begun, ended)
-        outcome.note(f"{said(answers)} after {ended - begun:.1f} s", seconds=ended - begun)
+        text = f"{said(answers)} after {ended - begun:.1f} s; another tenant's batch of 390 KiB: {large}"
+        outcome.note(text, seconds=ended - begun)
         for number in range(scale.uploads):
             threads.submit(upload, scale.uploads + number)
         time.sleep(1.0)
-        taken = tenants.end(2 * scale.hold)
-        text = f"not obeyed in {2 * scale.hold:.0f} s" if taken is None else f"obeyed after {taken:.1f} s"
+        taken = tenants.end(scale.hold)
+        text = f"not obeyed in {scale.hold:.0f} s" if taken is None else f"obeyed after {taken:.1f} s"
         outcome.note(f"SIGTERM {text}", sigterm=taken)
     return outcome
 
@@ -101,16 +126,17 @@ def open_picks(scale: Scale) -> Outcome:
 
         def ask(name: str, worker: str | None) -> None:
             asked = {"worker": worker, "count": 1000}
-            status(lambda: tenants.noisy.post(f"/v1/experiments/{name}/picks", json=asked))
+            status(lambda: tenants.noisy.post(f"/v1/experiments/{name}/picks", json=asked, timeout=5.0))
 
         begun = time.monotonic()
-        for what, workers in {"one worker": ["one"] * 15, "many workers": [f"{n}" for n in range(15)],
-                              "no name": [None] * 15}.items():  # fmt: skip
-            name = what.replace(" ", "-")
+        named = {"one worker": ["one"] * 15, "many workers": [f"{n}" for n in range(15)], "no name": [None] * 15}
+        for what, workers in named.items():
+            name, deadline = what.replace(" ", "-"), time.monotonic() + scale.hold / 3
             config = {"name": name, "generators": ["a"], "metric": "is", "dimension": 10, "lease": 3600}
             tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
             for worker in workers:
-                ask(name, worker)
+                if time.monotonic() < deadline:
+                    ask(name, worker)
             opened = tenants.report(name, 0.0)["open_picks"]
             outcome.note(f"{what}: {opened:,} open", **{what: opened})
         full = time.monotonic()
@@ -143,15 +169,14 @@ def feature_maps(scale: Scale) -> Outcome:
         size = dimension * features / 2**17
         count = max(1, round(scale.maps / size))
         before, begun = reset_peak(scorer), time.monotonic()
-        rows = np.random.default_rng(0).standard_normal((4, dimension))
+        deadline, rows = begun + 1.5 * scale.hold, np.random.default_rng(0).standard_normal((4, dimension))
         for number in range(count):
             create(number)
             tenants.append(f"maps-{number}", "a", rows)
-        for number in range(count):
-            tenants.report(f"maps-{number}", max(0.0, begun + 50.0 - time.monotonic()))
-        ended, grown = time.monotonic(), peak(scorer) - before
-        text = f"{count} maps of {size:.0f} MiB: scorer +{grown:,.0f} MiB at most"
-        outcome.note(f"{text}, +{resident(scorer) - before:,.0f} in the end", peak=grown, end=resident(scorer) - before)
+        reports = [tenants.report(f"maps-{n}", max(0.0, deadline - time.monotonic())) for n in range(count)]
+        ended, grown, left = time.monotonic(), peak(scorer) - before, resident(scorer) - before
+        text = f"{count} maps of {size:.0f} MiB, {sum(report['scored'] for report in reports)} scored"
+        outcome.note(f"{text}: scorer +{grown:,.0f} MiB at most, +{left:,.0f} in the end", peak=grown, end=left)
     outcome.waited(neighbour, begun, ended)
     return outcome
 
@@ -161,19 +186,18 @@ def everything(scale: Scale) -> Outcome:
     outcome = Outcome()
     for make, size in ((moments, scale.dimension), (zeros, scale.rows)):
         make(size)  # before anything is timed
-    with two_tenants() as tenants, Neighbour(tenants) as neighbour:
-        time.sleep(scale.hammer / 2)
-        before, begun = reset_peak(tenants.api), time.monotonic()
-        with hammering(tenants, scale) as answers:
+    with two_tenants() as tenants:
+        with Neighbour(tenants) as calm:
+            quiet = time.monotonic(), time.monotonic() + scale.hammer / 2
+            time.sleep(scale.hammer / 2)
+        before = reset_peak(tenants.api)
+        with hammering(tenants, scale) as answers, Neighbour(tenants) as hindered:
+            begun = time.monotonic()
             time.sleep(scale.hammer)
-            ended, grown = time.monotonic(), peak(tenants.api) - before
-            found = Counter(answers)
-        neighbour.__exit__()
-    quiet = {kind: neighbour.between(begun - scale.hammer / 2, begun, kind) for kind in ("ask", "tell")}
-    hammered = {kind: neighbour.between(begun, ended, kind) for kind in ("ask", "tell")}
-    ratios = {kind: hammered[kind].p99 / quiet[kind].p99 for kind in quiet}
-    outcome.waited(neighbour, begun - scale.hammer / 2, begun, "quiet")
-    outcome.waited(neighbour, begun, ended, "hammered")
+            hammered, grown, found = (begun, time.monotonic()), peak(tenants.api) - before, Counter(answers)
+    outcome.waited(calm, *quiet, "quiet")
+    outcome.waited(hindered, *hammered, "hammered")
+    ratios = {kind: hindered.between(*hammered, kind).p99 / calm.between(*quiet, kind).p99 for kind in ("ask", "tell")}
     text = ", ".join(f"{kind} {ratio:.1f} ×" for kind, ratio in ratios.items())
     outcome.note(f"p99 against quiet: {text}", ratios=ratios)
     outcome.note(f"API +{grown:,.0f} MiB; {said(found)}", peak=grown, answers=found)

@@ -143,6 +143,8 @@ class Waits:
         return cls(len(calls), p50, p99, max(seconds), refused, unanswered)
 
     def __str__(self) -> str:
+        if not self.calls:
+            return "none"
         quantiles = " / ".join(f"{value:.3f}" if value < 1 else f"{value:.1f}" for value in self.quantiles)
         hindered = {"tries again": self.refused, "without answer": self.unanswered}
         said = ", ".join(f"{count} {what}" for what, count in hindered.items() if count)
@@ -209,17 +211,25 @@ def _work(pipe: Connection, port: int, key: str, loops: int, pause: float) -> No
 async def _sample(pipe: Connection, port: int, key: str, loops: int, pause: float) -> tuple[list[Call], list[str]]:
     calls: list[Call] = []
     failures: list[str] = []
-    tasks = [asyncio.create_task(_rounds(n, Client(port, key=key), pause, calls, failures)) for n in range(loops)]
+    over = asyncio.Event()
+    tasks = [
+        asyncio.create_task(_rounds(number, Client(port, key=key), pause, over, calls, failures))
+        for number in range(loops)
+    ]
     pipe.send("begun")
     await asyncio.to_thread(pipe.recv)
+    over.set()
+    await asyncio.wait(tasks, timeout=1.0)  # for what is on its way, and is not held up
     for task in tasks:
         task.cancel()
     failures += [repr(e) for e in await asyncio.gather(*tasks, return_exceptions=True) if isinstance(e, Exception)]
     return calls, failures
 
 
-async def _rounds(number: int, client: Client, pause: float, calls: list[Call], failures: list[str]) -> None:
-    """Ask and tell until cancelled; what was on its way then is noted as unanswered."""
+async def _rounds(
+    number: int, client: Client, pause: float, over: asyncio.Event, calls: list[Call], failures: list[str]
+) -> None:
+    """Ask and tell until it is over; a call that is cancelled then is noted as unanswered."""
     path = f"/v1/experiments/{QUIET['name']}/picks"
     rng = np.random.default_rng(number)
 
@@ -233,6 +243,8 @@ async def _rounds(number: int, client: Client, pause: float, calls: list[Call], 
             calls.append(Call(kind, sent, time.monotonic() - sent, client.tries.total() - before, answered))
 
     for turn in itertools.count():
+        if over.is_set():
+            return
         try:
             asked = await timed("ask", path, {"worker": f"loop-{number}", "request_id": f"{number}-{turn}"})
             for pick in asked["picks"]:
