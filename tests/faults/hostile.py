@@ -122,11 +122,11 @@ def status(send: Callable[[], httpx.Response]) -> str:
 
 
 @contextmanager
-def hammering(tenants: Tenants, scale: Scale) -> Iterator[Counter[str]]:
+def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[str]]:
     """Tenant `noisy` does all of it at once while the context lasts; counts what was answered to what.
 
     Slow bodies, which come first, as many asks for 1000 picks as one connection can make, uploads of references, and
-    small bodies that unpack to large ones.
+    small bodies that unpack to large ones. `only`: some of "slow", "ask", "upload" and "unpack", to see what each does.
     """
     over, held = threading.Event(), threading.Semaphore(0)
     answers, numbers = Counter[str](), itertools.count()
@@ -164,11 +164,14 @@ def hammering(tenants: Tenants, scale: Scale) -> Iterator[Counter[str]]:
                     over.wait(0.1)
 
     loops = [*[slow] * scale.at_once, ask, upload, upload, unpack, unpack]
+    loops = [loop for loop in loops if not only or loop.__name__ in only]
     threads = [threading.Thread(target=work, args=(loop,), daemon=True) for loop in loops]
     try:
         deadline = time.monotonic() + 15.0
         for number, thread in enumerate(threads):
-            if number == scale.at_once:  # slow bodies take all there is only while nothing else is on its way
+            if (
+                loops[0] is slow and number == scale.at_once
+            ):  # slow bodies take all there is only while nothing else is on its way
                 for _ in range(scale.at_once):
                     held.acquire(timeout=max(0.0, deadline - time.monotonic()))
             thread.start()

@@ -28,7 +28,7 @@ def zero_archives(scale: Scale) -> Outcome:
 
             def send(_: int) -> str:
                 headers = {"content-type": NPZ, "idempotency-key": "zeros"}
-                return status(lambda: tenants.noisy.post(path, content=content, headers=headers, timeout=20.0))
+                return status(lambda: tenants.noisy.post(path, content=content, headers=headers, timeout=45.0))
 
             before = reset_peak(tenants.api)
             with ThreadPoolExecutor(count) as threads:
