@@ -42,13 +42,15 @@ class Client:
     """One keep-alive connection to a service at 127.0.0.1:`port`; one call at a time.
 
     A call is sent again, the same bytes each time, until it is answered or `patience` seconds have passed: after a lost
-    connection, after `timeout` seconds without a reply, and when the service is busy. `tries` counts why.
+    connection, after `timeout` seconds without a reply, and when the service is busy. `tries` counts why. `key` is the
+    access key that it shows, if any.
     """
 
     port: int
     timeout: float = 30.0
     patience: float = 180.0
     tries: Counter[str] = field(default_factory=Counter)
+    key: str | None = None
     _reader: asyncio.StreamReader | None = None
     _writer: asyncio.StreamWriter | None = None
 
@@ -64,6 +66,7 @@ class Client:
             "host: localhost",
             f"content-type: {media}",
             f"content-length: {len(content)}",
+            *([] if self.key is None else [f"authorization: Bearer {self.key}"]),
         ]
         head = "\r\n".join([*lines, "", ""])
         began, wait = time.monotonic(), 0.05

@@ -1,0 +1,191 @@
+"""The attacks of docs/security.md on a real service with two tenants: what they cost it, and the other tenant.
+
+    python -m tests.faults.attacks [NAME …] [--json FILE] [--compare FILE]
+
+Each attack has a fresh `optimist serve` with an embedded Redis and keys of two namespaces: one tenant attacks, the
+other asks and tells by four loops in a process of its own. It all happens on 127.0.0.1, takes a minute or so each at
+most, and needs 10 GiB of free memory. `--compare` shows the figures beside those that an earlier run wrote with
+`--json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import misleading, starving
+from .figures import Outcome
+from .hostile import Scale
+from .usage import available
+
+NEEDED = 10 * 1024
+"""MiB of free memory without which nothing is begun: eight zips of zeros have taken 8 GiB."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is done, which limit is to hold it, and the function that does it."""
+
+    name: str
+    description: str
+    limit: str
+    run: Callable[[Scale], Outcome]
+
+
+ATTACKS = (
+    Attack(
+        "zeros",
+        "`.npz` of 237 KiB that unpack to 237 MiB of zeros, told for a pick that never was; with a NaN, appended",
+        "pick and size before unpacking; all that decoding takes is reserved of `MAX_MEMORY`",
+        starving.zero_archives,
+    ),
+    Attack(
+        "slow-bodies",
+        "two bodies of 256 MiB that stop 8 bytes short, `MAX_MEMORY` of 512 MiB",
+        "share of `MAX_MEMORY` a key; least rate of a body; small bodies exempt",
+        starving.slow_bodies,
+    ),
+    Attack(
+        "references",
+        "six references of d = 2048 uploaded at once, then SIGTERM amid six more",
+        "one thread for references, one BLAS thread",
+        starving.references,
+    ),
+    Attack(
+        "open-picks",
+        "all the picks that one tenant can open, and asking on; the other works without pause",
+        "open picks a worker, a key and an experiment",
+        starving.open_picks,
+    ),
+    Attack(
+        "feature-maps",
+        "1 GiB of feature maps by experiments of four rows, `WARM_BYTES` of 256 MiB",
+        "dimension × features; maps count in `WARM_BYTES`",
+        starving.feature_maps,
+    ),
+    Attack(
+        "more-rows",
+        "60,000 rows told for a pick of 5, budget 100",
+        "rows of a tell are those asked for",
+        misleading.more_rows_than_asked,
+    ),
+    Attack(
+        "absurd-rows",
+        "rows at 1e30 after 40 sane ones; one generator at 1e29",
+        "plausibility against reference, history and other generators",
+        misleading.absurd_rows,
+    ),
+    Attack(
+        "copies",
+        "a worker that tells the same rows each round",
+        "repeated batches are warned about",
+        misleading.copies,
+    ),
+    Attack("heads", "heads of 100 KiB and 1 MiB; odd cookies", "heads of 64 KiB", misleading.heads_and_cookies),
+    Attack(
+        "revoked-key",
+        "a key revoked while its body comes, which takes 8 s more",
+        "keys are checked again before a request acts",
+        misleading.revoked_key,
+    ),
+    Attack(
+        "everything",
+        "one tenant hammering: eight slow bodies, asks for 1000 picks, uploads of d = 2048, zips of zeros",
+        "all of these; p99 at most 5 × quiet",
+        starving.everything,
+    ),
+)
+
+
+def run(
+    attacks: Sequence[Attack], scale: Scale, progress: Callable[[str], None] = lambda text: None
+) -> dict[str, Outcome]:
+    """What came of each, by name; one that fails is an outcome, too."""
+    outcomes = {}
+    for attack in attacks:
+        begun = time.monotonic()
+        try:
+            outcome = attack.run(scale)
+        except Exception as error:  # the others are to be seen all the same
+            outcome = Outcome()
+            outcome.note(f"could not be tried: {type(error).__name__}: {error}")
+        outcome.numbers["took"] = time.monotonic() - begun
+        progress(f"{attack.name}: {outcome.numbers['took']:.0f} s")
+        outcomes[attack.name] = outcome
+    return outcomes
+
+
+def table_of(figures: Mapping[str, Mapping[str, Sequence[str]]]) -> Table:
+    """One row an attack; `figures` by name of the column ("figure", or "before" and "after") and by attack.
+
+    Those of asks and tells are the seconds that they took of the other tenant: p50 / p99 / longest.
+    """
+    table = Table(box=box.MARKDOWN)
+    for column in ("attack", "limit that applies", *figures):
+        table.add_column(column, no_wrap=True)
+    for attack in ATTACKS:
+        cells = [found.get(attack.name) for found in figures.values()]
+        if any(cells):
+            shown = attack.description, attack.limit, *("; ".join(cell or ["–"]) for cell in cells)
+            table.add_row(*map(Text, shown))
+    return table
+
+
+def record(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """Everything of a run as JSON takes it."""
+    return {name: {"figures": outcome.figures, "numbers": outcome.numbers} for name, outcome in outcomes.items()}
+
+
+def main() -> int:
+    """Run the attacks and print the table. The exit code is 1 where one could not be tried."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"all, or some of {', '.join(a.name for a in ATTACKS)}"
+    )
+    parser.add_argument("--json", type=Path, help="write every number here")
+    parser.add_argument(
+        "--compare", type=Path, help="show the figures of an earlier run, written with --json, as before"
+    )
+    options = parser.parse_args()
+    if unknown := set(options.names) - {attack.name for attack in ATTACKS}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    if available() < NEEDED:
+        parser.error(f"needs {NEEDED} MiB of free memory, found {available():.0f}")
+    chosen = [attack for attack in ATTACKS if not options.names or attack.name in options.names]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the services end, too
+    progress, console = Console(stderr=True), Console(width=100_000)
+    outcomes = run(chosen, Scale(), progress.print)
+    found = record(outcomes)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+    columns = {"figure": {name: outcome["figures"] for name, outcome in found.items()}}
+    if options.compare:
+        before = json.loads(options.compare.read_text())
+        columns = {
+            "before": {name: before[name]["figures"] for name in found if name in before},
+            "after": columns["figure"],
+        }
+    console.print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
+    console.print("asks and tells of the other tenant in seconds: p50 / p99 / longest")
+    console.print(table_of(columns))
+    return int(any(figure.startswith("could not") for outcome in outcomes.values() for figure in outcome.figures))
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main())

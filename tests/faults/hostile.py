@@ -1,0 +1,184 @@
+"""What an attacker sends: bodies that stop short, heads of any size, zips of zeros, and all of it at once."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import socket
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+import httpx
+import numpy as np
+
+from optimist_client import tensors
+
+from .tenants import Tenants
+
+NPZ = "application/x-npz"
+PIECE = 2**18
+NOISY = {
+    "name": "noisy",
+    "generators": ["a"],
+    "metric": "rke",
+    "dimension": 1900,
+    "kernel": {"name": "gaussian", "sigma": 40.0, "features": 16},
+}
+"""The experiment that bodies are sent to."""
+NEVER = "/v1/experiments/noisy/picks/999999/batch"
+"""A pick of it that never was."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the attacks are."""
+
+    rows: int = 65_536
+    """Of an archive of zeros, 1,900 columns wide."""
+    at_once: int = 8
+    body: int = 256 * 2**20
+    """Bytes that a slow body announces."""
+    hold: float = 30.0
+    """Seconds for which slow bodies, and picks, are held open."""
+    dimension: int = 2048
+    """Of the moments of a reference."""
+    uploads: int = 6
+    maps: int = 1024
+    """MiB of feature maps in all."""
+    copies: int = 200
+    """Rounds of a worker that tells copies."""
+    hammer: float = 20.0
+    """Seconds of everything at once."""
+
+
+@lru_cache(2)
+def zeros(rows: int, last: float = 0.0) -> bytes:
+    """An archive of `features` (rows, 1900), zero but for the last, in float16: a thousandth of what it unpacks to."""
+    features, file = np.zeros((rows, 1900), np.float16), io.BytesIO()
+    features[-1, -1] = last
+    np.savez_compressed(file, features=features)
+    return file.getvalue()
+
+
+@lru_cache(1)
+def moments(dimension: int) -> bytes:
+    """A mean and a covariance without structure, in float64."""
+    rows = np.random.default_rng(0).standard_normal((2 * dimension, dimension))
+    return tensors.encode({"mean": np.zeros(dimension), "covariance": rows.T @ rows / len(rows)})
+
+
+def head(tenants: Tenants, line: str, length: int, *more: str) -> bytes:
+    """A request's head, up to the empty line, for a body of safetensors of `length` bytes."""
+    lines = [f"{line} HTTP/1.1", "host: 127.0.0.1", f"authorization: Bearer {tenants.noisy_key}", *more]
+    return "\r\n".join([*lines, f"content-type: {tensors.MEDIA_TYPE}", f"content-length: {length}", "", ""]).encode()
+
+
+def connect(tenants: Tenants) -> socket.socket:
+    """A connection to the API that waits ten seconds for what it does."""
+    return socket.create_connection(("127.0.0.1", tenants.service.port), timeout=10.0)
+
+
+def stop_short(tenants: Tenants, length: int) -> socket.socket:
+    """Send a batch of `length` bytes for the experiment "noisy", but for the last 8, as far as the service takes it."""
+    connection = connect(tenants)
+    with contextlib.suppress(OSError):  # refused before its end
+        line = "POST /v1/experiments/noisy/generators/a/batches"
+        connection.sendall(head(tenants, line, length, f"idempotency-key: {uuid.uuid4()}"))
+        for start in range(0, length - 8, PIECE):
+            connection.sendall(bytes(min(PIECE, length - 8 - start)))
+    return connection
+
+
+def answer(connection: socket.socket, seconds: float = 10.0) -> str:
+    """The status that came within so many seconds, "closed" without one, or "no answer"."""
+    connection.settimeout(seconds)
+    try:
+        received = connection.recv(PIECE)
+    except TimeoutError:
+        return "no answer"
+    except OSError:
+        return "closed"
+    return received[9:12].decode() or "closed"
+
+
+def said(answers: Counter[str]) -> str:
+    """How often there was each answer."""
+    return ", ".join(f"{count} × {what}" for what, count in sorted(answers.items())) or "nothing"
+
+
+def status(send: Callable[[], httpx.Response]) -> str:
+    """The status of an answer, "no answer" without one."""
+    try:
+        return str(send().status_code)
+    except httpx.HTTPError:
+        return "no answer"
+
+
+@contextmanager
+def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[str]]:
+    """Tenant `noisy` does all of it at once while the context lasts; counts what was answered to what.
+
+    Slow bodies, which come first, as many asks for 1000 picks as one connection can make, uploads of references, and
+    small bodies that unpack to large ones. `only`: some of "slow", "ask", "upload" and "unpack", to see what each does.
+    """
+    over, held = threading.Event(), threading.Semaphore(0)
+    answers, numbers = Counter[str](), itertools.count()
+    tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
+    packed, reference = zeros(scale.rows), moments(scale.dimension)
+
+    def slow(client: httpx.Client) -> str:
+        with stop_short(tenants, scale.body) as connection:
+            held.release()
+            found = "no answer"
+            while found == "no answer" and not over.is_set():
+                found = answer(connection, 0.5)
+        over.wait(1.0)
+        return f"slow body {found}"
+
+    def ask(client: httpx.Client) -> str:
+        reply = client.post("/v1/experiments/noisy/picks", json={"count": 1000})
+        return f"ask {reply.status_code}"
+
+    def upload(client: httpx.Client) -> str:
+        headers, name = {"content-type": tensors.MEDIA_TYPE}, f"reference-{next(numbers)}"
+        reply = client.post("/v1/references", params={"name": name}, content=reference, headers=headers)
+        return f"upload {reply.status_code}"
+
+    def unpack(client: httpx.Client) -> str:
+        return f"zeros {client.post(NEVER, content=packed, headers={'content-type': NPZ}).status_code}"
+
+    def work(attack: Callable[[httpx.Client], str]) -> None:
+        with httpx.Client(base_url=tenants.service.url, headers=tenants.noisy.headers, timeout=10.0) as client:
+            while not over.is_set():
+                try:
+                    answers[attack(client)] += 1
+                except httpx.HTTPError:
+                    answers[f"{attack.__name__} no answer"] += 1
+                    over.wait(0.1)
+
+    loops = [*[slow] * scale.at_once, ask, upload, upload, unpack, unpack]
+    loops = [loop for loop in loops if not only or loop.__name__ in only]
+    threads = [threading.Thread(target=work, args=(loop,), daemon=True) for loop in loops]
+    try:
+        deadline = time.monotonic() + 15.0
+        for number, thread in enumerate(threads):
+            if (
+                loops[0] is slow and number == scale.at_once
+            ):  # slow bodies take all there is only while nothing else is on its way
+                for _ in range(scale.at_once):
+                    held.acquire(timeout=max(0.0, deadline - time.monotonic()))
+            thread.start()
+        yield answers
+    finally:
+        over.set()
+        deadline = time.monotonic() + 15.0
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))

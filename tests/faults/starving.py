@@ -1,0 +1,204 @@
+"""Attacks by which one tenant takes what another one needs: memory, threads, Redis, the scorer."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from optimist_client import tensors
+
+from .figures import Outcome
+from .hostile import NEVER, NOISY, NPZ, Scale, answer, hammering, moments, said, status, stop_short, zeros
+from .tenants import QUIET, Neighbour, two_tenants
+from .usage import peak, reset_peak, resident
+
+
+def zero_archives(scale: Scale) -> Outcome:
+    """Small `.npz` bodies of zeros that unpack to 237 MiB each."""
+    outcome, body, wrong = Outcome(), zeros(scale.rows), zeros(scale.rows, float("nan"))
+    append = "/v1/experiments/noisy/generators/a/batches"
+    with two_tenants() as tenants:
+        tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
+
+        def grown(path: str, content: bytes, count: int) -> tuple[float, str]:
+            """MiB by which the API grew at most, and what it answered to as many at once."""
+
+            def send(_: int) -> str:
+                headers = {"content-type": NPZ, "idempotency-key": "zeros"}
+                return status(lambda: tenants.noisy.post(path, content=content, headers=headers, timeout=45.0))
+
+            before = reset_peak(tenants.api)
+            with ThreadPoolExecutor(count) as threads:
+                answers = Counter(threads.map(send, range(count)))
+            return peak(tenants.api) - before, said(answers)
+
+        with Neighbour(tenants) as neighbour:
+            begun = time.monotonic()
+            for what, path, content, count in (
+                ("one", NEVER, body, 1),
+                (f"{scale.at_once} at once", NEVER, body, scale.at_once),
+                (f"{scale.at_once} appended, with a NaN", append, wrong, scale.at_once),
+            ):
+                size, answers = grown(path, content, count)
+                outcome.note(f"{what}: API +{size:,.0f} MiB, {answers}", **{what: size})
+            ended = time.monotonic()
+        outcome.waited(neighbour, begun, ended)
+    outcome.numbers["body"] = len(body)
+    return outcome
+
+
+def slow_bodies(scale: Scale) -> Outcome:
+    """Two bodies of 256 MiB that stop 8 bytes short, where all bodies together may take 512 MiB."""
+    outcome = Outcome()
+    limits = {"OPTIMIST_MAX_BODY": scale.body, "OPTIMIST_MAX_MEMORY": 2 * scale.body}
+    with two_tenants(**{name: str(value) for name, value in limits.items()}) as tenants:
+        tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
+        # At a moment when nobody has a request on its way: an attacker tries until there is one.
+        connections = [stop_short(tenants, scale.body) for _ in range(2)]
+        with Neighbour(tenants) as neighbour:
+            begun = time.monotonic()
+            time.sleep(scale.hold)
+            ended = time.monotonic()
+        answers = Counter(answer(connection, 0.1) for connection in connections)
+        for connection in connections:
+            connection.close()
+    outcome.waited(neighbour, begun, ended)
+    outcome.note(f"slow ones: {said(answers)} in {scale.hold:.0f} s")
+    return outcome
+
+
+def references(scale: Scale) -> Outcome:
+    """Uploads of moments of 2048 dimensions, all at once, and SIGTERM in the middle of as many again."""
+    outcome, body = Outcome(), moments(scale.dimension)
+    headers = {"content-type": tensors.MEDIA_TYPE}
+
+    def upload(number: int) -> str:
+        parameters = {"name": f"reference-{number}"}
+        return status(
+            lambda: tenants.noisy.post(
+                "/v1/references", params=parameters, content=body, headers=headers, timeout=scale.hold
+            )
+        )
+
+    def tell_large() -> str:
+        """How long the other tenant waits where its body is large enough to be checked in a thread."""
+        rows, begun = np.full((5000, 10), 0.1), time.monotonic()
+        found = status(
+            lambda: tenants.quiet.post(
+                f"/v1/experiments/{QUIET['name']}/generators/a/batches",
+                content=tensors.encode({"probabilities": rows}),
+                headers={**headers, "idempotency-key": "large"},
+                timeout=scale.hold,
+            )
+        )
+        return f"{found} after {time.monotonic() - begun:.1f} s"
+
+    with two_tenants() as tenants, ThreadPoolExecutor(2 * scale.uploads) as threads:
+        with Neighbour(tenants) as neighbour:
+            time.sleep(3.0)
+            begun = time.monotonic()
+            uploads = [threads.submit(upload, number) for number in range(scale.uploads)]
+            time.sleep(0.5)
+            large = tell_large()
+            answers = Counter(upload.result() for upload in uploads)
+            ended = time.monotonic()
+        outcome.waited(neighbour, begun - 3.0, begun, "quiet")
+        outcome.waited(neighbour, begun, ended)
+        text = f"{said(answers)} after {ended - begun:.1f} s; another tenant's batch of 390 KiB: {large}"
+        outcome.note(text, seconds=ended - begun)
+        for number in range(scale.uploads):
+            threads.submit(upload, scale.uploads + number)
+        time.sleep(1.0)
+        taken = tenants.end(scale.hold)
+        text = f"not obeyed in {scale.hold:.0f} s" if taken is None else f"obeyed after {taken:.1f} s"
+        outcome.note(f"SIGTERM {text}", sigterm=taken)
+    return outcome
+
+
+def open_picks(scale: Scale) -> Outcome:
+    """As many picks as one tenant can open on its own experiments, by whatever worker's name, and asking on."""
+    outcome = Outcome()
+    with two_tenants() as tenants, Neighbour(tenants, pause=0.0) as neighbour:
+        time.sleep(5.0)
+
+        def ask(name: str, worker: str | None) -> None:
+            asked = {"worker": worker, "count": 1000}
+            status(lambda: tenants.noisy.post(f"/v1/experiments/{name}/picks", json=asked, timeout=5.0))
+
+        begun = time.monotonic()
+        named = {"one worker": ["one"] * 15, "many workers": [f"{n}" for n in range(15)], "no name": [None] * 15}
+        for what, workers in named.items():
+            name, deadline = what.replace(" ", "-"), time.monotonic() + scale.hold / 3
+            config = {"name": name, "generators": ["a"], "metric": "is", "dimension": 10, "lease": 3600}
+            tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
+            for worker in workers:
+                if time.monotonic() < deadline:
+                    ask(name, worker)
+            opened = tenants.report(name, 0.0)["open_picks"]
+            outcome.note(f"{what}: {opened:,} open", **{what: opened})
+        full = time.monotonic()
+        while time.monotonic() < full + scale.hold / 3:
+            ask("no-name", None)
+        ended = time.monotonic()
+    outcome.waited(neighbour, begun - 5.0, begun, "quiet")
+    outcome.waited(neighbour, begun, full, "while they are opened")
+    outcome.waited(neighbour, full, ended, "others")
+    return outcome
+
+
+def feature_maps(scale: Scale) -> Outcome:
+    """Kernel experiments of four rows each, whose frequencies take as much as is accepted, 1 GiB together."""
+    outcome, dimension, features = Outcome(), 1300, 8192
+    with two_tenants(OPTIMIST_WARM_BYTES=str(256 * 2**20)) as tenants, Neighbour(tenants) as neighbour:
+        scorer = tenants.service.scorer_pid()
+        assert scorer is not None
+        config = {"generators": ["a"], "metric": "rke", "dimension": dimension}
+
+        def create(number: int) -> int:
+            kernel = {"sigma": 40.0, "features": features, "seed": number}
+            return tenants.noisy.post(
+                "/v1/experiments", json={**config, "name": f"maps-{number}", "kernel": kernel}
+            ).status_code
+
+        while (found := create(0)) == 422 and features > 64:
+            outcome.note(f"{dimension} × {features}: {found}")
+            features //= 2
+        size = dimension * features / 2**17
+        count = max(1, round(scale.maps / size))
+        before, begun = reset_peak(scorer), time.monotonic()
+        deadline, rows = begun + 1.5 * scale.hold, np.random.default_rng(0).standard_normal((4, dimension))
+        for number in range(count):
+            create(number)
+            tenants.append(f"maps-{number}", "a", rows)
+        reports = [tenants.report(f"maps-{n}", max(0.0, deadline - time.monotonic())) for n in range(count)]
+        ended, grown, left = time.monotonic(), peak(scorer) - before, resident(scorer) - before
+        text = f"{count} maps of {size:.0f} MiB, {sum(report['scored'] for report in reports)} scored"
+        outcome.note(f"{text}: scorer +{grown:,.0f} MiB at most, +{left:,.0f} in the end", peak=grown, end=left)
+    outcome.waited(neighbour, begun, ended)
+    return outcome
+
+
+def everything(scale: Scale) -> Outcome:
+    """All of it at once: eight slow bodies, asks for 1000 picks, uploads of references, zips of zeros."""
+    outcome = Outcome()
+    for make, size in ((moments, scale.dimension), (zeros, scale.rows)):
+        make(size)  # before anything is timed
+    with two_tenants() as tenants:
+        with Neighbour(tenants) as calm:
+            quiet = time.monotonic(), time.monotonic() + scale.hammer / 2
+            time.sleep(scale.hammer / 2)
+        before = reset_peak(tenants.api)
+        with hammering(tenants, scale) as answers, Neighbour(tenants) as hindered:
+            begun = time.monotonic()
+            time.sleep(scale.hammer)
+            hammered, grown, found = (begun, time.monotonic()), peak(tenants.api) - before, Counter(answers)
+    outcome.waited(calm, *quiet, "quiet")
+    outcome.waited(hindered, *hammered, "hammered")
+    ratios = {kind: hindered.between(*hammered, kind).p99 / calm.between(*quiet, kind).p99 for kind in ("ask", "tell")}
+    text = ", ".join(f"{kind} {ratio:.1f} ×" for kind, ratio in ratios.items())
+    outcome.note(f"p99 against quiet: {text}", ratios=ratios)
+    outcome.note(f"API +{grown:,.0f} MiB; {said(found)}", peak=grown, answers=found)
+    return outcome

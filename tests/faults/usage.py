@@ -1,0 +1,33 @@
+"""Memory of a process, in MiB, as Linux counts it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+def resident(pid: int) -> float:
+    """What the process has in memory now."""
+    return _read(f"/proc/{pid}/status", "VmRSS")
+
+
+def peak(pid: int) -> float:
+    """The most it has had since `reset_peak`."""
+    return _read(f"/proc/{pid}/status", "VmHWM")
+
+
+def reset_peak(pid: int) -> float:
+    """Let its peak begin anew; the memory that it has now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return resident(pid)
+
+
+def available() -> float:
+    """What this machine can still give."""
+    return _read("/proc/meminfo", "MemAvailable")
+
+
+def _read(path: str, field: str) -> float:
+    found = re.search(rf"{field}:\s+(\d+) kB", Path(path).read_text())
+    assert found is not None, f"{path} has no {field}"
+    return int(found[1]) / 1024
