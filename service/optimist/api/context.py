@@ -16,6 +16,7 @@ from optimist.api.counting import count_tell
 from optimist.api.desk import Desk
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
+from optimist.api.vitals import Vitals
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
@@ -29,6 +30,7 @@ class Context:
 
     store: Store
     settings: Settings
+    vitals: Vitals
     _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
     _namespaces: dict[str, Context] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class Context:
         """What this process has of one namespace; `self` is of all of them, and serves none."""
         known = self._namespaces.get(namespace)
         if known is None:
-            known = self._namespaces[namespace] = Context(self.store.of(namespace), self.settings)
+            known = self._namespaces[namespace] = Context(self.store.of(namespace), self.settings, self.vitals)
         return known
 
     async def experiment(self, name: str) -> Experiment:

@@ -23,6 +23,8 @@ from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 PICKS = "/v1/experiments/{name}/picks"
 router = APIRouter(prefix=PICKS, tags=["picks"])
 
+PICK_BYTES = 4096
+"""About what a pick takes in Redis, and on its disk."""
 INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
 
 
@@ -30,7 +32,9 @@ INSTANCE = "The pick's `instance`: refuses it where the experiment was made agai
 async def ask(name: Identifier, http: Request, request: AskRequest | None = None) -> Response:
     """The next picks, or the decision and no pick when the experiment has ended."""
     wanted, context = request or AskRequest(), context_of(http)
-    return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted)))
+    # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
+    async with context.vitals.room_for(wanted.count * PICK_BYTES, reserve=0.5):
+        return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted)))
 
 
 class Told(BaseModel):
@@ -65,10 +69,11 @@ async def tell(request: Request) -> Response:
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
         batch = await read_batch(request, experiment, context.settings, given.embedding)
         parts = number, batch.digest, batch.rows, batch.body
-        if given.instance is None or given.instance == experiment.instance:
-            settled, following = await context.desk(experiment).tell(Batch(*parts), asked)
-        else:
-            settled, following = await context.store.settle(name, *parts, instance=given.instance), None
+        async with context.vitals.room_for(len(batch.body), lambda: context.store.has_ended(name, number)):
+            if given.instance is None or given.instance == experiment.instance:
+                settled, following = await context.desk(experiment).tell(Batch(*parts), asked)
+            else:
+                settled, following = await context.store.settle(name, *parts, instance=given.instance), None
         return await context.told(experiment, settled), following
 
     reply, following = await context.with_recent(name, settle)

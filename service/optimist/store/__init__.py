@@ -38,6 +38,7 @@ from optimist.store.records import (
     Settled,
     Snapshot,
     State,
+    Usage,
 )
 from optimist.store.store import Store
 
@@ -79,6 +80,7 @@ __all__ = [
     "StoreError",
     "Superseded",
     "Unavailable",
+    "Usage",
     "connect",
     "namespace_of",
     "open_store",
