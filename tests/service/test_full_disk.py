@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from processes import Service, serving, until
+from processes import Service, until
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from optimist_client import Busy, Optimist, tensors
 
@@ -43,6 +49,17 @@ def fill(disk: Path, left: int = 0) -> Path:
     return path
 
 
+@contextmanager
+def serving(disk: Path, **settings: str) -> Iterator[Service]:
+    service = Service(disk, "--no-scoring", environment=settings)
+    service._log = disk.parent / "service.log"  # the disk will be full
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
 def tell(service: Service, number: int) -> httpx.Response:
     url = f"{service.url}/v1/experiments/full/picks/{number}/batch"
     return httpx.post(url, content=BODY, headers=TENSORS, timeout=60)
@@ -61,8 +78,8 @@ def status(service: Service, path: str) -> int:
 
 
 def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, reference):
-    environment = {"OPTIMIST_MIN_FREE_BYTES": str(16 * 2**20)}
-    with serving(disk, "--no-scoring", environment=environment) as service, Optimist(service.url, patience=0.5) as client:
+    least = str(16 * 2**20)
+    with serving(disk, OPTIMIST_MIN_FREE_BYTES=least) as service, Optimist(service.url, patience=0.5) as client:
         experiment = client.create_experiment("full", ["a", "b"], reference=reference)
         first, second, third = (experiment.ask(worker=str(k)) for k in range(3))
         assert tell(service, first.number).status_code == 200
@@ -93,17 +110,21 @@ def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, r
 
 @pytest.mark.faults
 def test_redis_on_a_full_disk_is_started_until_there_is_room(disk: Path, reference):
-    environment = {"OPTIMIST_MIN_FREE_BYTES": "0", "OPTIMIST_ALIVE_WITHOUT_REDIS": "4"}
-    with serving(disk, "--no-scoring", environment=environment) as service, Optimist(service.url) as client:
+    settings = {"OPTIMIST_MIN_FREE_BYTES": "0", "OPTIMIST_ALIVE_WITHOUT_REDIS": "2"}
+    with serving(disk, **settings) as service, Optimist(service.url) as client:
         experiment = client.create_experiment("full", ["a", "b"], reference=reference)
         first, second = experiment.ask(worker="1"), experiment.ask(worker="2")
         assert tell(service, first.number).status_code == 200
         before = service.redis_pid()
         others = fill(disk)
 
+        socket = f"{json.loads((disk / 'lock').read_text())['runtime']}/redis.sock"
+
         def is_known() -> bool:
-            status(service, "/readyz")  # a write, which a redis-server on a full disk dies of
-            return status(service, "/healthz") == 503
+            # A redis-server on a full disk dies of any write.
+            with contextlib.suppress(RedisError), Redis(unix_socket_path=socket, retry=Retry(NoBackoff(), 0)) as redis:
+                redis.set("written", "to the disk")
+            return service.log().count("starting it again") > 5 and status(service, "/healthz") == 503
 
         until(is_known)
         others.unlink()
