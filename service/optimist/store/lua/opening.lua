@@ -23,7 +23,7 @@ local function open(before)
   if #repeated > 2 then
     return repeated
   end
-  local rounds, told, version = unpack(redis.call('HMGET', counts, 'rounds', 'told', 'version'))
+  local rounds, told, version, longest = unpack(redis.call('HMGET', counts, 'rounds', 'told', 'version', 'lease'))
   version = version or 0
   -- With as many batches more as versions more, nothing else has changed.
   if tonumber(rounds) ~= expected or standing ~= '' and standing ~= told .. ' ' .. version then
@@ -70,7 +70,7 @@ local function open(before)
     opened[#opened + 1] = table.concat(numbers, ',')
     redis.call('HSET', requests, request, opened[#opened])
   end
-  redis.call('HSET', counts, 'rounds', number, 'version', version + 1)
+  redis.call('HSET', counts, 'rounds', number, 'version', version + 1, 'lease', math.max(lease, longest or 0))
   if holder then
     redis.call('DEL', turn)
   end
