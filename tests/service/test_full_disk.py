@@ -31,7 +31,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A small disk of its own."""
     directory = tmp_path / "disk"
     directory.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", directory], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", directory], capture_output=True)
     if mounted.returncode:
         pytest.skip("no right to mount a small disk here")
     try:
@@ -58,6 +58,10 @@ def serving(disk: Path, **settings: str) -> Iterator[Service]:
         yield service
     finally:
         service.stop()
+
+
+def socket_of(disk: Path) -> str:
+    return f"{json.loads((disk / 'lock').read_text())['runtime']}/redis.sock"
 
 
 def tell(service: Service, number: int) -> httpx.Response:
@@ -108,6 +112,19 @@ def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, r
         assert tell(service, second.number).status_code == 200, "at once, though the last look was of a full disk"
 
 
+def test_what_was_removed_leaves_the_file_of_redis_when_its_disk_is_short(disk: Path, reference):
+    with serving(disk, OPTIMIST_MIN_FREE_BYTES=str(40 * 2**20)) as service, Optimist(service.url) as client:
+        client.create_experiment("full", ["a", "b"], reference=reference)
+        with Redis(unix_socket_path=socket_of(disk)) as redis:
+            for _ in range(10):  # as experiments that were deleted leave it: 40 MiB of what is no longer there
+                redis.set("deleted", bytes(4 * 2**20))
+            redis.delete("deleted")
+            others = fill(disk, left=30 * 2**20)
+            until(lambda: redis.info("persistence")["aof_current_size"] < 2**20)
+        until(lambda: append(service) == 200)
+        assert others.exists()
+
+
 @pytest.mark.faults
 def test_redis_on_a_full_disk_is_started_until_there_is_room(disk: Path, reference):
     settings = {"OPTIMIST_MIN_FREE_BYTES": "0", "OPTIMIST_ALIVE_WITHOUT_REDIS": "2"}
@@ -118,7 +135,7 @@ def test_redis_on_a_full_disk_is_started_until_there_is_room(disk: Path, referen
         before = service.redis_pid()
         others = fill(disk)
 
-        socket = f"{json.loads((disk / 'lock').read_text())['runtime']}/redis.sock"
+        socket = socket_of(disk)
 
         def is_known() -> bool:
             # A redis-server on a full disk dies of any write.
