@@ -71,6 +71,14 @@ class Settings(BaseSettings):
     """Seconds for which a client may take nothing of an answer."""
     max_memory: int = Field(2 * 2**30, ge=1024)
     """Bytes of bodies of all requests together; those beyond are told to come back."""
+    min_free_bytes: int = Field(256 * 2**20, ge=0)
+    """Bytes of the embedded Redis' disk that stay free, beside what a rewrite of its append-only file takes; what would
+    leave less is put off with 507."""
+    alive_without_redis: float = Field(60.0, gt=0)
+    """Seconds for which `/healthz` answers 200 while the embedded Redis is down; then 503 until it is back."""
+    memory_reserve: float = Field(0.1, ge=0, lt=1)
+    """Share of Redis' `maxmemory`, and at least 16 MiB, that stays free for snapshots; what would leave less is put off
+    with 503."""
     max_json: int = Field(16 * 2**20, ge=1024)
     """Largest JSON body, in bytes: parsed, it takes many times as much."""
     max_body: int = Field(256 * 2**20, ge=1024)

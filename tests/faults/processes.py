@@ -122,7 +122,7 @@ class RedisServer:
         self._memory: asyncio.Task[None] | None = None
         self._is_restored = True
         self._starting = directory / "starting.sock"
-        self._shim = _build_shim(directory)
+        self._shim = build_shim(directory, "slow_fsync")
         self.delay = None if self._shim is None else directory / "delay"
         self.slow_down(0.0)
         options = {
@@ -286,11 +286,12 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def _build_shim(directory: Path) -> Path | None:
+def build_shim(directory: Path, name: str) -> Path | None:
+    """The library made of a C file beside this one, to be preloaded; None where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
-    library = directory / "slow_fsync.so"
-    source = Path(__file__).with_name("slow_fsync.c")
+    library = directory / f"{name}.so"
+    source = Path(__file__).with_name(f"{name}.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library

@@ -12,7 +12,7 @@ from typing import Any
 
 from optimist_client.tensors import MEDIA_TYPE
 
-BUSY = frozenset({429, 502, 503, 504})
+BUSY = frozenset({429, 502, 503, 504, 507})
 
 
 class Refused(Exception):

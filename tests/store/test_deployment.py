@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import shutil
 import subprocess
 import sys
@@ -98,12 +99,24 @@ async def test_an_old_server_is_refused(own: Server):
         (("redis://", "http://"), "expected a redis://"),
         (("redis://", "localhost:"), "expected a redis://"),
         (("127.0.0.1", "127.0.0.1/?ssl_ca_cert=x"), "option that is not known.*ssl_ca_cert"),
+        (("redis://", "redis://:hush/hush@"), "^((?!hush).)*cannot be read: expected scheme://user((?!hush).)*$"),
     ],
 )
 async def test_mistakes_in_the_url_are_said(own: Server, change: tuple[str, str], expected: str):
     async with asyncio.timeout(10):
         with pytest.raises(CannotStart, match=expected):
             await wait_for_server(own.url.replace(*change))
+
+
+@pytest.mark.parametrize("password", ["hush", "hu/sh", "hush?x"])
+def test_no_process_of_the_service_shows_the_password_in_a_url(own: Server, password: str):
+    url = own.url.replace("redis://", f"redis://guest:{password}@") + "?password=hush"
+    command = [sys.executable, "-m", "optimist.cli", "serve", "--port=0", "--no-scoring", f"--redis-url={url}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"(Redis: {own.url})" in done.stderr
+    assert "cannot be re" in done.stderr  # this way, or read at all
+    assert not re.search("hush|hu|ush", done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("url", ["redis+cluster://127.0.0.1/1", "redis+cluster://127.0.0.1?foo=1", "unix+cluster:///s"])

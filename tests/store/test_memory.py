@@ -66,6 +66,16 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
     assert (look.generators[0].snapshot_seq, look.generators[0].estimate, look.decision) == (1, "{}", "{}")
 
 
+async def test_how_full_redis_is_is_known(store: Store, redis: Redis):
+    limit = 100 * 2**20
+    await redis.config_set("maxmemory", limit)
+    try:
+        usage = await store.usage()
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert 0 < usage.used_bytes < limit == usage.limit_bytes
+
+
 async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):

@@ -51,7 +51,7 @@ async def test_several_claims_at_once_are_those_one_by_one(store: Store):
     assert (kept is None, made is None, unknown) == (False, False, None)
     assert kept is not None
     assert (kept.token, kept.deadline > first.deadline + 50) == (first.token, True)
-    assert await store.claims("x", [1, 0], "scorer b", 60) == [None, None]
+    assert await store.claims("x", [1, 0], "scorer b", 120) == [None, None]
     with pytest.raises(NotFound):
         await store.claims("gone", [0], "scorer a", 60)
 

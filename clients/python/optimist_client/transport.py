@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from optimist_client.errors import Busy, Fix, OptimistError, Unreachable, from_problem
 from optimist_client.models import Problem
 
-_BUSY = frozenset({429, 502, 503, 504})
+_BUSY = frozenset({429, 502, 503, 504, 507})
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 Loop = Callable[[], Coroutine[Any, Any, None]]
@@ -101,7 +101,7 @@ class Transport(ABC, Generic[Http]):
             else:
                 if reply.status_code not in _BUSY:
                     return reply
-                kind, failure = Busy, f"the service answered {reply.status_code}"
+                kind, failure = Busy, f"the service answered {reply.status_code}: {_refusal(reply)}"
                 wait = max(wait, _seconds(reply.headers.get("retry-after")))
             if time.monotonic() + wait > deadline:
                 raise kind(f"no answer from {self._http.base_url} within {patience:g} s: {failure}")

@@ -22,6 +22,7 @@ from optimist.api import (
 from optimist.api.access import Access, KeyRing
 from optimist.api.context import Context
 from optimist.api.limits import Limits
+from optimist.api.vitals import Vitals
 from optimist.api.watching import Watching
 from optimist.settings import Settings
 from optimist.store import open_store
@@ -34,10 +35,12 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(redis_url) as store:
-            context = app.state.context = Context(store, settings)
+            vitals = Vitals(store, settings)
+            context = app.state.context = Context(store, settings, vitals)
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, scorer_at_work)
-            async with context.listening():
+            app.state.liveness = health.Liveness(vitals, settings)
+            async with context.listening(), vitals.watching():
                 yield
 
     # The SDK builds each when it is first used; here no request shall wait for that.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -72,7 +73,8 @@ async def import_experiment(
             file.write(piece)
         try:
             archive = await asyncio.to_thread(Archive, file)
-            return await import_archive(context, archive, name, instance)
+            async with context.vitals.room_for(file.seek(0, os.SEEK_END)):
+                return await import_archive(context, archive, name, instance)
         except ArchiveError as error:
             raise invalid(str(error)) from None
 

@@ -18,6 +18,7 @@ from optimist.api.desk import Desk
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
 from optimist.api.suspects import SuspectLog
+from optimist.api.vitals import Vitals
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
@@ -31,6 +32,7 @@ class Context:
 
     store: Store
     settings: Settings
+    vitals: Vitals
     _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
     _namespaces: dict[str, Context] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Context:
         known = self._namespaces.get(namespace)
         if known is None:
             known = self._namespaces[namespace] = Context(
-                self.store.of(namespace), self.settings, _suspects=self._suspects
+                self.store.of(namespace), self.settings, self.vitals, _suspects=self._suspects
             )
         return known
 

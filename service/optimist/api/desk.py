@@ -20,13 +20,26 @@ from optimist.api.assignment import Assignment, MostOpen
 from optimist.api.counting import count_ask
 from optimist.api.foresight import after_opening, after_settling
 from optimist.api.views import View
-from optimist.store import AskGroup, Batch, Exchanged, Look, NewPick, NotFound, Settled, Store, StoreError
+from optimist.store import (
+    AskGroup,
+    Batch,
+    Exchanged,
+    Look,
+    NewPick,
+    NotFound,
+    Settled,
+    Store,
+    StoreError,
+    Unavailable,
+)
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 POLL = 0.25
 """Seconds between looks while estimates are waited for, should an announcement be lost."""
 TURN_POLL = 0.005
 """Seconds between looks while another replica has the turn at opening picks."""
+TURN_PATIENCE = 3.0
+"""Seconds for which others may have the turn before the asks are put off; each of them has it for half a second."""
 DRAINING = 0.5
 """Seconds after which to ask again when the whole budget, or as many picks as may be, are on their way."""
 GATHERED_BYTES = 4 * 2**20
@@ -101,6 +114,8 @@ class Desk:
         self._who = uuid.uuid4().hex
         # Whether the last compare-and-set was lost: the next one waits for its turn.
         self._lost = False
+        # Since when others have had the turn.
+        self._refused = 0.0
         # The experiment as far as this desk knows, and how often it was told that it may not know all.
         self._known: Look | None = None
         self._wakes = 0
@@ -241,8 +256,13 @@ class Desk:
         asks, wakes = list(self._waiting), self._wakes
         look = await self._look()
         if look is None:
+            self._refused = self._refused or time.monotonic()
+            if time.monotonic() - self._refused > TURN_PATIENCE:
+                self._refused = 0.0
+                raise Unavailable("others have had the turn at opening picks for too long: ask again")
             await asyncio.sleep(TURN_POLL)
             return
+        self._refused = 0.0
         if look.instance != self._instance:
             raise NotFound(f"experiment {self._config.name!r} was made again since")
         view = View(self._experiment, look)

@@ -44,16 +44,18 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
         except ValueError as error:
             raise invalid(str(error)) from None
         new = await _pinned(config, context)
-        await context.store.reserve(config.name, context.settings.max_experiments)
-        with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
-            await context.store.create_experiment(
-                config.name,
-                new.model_dump_json(),
-                config.generators,
-                config.rescore_growth,
-                instance=new.instance,
-                keep_log=config.keep_log,
-            )
+        text = new.model_dump_json()
+        async with context.vitals.room_for(len(text)):
+            await context.store.reserve(config.name, context.settings.max_experiments)
+            with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
+                await context.store.create_experiment(
+                    config.name,
+                    text,
+                    config.generators,
+                    config.rescore_growth,
+                    instance=new.instance,
+                    keep_log=config.keep_log,
+                )
     existing = await context.experiment(config.name)
     if existing.config != config:
         raise Conflict(f"experiment {config.name!r} exists with another config: choose another name")

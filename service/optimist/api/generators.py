@@ -43,11 +43,13 @@ async def append(
     experiment = await context.experiment(name)
     ordinal = await context.ordinal(name, generator)
     batch = await read_batch(request, experiment, context.settings, embedding)
-    settled = await context.store.append(
-        *(name, ordinal, idempotency_key, batch.digest, batch.rows, batch.body),
-        measures=batch.measures,
-        instance=experiment.instance,
-    )
+    key = idempotency_key
+    async with context.vitals.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
+        settled = await context.store.append(
+            *(name, ordinal, key, batch.digest, batch.rows, batch.body),
+            measures=batch.measures,
+            instance=experiment.instance,
+        )
     return await context.told(experiment, settled)
 
 

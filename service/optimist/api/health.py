@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -10,7 +11,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from optimist.api.doors import METRICS
 from optimist.api.problems import ApiError
+from optimist.api.vitals import Vitals
 from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS
+from optimist.settings import Settings
 from optimist.store import Store
 
 router = APIRouter(tags=["health"])
@@ -36,9 +39,27 @@ class Readiness:
             self._probed_at = time.monotonic()
 
 
+class Liveness:
+    """Whether this process may go on as it is: the Redis that it keeps itself is not away for too long.
+
+    One that runs elsewhere is no reason to restart this process, which waits for it.
+    """
+
+    def __init__(self, vitals: Vitals, settings: Settings) -> None:
+        self._vitals = vitals
+        self._patience = settings.alive_without_redis if settings.redis_url is None else math.inf
+
+    def check(self) -> None:
+        """Raises `ApiError` 503 where it may not."""
+        if (seconds := self._vitals.down_for) >= self._patience:
+            detail = f"the redis-server of this service has been down for {seconds:.0f} s; see the service's log"
+            raise ApiError(503, "redis-down", "Not alive", detail, action="retry")
+
+
 @router.get("/healthz")
-async def alive() -> dict[str, str]:
-    """The process answers."""
+async def alive(request: Request) -> dict[str, str]:
+    """The process answers; 503 once the Redis that it keeps itself has been down for a minute, until it is back."""
+    request.app.state.liveness.check()
     return {"status": "alive"}
 
 

@@ -23,6 +23,8 @@ from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 PICKS = "/v1/experiments/{name}/picks"
 router = APIRouter(prefix=PICKS, tags=["picks"])
 
+PICK_BYTES = 4096
+"""About what a pick takes in Redis, and on its disk."""
 INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
 NONCE = "The pick's `nonce`: refuses it where the number stands for another pick by now; a tell brings it"
 
@@ -31,7 +33,9 @@ NONCE = "The pick's `nonce`: refuses it where the number stands for another pick
 async def ask(name: Identifier, http: Request, request: AskRequest | None = None) -> Response:
     """The next picks, or the decision and no pick when the experiment has ended."""
     wanted, context, key = request or AskRequest(), context_of(http), http.scope["caller"].key
-    return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted, key)))
+    # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
+    async with context.vitals.room_for(wanted.count * PICK_BYTES, reserve=0.5):
+        return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted, key)))
 
 
 class Told(BaseModel):
@@ -71,14 +75,15 @@ async def tell(request: Request) -> Response:
             # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
             again = f"after-{given.nonce or incoming.digest}"
             asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
-        if given.instance is None or given.instance == experiment.instance:
-            settled, following = await context.desk(experiment).tell(batch, asked, key)
-        else:
-            parts = batch.pick, batch.digest, batch.rows, batch.body
-            settled = await context.store.settle(
-                name, *parts, nonce=batch.nonce, measures=batch.measures, instance=given.instance
-            )
-            following = None
+        async with context.vitals.room_for(len(batch.body), lambda: context.store.has_ended(name, given.number)):
+            if given.instance is None or given.instance == experiment.instance:
+                settled, following = await context.desk(experiment).tell(batch, asked, key)
+            else:
+                parts = batch.pick, batch.digest, batch.rows, batch.body
+                settled = await context.store.settle(
+                    name, *parts, nonce=batch.nonce, measures=batch.measures, instance=given.instance
+                )
+                following = None
         return await context.told(experiment, settled), following
 
     reply, following = await context.with_recent(name, settle)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from numpy.typing import NDArray
 
 from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
-from optimist.api.context import SettingsDep, StoreDep
+from optimist.api.context import ContextDep, SettingsDep, StoreDep
 from optimist.api.problems import ApiError, invalid
 from optimist.batches import LARGEST, BatchError, moments
 from optimist.plausibility import reference_scale
@@ -25,6 +25,7 @@ router = APIRouter(prefix="/v1/references", tags=["references"])
 @router.post("", openapi_extra=ARRAYS_IN_OPENAPI)
 async def create_reference(
     request: Request,
+    context: ContextDep,
     store: StoreDep,
     settings: SettingsDep,
     name: Annotated[Identifier, Query(description="What experiments will call it")],
@@ -48,7 +49,9 @@ async def create_reference(
         scale=scale,
         created=time.time(),
     )
-    if not await store.references.put(name, info.model_dump_json(), body):
+    async with context.vitals.room_for(len(body), lambda: store.references.is_there(name)):
+        is_kept = await store.references.put(name, info.model_dump_json(), body)
+    if not is_kept:
         standing = await stored_reference(store, name)
         check_embeddings(standing, embedding)
         return standing

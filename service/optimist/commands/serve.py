@@ -55,11 +55,13 @@ def serve(
     )
     with extras("server,scoring"):
         from optimist.server import serve as run
+        from optimist.store.connect import shown
 
         if settings.scoring and find_spec("torch") is None:  # not imported: it is the scorer's alone
             raise ModuleNotFoundError(name="torch")
     scheme = "http" if settings.tls_certificate is None else "https"
-    where = settings.redis_url or f"embedded, data in {settings.data_directory}"
+    url = settings.redis_url
+    where = f"embedded, data in {settings.data_directory}" if url is None else shown(url)
     console.print(
         f"Optimist {__version__} on {scheme}://{settings.host}:{settings.port} (Redis: {where})", soft_wrap=True
     )

@@ -42,6 +42,7 @@ from optimist.store.records import (
     Snapshot,
     State,
     Suspect,
+    Usage,
 )
 from optimist.store.scores import kernels_digest
 from optimist.store.store import Store
@@ -89,6 +90,7 @@ __all__ = [
     "Superseded",
     "Suspect",
     "Unavailable",
+    "Usage",
     "connect",
     "kernels_digest",
     "namespace_of",

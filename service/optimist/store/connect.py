@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -70,6 +71,13 @@ class _Pool(BlockingConnectionPool):
         return connection
 
 
+def shown(url: str) -> str:
+    """A URL of Redis as it may be shown or logged: without user, password and options."""
+    scheme, separator, rest = url.partition("://")
+    # A password that was not escaped may hold any of these, so all before the last @ goes first.
+    return f"{scheme}{separator}{re.split('[?#]', rest.rpartition('@')[2])[0]}"
+
+
 def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage: Lineage | None = None) -> Redis:
     """A client for a URL of one of `SCHEMES`; it connects when first used. Close it with `aclose`.
 
@@ -102,6 +110,11 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
         pool.make_connection()
     except (TypeError, RedisClusterException) as error:
         raise ValueError(f"the URL of Redis has an option that is not known: {error}") from None
+    except ValueError:  # its message names what was taken for the port, which may be part of a password
+        raise ValueError(
+            "the URL of Redis cannot be read: expected scheme://user:password@host:port/database?options, where the "
+            "password has %2F for /, %3F for ?, %23 for # and %40 for @, and options have values of their kind"
+        ) from None
     return Redis.from_pool(pool)
 
 

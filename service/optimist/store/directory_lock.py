@@ -1,10 +1,12 @@
-"""The lock on a data directory: an open file that redis-server inherits, so it lasts until both processes are gone.
+"""The lock on a data directory: open files that redis-server inherits, so it lasts until both processes are gone.
 
-Two servers on one directory would destroy acknowledged batches.
+Two servers on one directory would destroy acknowledged batches. So the directory itself is locked, and a file in it
+that says who holds it: earlier versions lock that file alone, and somebody may remove it by hand.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -35,26 +37,28 @@ def holder_of(directory: Path) -> dict[str, Any]:
 
 
 class DirectoryLock:
-    """The exclusive lock `<directory>/lock`, which says who holds it.
+    """The exclusive lock of a directory, and of the file `lock` in it, which says who holds it.
 
-    `fd`: what a server must inherit. `clean`: the last server that served from the directory stopped in order, rather
+    `fds`: what a server must inherit. `clean`: the last server that served from the directory stopped in order, rather
     than being killed; the holder keeps it true to what happens.
     wait_seconds: how long to wait for another holder. Raises DirectoryInUse after that.
     """
 
     def __init__(self, directory: Path, wait_seconds: float) -> None:
-        self.fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self._directory = directory
+        self.fds: list[int] = []
         deadline = time.monotonic() + wait_seconds
-        while not self._try():
-            if time.monotonic() >= deadline:
-                holder = _read(self.fd)
-                os.close(self.fd)
-                raise DirectoryInUse(
-                    f"{directory} is in use by process {holder.get('service', '?')} (its redis-server is process "
-                    f"{holder.get('redis-server', '?')}). Stop it, or choose another data directory."
-                )
-            time.sleep(_POLL_SECONDS)
-        last = _read(self.fd)
+        try:
+            # The directory first: where it is held, nothing in it is touched.
+            for path, flags in ((directory, os.O_RDONLY), (directory / "lock", os.O_RDWR | os.O_CREAT)):
+                self.fds.append(os.open(path, flags, 0o600))
+                # Some network file systems lock files alone.
+                with contextlib.suppress(OSError) if path is directory else contextlib.nullcontext():
+                    self._wait(deadline)
+        except BaseException:
+            self._close()
+            raise
+        last = _read(self._file)
         self.clean: bool = not last.get("dirty", False)
         # A holder that was killed could not remove its socket.
         if "runtime" in last:
@@ -64,23 +68,55 @@ class DirectoryLock:
         """Write down who holds the directory, and whether it is `clean`, for those who come next."""
         holder = {"service": os.getpid(), "redis-server": server, "runtime": str(runtime), "dirty": not self.clean}
         # Always as long, so that one write replaces the last holder: a kill in between leaves one or the other.
-        os.pwrite(self.fd, json.dumps(holder).encode().ljust(_HOLDER_BYTES), 0)
+        os.pwrite(self._file, json.dumps(holder).encode().ljust(_HOLDER_BYTES), 0)
 
     def release(self) -> None:
         """Let go; again is as good as once. Unless it is `clean`, the next holder reads what was last noted."""
-        if self.fd < 0:
+        if not self.fds:
             return
         if self.clean:
-            os.ftruncate(self.fd, 0)
-        os.close(self.fd)
-        self.fd = -1
+            os.ftruncate(self._file, 0)
+        self._close()
 
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    @property
+    def _file(self) -> int:
+        return self.fds[-1]
+
+    def _close(self) -> None:
+        while self.fds:
+            os.close(self.fds.pop())
+
+    def _wait(self, deadline: float) -> None:
+        """Lock what was opened last. Raises DirectoryInUse where another holder keeps it until the deadline."""
+        while not _try(self._file):
+            if time.monotonic() >= deadline:
+                holder = _noted(self._directory)
+                raise DirectoryInUse(
+                    f"{self._directory} is in use by process {holder.get('service', '?')} (its redis-server is process "
+                    f"{holder.get('redis-server', '?')}{'' if holder else '; its lock file is gone'}). "
+                    "Stop it, or choose another data directory."
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+def _try(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _noted(directory: Path) -> dict[str, Any]:
+    """What the lock file says, whether or not anybody holds it; {} where there is none."""
+    try:
+        fd = os.open(directory / "lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return {}
+    try:
+        return _read(fd)
+    finally:
+        os.close(fd)
 
 
 def _read(fd: int) -> dict[str, Any]:

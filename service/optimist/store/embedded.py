@@ -1,7 +1,8 @@
 """The default Redis: a redis-server child on a private socket and a locked directory, started again when it dies.
 
 One thread, the keeper, owns the child's life: it starts it, waits for it, and starts it again, on the same socket, so
-that clients find it again. On Linux the child also stops when its parent dies.
+that clients find it again. Once a redis-server has served, the keeper tries for ever: what stops it may pass, as a
+full disk does. On Linux the child also stops when its parent dies.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -36,8 +36,12 @@ _log = logging.getLogger(__name__)
 _SOCKET = "redis.sock"
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 60.0
-_DEATHS = 5
-_DEATHS_SECONDS = 60.0
+SHORTEST, LONGEST = 0.1, 30.0
+"""Seconds before a redis-server is started again: none after the first death, then twice as many each time."""
+STEADY = 60.0
+"""Seconds that a redis-server must have lived for its death to count as the first."""
+DEATHS = 5
+"""Times that a redis-server which has never served may be killed before it is given up."""
 
 
 class EmbeddedRedis:
@@ -55,7 +59,7 @@ class EmbeddedRedis:
         self._runtime = _make_runtime()
         self._socket = self._runtime / _SOCKET
         self._process: subprocess.Popen[bytes] | None = None
-        self._stopping = False
+        self._stopping = threading.Event()
         self._spawning = threading.Lock()
         # The kernel means the *thread* that started the child when it says parent, so that thread stays with the child.
         self._keeper = threading.Thread(target=self._keep, name="redis-server-keeper", daemon=True)
@@ -68,13 +72,13 @@ class EmbeddedRedis:
 
     @property
     def running(self) -> bool:
-        """False while there is no redis-server: stopped, not yet started again, or given up."""
+        """False while there is no redis-server: stopped, or not yet started again."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         """Let redis-server finish and give the directory free; again is as good as once."""
         with self._spawning:
-            self._stopping = True
+            self._stopping.set()
         if self._process is not None:
             _end(self._process)
         self._keeper.join()
@@ -88,47 +92,53 @@ class EmbeddedRedis:
         self.stop()
 
     def _keep(self) -> None:
-        try:
-            self._keep_alive()
-        except Exception as error:
-            if self._process is not None:
-                _end(self._process)
-            if self.started.done():
-                _log.error("redis-server stays down until the service is started again: %s", error)
-            else:
-                self.started.set_exception(error)
+        pause, deaths = 0.0, 0
+        while True:
+            begun = time.monotonic()
+            try:
+                level, how = logging.WARNING, self._live()
+            except Exception as error:
+                if self._process is not None:
+                    _end(self._process)
+                if not self.started.done():
+                    self.started.set_exception(error)
+                    return
+                level, how = logging.ERROR, str(error)
+            if self._stopping.is_set():
+                return
+            deaths += 1
+            if deaths == DEATHS and not self.started.done():
+                self.started.set_exception(CannotStart(f"redis-server died {DEATHS} times as it started: {how}"))
+                return
+            if time.monotonic() - begun > STEADY:
+                pause = 0.0
+            _log.log(level, "%s; starting it again%s", how, f" in {pause:g} s" if pause else "")
+            self._stopping.wait(pause)
+            pause = min(max(2.0 * pause, SHORTEST), LONGEST)
 
-    def _keep_alive(self) -> None:
-        """Have a redis-server until `stop`. Raises CannotStart if it does not come up, or dies again and again."""
-        deaths: deque[float] = deque(maxlen=_DEATHS)
+    def _live(self) -> str:
+        """Have one redis-server to its end, and say how that came. Raises CannotStart if it does not come up."""
         while True:
             log = ServerLog(self._directory / "redis.log")
             process = self._spawn(log.path)
             if process is None:
-                return
+                return "redis-server was stopped"
             answers = _wait_for_answer(process, self._starting_socket)
-            if answers and (cut := log.find("Truncating the AOF")):
-                # Redis cuts off the unfinished command, but leaves the transaction it belonged to open (6.2.14): what
-                # is written next would belong to it, and be lost. Starting again closes it.
-                _log.warning("redis-server was killed while writing; the unfinished write is gone: %s", cut)
-                _end(process)
-                continue
-            if answers:
-                self._open(process)
-            code = process.wait()
-            if answers:
-                self._lock.clean = code == 0
-            if self._stopping:
-                return
-            if not answers and code > 0:
-                raise CannotStart(log.explain("redis-server did not start."))
-            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            deaths.append(time.monotonic())
-            if len(deaths) == _DEATHS and deaths[-1] - deaths[0] < _DEATHS_SECONDS:
-                raise CannotStart(
-                    log.explain(f"redis-server died {_DEATHS} times within {_DEATHS_SECONDS:.0f} s; at last it {how}.")
-                )
-            _log.warning("redis-server (process %d) %s; starting it again", process.pid, how)
+            if not (answers and (cut := log.find("Truncating the AOF"))):
+                break
+            # Redis cuts off the unfinished command, but leaves the transaction it belonged to open (6.2.14): what is
+            # written next would belong to it, and be lost. Starting again closes it.
+            _log.warning("redis-server was killed while writing; the unfinished write is gone: %s", cut)
+            _end(process)
+        if answers:
+            self._open(process)
+        code = process.wait()
+        if answers:
+            self._lock.clean = code == 0
+        elif code > 0 and not self._stopping.is_set():
+            raise CannotStart(log.explain("redis-server did not start."))
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"redis-server (process {process.pid}) {how}"
 
     @property
     def _starting_socket(self) -> Path:
@@ -138,11 +148,11 @@ class EmbeddedRedis:
         """Start a redis-server that clients do not see yet; None once `stop` was called."""
         command = [self._program, *options(self._directory, self._starting_socket, log, self._lock.clean)]
         with self._spawning, log.open("ab") as output:
-            if self._stopping:
+            if self._stopping.is_set():
                 return None
             process = self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *command],
-                pass_fds=[self._lock.fd],
+                pass_fds=self._lock.fds,
                 # Keeps Ctrl-C from the child: the service stops first, then stops it.
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
@@ -168,8 +178,8 @@ class EmbeddedRedis:
 def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis:
     """Start redis-server on a data directory, made if missing, and return once it answers. Blocks; for any thread.
 
-    Every acknowledged write is on disk (`appendfsync always`). When redis-server dies it is started again, until it
-    does not come up or dies five times within a minute: then it stays down, and an error is logged.
+    Every acknowledged write is on disk (`appendfsync always`). When redis-server dies it is started again, for ever,
+    after pauses of up to `LONGEST` seconds while it keeps dying.
     wait_seconds: how long to wait for another service to give the directory free, as one killed a moment ago does;
     loading the data may take longer and is waited for.
     Raises DirectoryInUse after that, CannotStart if there is no redis-server or it does not come up.

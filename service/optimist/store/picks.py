@@ -127,6 +127,16 @@ class Picks:
             "give_up", experiment, pick, reason, self._settled_limit, nonce, instance=instance
         )
 
+    async def has_ended(self, experiment: str, pick: int) -> bool:
+        """Whether a pick is no longer there to be told: its tell would be answered without anything being stored."""
+        return not await self._commands.call("HEXISTS", self._commands.key(experiment, "picks"), pick)
+
+    async def was_appended(self, experiment: str, generator: int, key: str) -> bool:
+        """Whether `append` would answer for this key without anything being stored."""
+        return bool(
+            await self._commands.call("HEXISTS", self._commands.key(experiment, "appended"), f"{generator}\t{key}")
+        )
+
     async def append(
         self,
         experiment: str,

@@ -305,6 +305,18 @@ class Exchanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What a Redis holds, and may hold; 0 where it does not say, or has no limit. All in bytes."""
+
+    used_bytes: int = 0
+    limit_bytes: int = 0
+    log_bytes: int = 0
+    """Of its append-only file."""
+    is_rewriting: bool = False
+    """Whether it writes a shorter one in place of that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """How a Redis does: seconds that a ping took, bytes it holds, and the most it may hold, where it says so."""
 

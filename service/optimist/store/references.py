@@ -66,6 +66,10 @@ class References:
         digest = await self._commands.call("HGET", self._key(name), "digest")
         return None if digest is None else digest.decode()
 
+    async def is_there(self, name: str) -> bool:
+        """Whether there is a reference of this name."""
+        return await self.meta(name) is not None
+
     async def meta(self, name: str) -> str | None:
         """Description of a reference, None if there is none."""
         meta = await self._commands.call("HGET", self._key(name), "meta")

@@ -30,7 +30,9 @@ class Scores:
     _commands: Commands
 
     async def claim(self, experiment: str, generator: int, owner: str, seconds: float) -> Claim | None:
-        """Claim a generator for some time; None while another owner holds it.
+        """Claim a generator for some time, the same for all owners; None while another holds it.
+
+        A claim that would last longer than that counts as run out: the clock of Redis was set back.
 
         An owner that has the claim, even if it ran out, keeps its token. Others get a new one, never used before,
         not even under a deleted experiment of this name. Raises NotFound for an unknown generator.

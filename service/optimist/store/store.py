@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
 
 from optimist.store.access import AccessKeys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.cluster import Cluster
 from optimist.store.commands import Commands
+from optimist.store.errors import reaching_redis
 from optimist.store.experiments import Experiments
+from optimist.store.formats import FORMAT
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
+from optimist.store.keys import FORMAT as FORMAT_KEY
 from optimist.store.lineage import Lineage
 from optimist.store.logs import Logs
 from optimist.store.picks import Picks
-from optimist.store.records import Health
+from optimist.store.records import Health, Usage
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.scores import Scores
@@ -86,6 +91,38 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
         info = await self._commands.call("INFO", "memory")
         return Health(latency, info.get("used_memory"), info.get("maxmemory") or None)
 
+    async def usage(self) -> Usage:
+        """How full Redis is; of a cluster's masters, the one with the least room."""
+        redis = self._commands.redis
+        with reaching_redis():
+            try:
+                if not isinstance(redis, Cluster):
+                    return _usage(await redis.execute_command("INFO"))
+                nodes = redis.get_primaries()
+                found = [_usage(await redis.execute_command("INFO", target_nodes=node)) for node in nodes]
+            except NoPermissionError:
+                return Usage()
+        limited = [usage for usage in found if usage.limit_bytes]
+        return min(limited, key=lambda usage: usage.limit_bytes - usage.used_bytes, default=Usage())
+
+    async def rewrite_log(self) -> None:
+        """Have Redis write its append-only file anew, without what is no longer there."""
+        await self._commands.call("BGREWRITEAOF")
+
+    async def mark_format(self) -> None:
+        """Mark the format of what is in Redis where the mark is gone, as after FLUSHALL under a running service."""
+        if await self._commands.call("GET", FORMAT_KEY) is None:
+            await self._commands.call("SET", FORMAT_KEY, FORMAT, "NX")
+
     def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
         """Listen to channels named in `keys`; see `announcements.announcements`."""
         return announcements(self._commands, *channels)
+
+
+def _usage(info: Any) -> Usage:
+    return Usage(
+        used_bytes=info.get("used_memory", 0),
+        limit_bytes=info.get("maxmemory", 0),
+        log_bytes=info.get("aof_current_size", 0),
+        is_rewriting=bool(info.get("aof_rewrite_in_progress", 0) or info.get("aof_rewrite_scheduled", 0)),
+    )

@@ -1,5 +1,6 @@
 -- ARGV: owner, seconds, generators. Answers for each {token, deadline, 1 if another owner's had run out}, or nothing
--- where another owner holds the claim.
+-- where another owner holds the claim. One whose deadline is further off than it can be has run out, too: the server's
+-- clock was set back.
 local owner, seconds = ARGV[1], ARGV[2]
 
 local function claim(g)
@@ -7,7 +8,8 @@ local function claim(g)
     return {'not-found', 'there is no such generator'}
   end
   local number, deadline, holder = (redis.call('HGET', claims, g) or ''):match('^(%d+) (%S+) (.*)$')
-  if holder and holder ~= owner and tonumber(deadline) > now() then
+  local left = holder and tonumber(deadline) - now() or 0
+  if holder ~= owner and left > 0 and left <= tonumber(seconds) then
     return {'ok'}
   end
   if holder ~= owner then

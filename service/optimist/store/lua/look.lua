@@ -1,9 +1,22 @@
 -- ARGV: how many ended picks are remembered; who wants the turn at opening picks, if anybody, and its milliseconds.
 -- Frees the leases that ran out, then answers with everything a decision is made from.
 -- Nothing while it is another's turn. A late pick stays in `picks`, so that its batch is still accepted.
+-- Deadlines further off than they can be come of a server's clock that was set back.
 local who, milliseconds = ARGV[2], ARGV[3]
 if who and not redis.call('SET', turn, who, 'NX', 'PX', milliseconds) and redis.call('GET', turn) ~= who then
-  return {'ok'}
+  if redis.call('PTTL', turn) <= tonumber(milliseconds) then
+    return {'ok'}
+  end
+  redis.call('SET', turn, who, 'PX', milliseconds)
+end
+local lease = redis.call('HGET', counts, 'lease')
+if lease then
+  local latest = string.format('%.6f', now() + lease)
+  for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. latest, '+inf')) do
+    -- Removed first, as adding is refused while memory is full.
+    redis.call('ZREM', leases, number)
+    redis.call('ZADD', leases, latest, number)
+  end
 end
 for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
   local pick = redis.call('HGET', picks, number)

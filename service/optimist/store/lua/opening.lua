@@ -24,7 +24,8 @@ local function open(before, at_first)
   if #repeated > 2 then
     return repeated
   end
-  local rounds, newest, told, version = unpack(redis.call('HMGET', counts, 'rounds', 'last', 'told', 'version'))
+  local rounds, newest, told, version, longest = unpack(redis.call(
+    'HMGET', counts, 'rounds', 'last', 'told', 'version', 'lease'))
   version = version or 0
   -- With as many batches more as versions more, nothing else has changed.
   if tonumber(rounds) ~= expected or (newest or '') ~= last
@@ -76,7 +77,8 @@ local function open(before, at_first)
     opened[#opened + 1] = table.concat(numbers, ',')
     redis.call('HSET', requests, request, opened[#opened])
   end
-  redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'mark', mark)
+  redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'mark', mark,
+    'lease', math.max(lease, longest or 0))
   if holder then
     redis.call('DEL', turn)
   end

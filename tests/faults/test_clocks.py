@@ -1,0 +1,135 @@
+"""The clock of Redis' machine is set back by an hour: nobody waits for that hour."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from processes import serving, until
+from redis import Redis
+from redis import exceptions as redis_errors
+
+from optimist.store import open_store
+from optimist_client import Optimist
+
+from .processes import build_shim, find_redis
+
+HOUR = 3600
+REFERENCE = np.zeros(4), np.eye(4)
+
+
+class Clocked:
+    """A redis-server whose clock can be set."""
+
+    def __init__(self, directory: Path) -> None:
+        library = build_shim(directory, "set_clock")
+        if library is None:
+            pytest.skip("no C compiler here")
+        self.socket = directory / "redis.sock"
+        self.url = f"unix://{self.socket}"
+        self._offset = directory / "offset"
+        self._offset.write_bytes(bytes(8))
+        options = ["--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory), "--save", ""]
+        self.process = subprocess.Popen(
+            [find_redis(), *options, "--logfile", str(directory / "redis.log")],
+            env={**os.environ, "LD_PRELOAD": str(library), "SET_CLOCK": str(self._offset)},
+        )
+        until(self._answers)
+
+    def client(self) -> Redis:
+        return Redis(unix_socket_path=str(self.socket))
+
+    def set(self, seconds: int) -> None:
+        """Let it be so many seconds later than it is."""
+        with self.client() as redis, self._offset.open("r+b") as file:
+            before, _ = redis.time()
+            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))  # in place: it is mapped
+            file.flush()
+            assert redis.time()[0] != before
+
+    def _answers(self) -> bool:
+        try:
+            with self.client() as redis:
+                return bool(redis.ping())
+        except redis_errors.ConnectionError:
+            return False
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Clocked]:
+    server = Clocked(tmp_path)
+    try:
+        yield server
+    finally:
+        server.process.terminate()
+        server.process.wait()
+
+
+@pytest.mark.faults
+def test_turns_and_leases_end_though_the_clock_was_set_back(tmp_path: Path, redis: Clocked):
+    options = "--no-scoring", f"--redis-url={redis.url}"
+    with serving(tmp_path, *options) as service, Optimist(service.url) as client:
+        experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, lease=1.0)
+
+        def ask() -> httpx.Response:
+            return httpx.post(f"{service.url}/v1/experiments/x/picks", json={}, timeout=20)
+
+        assert experiment.ask(worker="gone") is not None
+
+        async def leave_a_turn() -> None:
+            async with open_store(redis.url) as store:
+                assert await store.take_turn("x", "a replica that dies") is not None
+
+        asyncio.run(leave_a_turn())
+        redis.set(-HOUR)
+        assert ask().status_code == 200
+        until(lambda: experiment.report().open_picks == 0, 20)
+
+        # A turn that somebody keeps for ever, however: the ask is put off, not kept waiting.
+        kept = threading.Event()
+
+        def keep_the_turn() -> None:
+            with redis.client() as holder:
+                while not kept.wait(0.02):
+                    holder.set("optimist:{x}:turn", "another", px=500)
+
+        keeper = threading.Thread(target=keep_the_turn)
+        keeper.start()
+        try:
+            refused = ask()
+        finally:
+            kept.set()
+            keeper.join()
+        assert (refused.status_code, refused.json()["action"]) == (503, "retry")
+        assert ask().status_code == 200
+
+
+@pytest.mark.faults
+def test_a_dead_scorer_s_generators_are_taken_over_though_the_clock_was_set_back(tmp_path: Path, redis: Clocked):
+    batch = np.random.default_rng(0).standard_normal((5, 4))
+    with serving(tmp_path, f"--redis-url={redis.url}") as service, Optimist(service.url) as client:
+        experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, max_wait=0.1)
+
+        def tell(rounds: int) -> None:
+            for k in range(rounds):
+                pick = experiment.ask()
+                assert pick is not None
+                pick.tell(batch + k)
+
+        tell(4)
+        until(lambda: experiment.report().scored)
+        scorer = service.scorer_pid()
+        assert scorer is not None
+        os.kill(scorer, signal.SIGKILL)
+        redis.set(-HOUR)
+        tell(8)
+        until(lambda: experiment.report().scored, 60)
