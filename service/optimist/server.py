@@ -12,6 +12,7 @@ from types import FrameType
 
 import uvicorn
 from pydantic.warnings import UnsupportedFieldAttributeWarning
+from threadpoolctl import threadpool_limits
 
 from optimist.api.app import create_app
 from optimist.connections import patient
@@ -43,6 +44,9 @@ def serve(settings: Settings) -> None:
     Raises DeviceError where the scorer's device is not here.
     """
     configure(settings.log_format, settings.log_requests)
+    # The check of a reference is the only thing here that more would help, and it would take them from everybody else.
+    # Not by variables: a scorer that is started here has threads of its own.
+    threadpool_limits(1)
     # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
     # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.

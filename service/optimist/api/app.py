@@ -22,6 +22,7 @@ from optimist.api import (
 from optimist.api.access import Access, KeyRing
 from optimist.api.context import Context
 from optimist.api.limits import Limits
+from optimist.api.moments import Queue
 from optimist.api.watching import Watching
 from optimist.settings import Settings
 from optimist.store import open_store
@@ -35,6 +36,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(redis_url) as store:
             context = app.state.context = Context(store, settings)
+            app.state.references = Queue()
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, scorer_at_work)
             async with context.listening():

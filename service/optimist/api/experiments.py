@@ -58,10 +58,20 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
     made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex}
     if config.reference is None:
         assert config.dimension is not None, "checked by the config"
-        return Experiment(dimension=config.dimension, **made)
-    reference = await stored_reference(context.store, config.reference)
-    check_embeddings(reference, config.embedding)
-    return Experiment(dimension=reference.dimension, reference_digest=reference.digest, **made)
+        experiment = Experiment(dimension=config.dimension, **made)
+    else:
+        reference = await stored_reference(context.store, config.reference)
+        check_embeddings(reference, config.embedding)
+        experiment = Experiment(dimension=reference.dimension, reference_digest=reference.digest, **made)
+    if too_wide := beyond(experiment, context.settings.max_dimension):
+        raise invalid(too_wide)
+    return experiment
+
+
+def beyond(experiment: Experiment, most: int) -> str:
+    """What a new experiment is refused with whose batches are wider than `most`; "" where none are."""
+    wide = [f"{name}: expected at most {most} columns, got {n}" for name, n in experiment.widths.items() if n > most]
+    return "; ".join(wide)
 
 
 @router.get("")

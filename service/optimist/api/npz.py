@@ -51,6 +51,8 @@ class Archive:
     body: bytes
     size: int
     """Bytes that its arrays come to, as it says itself; no more are ever unpacked."""
+    text_size: int
+    """Those of them that are ids."""
 
     @classmethod
     def of(cls, body: bytes, limit: int) -> Archive:
@@ -70,7 +72,7 @@ class Archive:
         size = sum(member.file_size for member in members)
         if size > limit:
             raise ValueError(f"expected arrays of at most {limit} bytes together, got {size}")
-        return cls(body, size)
+        return cls(body, size, sum(member.file_size for member in members if member.filename == f"{tensors.IDS}.npy"))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes by name, of which no more is unpacked than the heads. Raises ValueError saying what is wrong."""

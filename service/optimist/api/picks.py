@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -63,7 +64,8 @@ async def tell(request: Request) -> Response:
     asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators) if given.next else None
 
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
-        batch = await read_batch(request, experiment, context.settings, given.embedding)
+        is_known = partial(context.store.check_pick, name, number)
+        batch = await read_batch(request, experiment, context.settings, given.embedding, is_known)
         parts = number, batch.digest, batch.rows, batch.body
         if given.instance is None or given.instance == experiment.instance:
             settled, following = await context.desk(experiment).tell(Batch(*parts), asked)

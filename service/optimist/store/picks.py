@@ -8,7 +8,7 @@ from typing import Any
 
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands, step
-from optimist.store.errors import StoreError
+from optimist.store.errors import Gone, NotFound, StoreError
 from optimist.store.records import AskGroup, Batch, Look, NewPick, Opened, Settled
 
 APPENDED_SECONDS = 24 * 3600
@@ -96,6 +96,17 @@ class Picks:
         settled = [found if isinstance(found, StoreError) else _settled(found) for found in steps[: len(batches)]]
         opening = [found for found in steps[len(batches) :] if not isinstance(found, StoreError)]
         return settled, _opened(opening[0]) if opening else None
+
+    async def check_pick(self, experiment: str, number: int) -> None:
+        """Raise what `settle` raises of a pick that is not known: NotFound if it was never made, Gone otherwise."""
+        picks, settled, counts = (self._commands.key(experiment, part) for part in ("picks", "settled", "counts"))
+        *known, rounds = await self._commands.call_many(
+            [("HEXISTS", picks, number), ("HEXISTS", settled, number), ("HGET", counts, "rounds")]
+        )
+        if not any(known):
+            if 0 < number <= int(rounds or 0):
+                raise Gone(f"pick {number} lies too far back to be known")
+            raise NotFound(f"pick {number} was never made")
 
     async def give_up(self, experiment: str, pick: int, reason: str, *, instance: str | None = None) -> None:
         """Return a pick unsampled; again is as good as once.
