@@ -18,7 +18,7 @@ from optimist.api.references import check_embeddings, stored_reference
 from optimist.api.views import View
 from optimist.kernels import is_open
 from optimist.policies import check_policy
-from optimist.store import Conflict
+from optimist.store import Conflict, NotFound
 from optimist_client import tensors
 from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Overview, Report
 
@@ -77,8 +77,12 @@ def beyond(experiment: Experiment, most: int) -> str:
 @router.get("")
 async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Experiment]:
     """All experiments that the caller's key is good for, by creation."""
-    names = await context.store.experiments()
-    return [await context.experiment(name) for name in names if caller.sees(name)]
+    found = []
+    for name in await context.store.experiments():
+        if caller.sees(name):
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                found.append(await context.experiment(name))
+    return found
 
 
 @router.get("/{name}")
