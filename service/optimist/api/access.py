@@ -94,7 +94,7 @@ class Access:
         self._rates = None if rate is None else Rates(rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is allowed; a caller whose body took longer than `FRESH` seconds is checked again at its end."""
+        """Pass on what is allowed; the caller of a body that did not come at once is checked again at its end."""
         if scope["type"] == "http":
             try:
                 _refuse_doubled(scope)
@@ -114,12 +114,14 @@ class Access:
 
     def _checking_again(self, scope: Scope, receive: Receive) -> Receive:
         """`receive`, which raises HTTPException, as FastAPI passes it on, where the key was revoked meanwhile."""
-        begun = time.monotonic()
+        begun, is_first = time.monotonic(), True
 
         async def checked() -> Message:
+            nonlocal is_first
             message = await receive()
-            is_last = message["type"] == "http.request" and not message.get("more_body", False)
-            if is_last and "caller" in scope and time.monotonic() - begun >= FRESH:
+            came_at_once = is_first and time.monotonic() - begun < FRESH
+            is_first, is_last = False, message["type"] == "http.request" and not message.get("more_body", False)
+            if is_last and not came_at_once and "caller" in scope:
                 try:
                     if await self._caller(scope) != scope["caller"]:
                         raise _unknown("the access key was changed while the request was read")

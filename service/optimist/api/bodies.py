@@ -38,6 +38,8 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
 """What `read_arrays` takes, for the routes' `openapi_extra`."""
 
 
+WIDENED_WEIGHT = 5
+"""Bytes of memory for each byte of safetensors with bfloat16, which become float32."""
 UNPACKED_WEIGHT = 3
 """Bytes of memory for each byte that an `.npz` unpacks to: as they came, in C order, and as the log has them."""
 TEXT_WEIGHT = 8
@@ -51,8 +53,11 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
+    share: Share = request.scope["memory"]
     try:
         if kind == tensors.MEDIA_TYPE:
+            if b'"BF16"' in body[: tensors.LONGEST_HEADER]:
+                share.hold(WIDENED_WEIGHT * len(body))
             if check is not None and len(body) > LARGE:
                 await check(tensors.shapes(body))
             return await aside(len(body), tensors.decode, body)
@@ -64,7 +69,6 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
             archive = npz.Archive.of(body, settings.max_body)
             if check is not None and archive.size > LARGE:
                 await check(archive.shapes())
-            share: Share = request.scope["memory"]
             share.hold(NPZ_WEIGHT * len(body) + UNPACKED_WEIGHT * archive.size + TEXT_WEIGHT * archive.text_size)
             return await aside(archive.size, _from_npz, archive, settings.max_rows)
     except ValueError as error:

@@ -21,8 +21,8 @@ SMALL = 2**18
 """Bytes of memory that each request may take for its body without being counted."""
 JSON_WEIGHT = 40
 """Bytes of memory for each byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
-TENSORS_WEIGHT = 4
-"""The same of safetensors: the pieces and the body, or the body and its arrays, of bfloat16 widened to float32."""
+TENSORS_WEIGHT = 3
+"""The same of safetensors: the pieces and the body, or the body, its arrays and what checks make of them."""
 NPZ_WEIGHT = 2
 """The same of `.npz`: the pieces and the body. What it unpacks to is added when that is known."""
 
