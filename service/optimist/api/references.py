@@ -35,6 +35,7 @@ async def create_reference(
     The same moments again under the same name are accepted; others are refused with 409.
     """
     arrays = await read_arrays(request, settings)
+    rows = len(arrays["features"]) if "features" in arrays and arrays["features"].ndim else None
     share: Share = request.scope["memory"]
     share.hold_more(memory_of(arrays))
     # One at a time, and not in the threads that check batches: a large one takes seconds.
@@ -44,7 +45,7 @@ async def create_reference(
     info = ReferenceInfo(
         name=name,
         dimension=dimension,
-        samples=len(arrays["features"]) if "features" in arrays else samples,
+        samples=samples if rows is None else rows,
         embedding=embedding,
         digest=digest,
         created=time.time(),
