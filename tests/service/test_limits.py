@@ -168,7 +168,7 @@ def test_bodies_share_a_memory(limited: Service, connection: socket.socket):
     """One that lies there keeps others out that would not fit beside it, for no longer than it may take."""
     head = b"POST /v1/references?name=big HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-safetensors\r\n"
     connection.sendall(head + b"content-length: 990000\r\n\r\n" + b"\0" * 980_000)
-    body = tensors.encode({"features": np.zeros((300, 30))})
+    body = tensors.encode({"features": np.zeros((400, 30))})
     request = {"content": body, "headers": {"content-type": tensors.MEDIA_TYPE}}
 
     def held() -> float:
