@@ -14,6 +14,8 @@ LARGEST = 1e30
 """Largest absolute feature value taken: its fourth power, summed over any dimension, still fits a float64."""
 SIMPLEX_TOLERANCE = 1e-3
 """How far a row of probabilities may be from summing to 1, as float16 ones are; the statistic renormalises it."""
+_ROWS = 4096
+"""Ids that are checked at a time."""
 
 
 class BatchError(ValueError):
@@ -25,42 +27,62 @@ def check_batch(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -
 
     `widths` are the columns of each expected tensor by name; ids are as `pack_ids` makes them.
     """
-    if set(arrays) - {IDS} != set(widths):
-        found = ", ".join(sorted(arrays)) or "none"
-        raise BatchError(f"expected the tensor{'s' * (len(widths) > 1)} {', '.join(widths)}; found {found}")
+    check_shapes({name: array.shape for name, array in arrays.items()}, widths)
     for name, width in widths.items():
         check_rows(name, arrays[name], width)
     if "probabilities" in arrays:
         check_probabilities(arrays["probabilities"])
     if IDS in arrays:
         _check_ids(arrays[IDS])
-    counts = {name: len(array) for name, array in arrays.items()}
+
+
+def check_shapes(shapes: Mapping[str, tuple[int, ...]], widths: Mapping[str, int]) -> None:
+    """Raise `BatchError` unless tensors of these shapes, by name, are those of `widths`, perhaps with ids.
+
+    `check_batch` does the same; this is for a body of which the shapes are known before it is unpacked.
+    """
+    if set(shapes) - {IDS} != set(widths):
+        found = ", ".join(sorted(shapes)) or "none"
+        raise BatchError(f"expected the tensor{'s' * (len(widths) > 1)} {', '.join(widths)}; found {found}")
+    for name, width in widths.items():
+        _check_shape(name, shapes[name], width)
+    counts = {name: shape[0] if shape else 0 for name, shape in shapes.items()}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise BatchError(f"expected as many rows of each tensor, got {found}")
 
 
+def _check_shape(name: str, shape: tuple[int, ...], dimension: int) -> None:
+    if len(shape) != 2 or shape[1] != dimension:
+        raise BatchError(f"{name}: expected shape (n, {dimension}), got {shape}")
+    if shape[0] == 0:
+        raise BatchError(f"{name}: expected at least one row, got an empty batch")
+
+
 def _check_ids(ids: NDArray[Any]) -> None:
     if ids.ndim != 2 or ids.shape[1] > LONGEST_ID:
         raise BatchError(f"ids: expected one of at most {LONGEST_ID} bytes a row, got shape {ids.shape}")
-    try:
-        unpack_ids(ids)
-    except ValueError as error:
-        raise BatchError(str(error)) from None
-    inside = (ids[:, :-1] == 0) & (ids[:, 1:] != 0)
-    if inside.any():
-        raise BatchError(f"ids: expected text without zero bytes, got one in row {int(np.argmax(inside.any(axis=1)))}")
+    # Some rows at a time: as Python's own text they may take four times the memory.
+    for start in range(0, len(ids), _ROWS):
+        some = ids[start : start + _ROWS]
+        try:
+            unpack_ids(some)
+        except ValueError as error:
+            raise BatchError(str(error)) from None
+        inside = ((some[:, :-1] == 0) & (some[:, 1:] != 0)).any(axis=1)
+        if inside.any():
+            row = start + int(np.argmax(inside))
+            raise BatchError(f"ids: expected text without zero bytes, got one in row {row}")
 
 
 def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
     """Raise `BatchError` unless `rows` is (n ≥ 1, `dimension`), finite and of sane size."""
-    if rows.ndim != 2 or rows.shape[1] != dimension:
-        raise BatchError(f"{name}: expected shape (n, {dimension}), got {rows.shape}")
-    if len(rows) == 0:
-        raise BatchError(f"{name}: expected at least one row, got an empty batch")
-    # As a float: float16 has no 1e30, and would compare with infinity. False for NaN, too.
-    if not float(np.abs(rows).max()) <= LARGEST:
-        row, column = np.argwhere(~(np.abs(rows) <= np.float64(LARGEST)))[0]
+    _check_shape(name, rows.shape, dimension)
+    # No array of absolute values, which takes as much memory again. As floats: float16 has no 1e30, and would compare
+    # with infinity. NaN is the least and the largest of any numbers, and False here.
+    if not -LARGEST <= float(rows.min()) <= float(rows.max()) <= LARGEST:
+        row = next(row for row, numbers in enumerate(rows) if not np.abs(numbers, dtype=np.float64).max() <= LARGEST)
+        column = int(np.argmin(np.abs(rows[row], dtype=np.float64) <= LARGEST))
         raise BatchError(
             f"{name}: expected finite numbers of at most {LARGEST:g} in size, "
             f"got {rows[row, column]} in row {row}, column {column}"
@@ -89,7 +111,7 @@ def check_directions(rows: NDArray[np.floating]) -> None:
 def check_probabilities(rows: NDArray[np.floating]) -> None:
     """Raise `BatchError` unless every row is on the simplex to `SIMPLEX_TOLERANCE`."""
     sums = rows.sum(axis=1, dtype=np.float64)
-    wrong = (rows < 0).any(axis=1) | (np.abs(sums - 1.0) > SIMPLEX_TOLERANCE)
+    wrong = (rows.min(axis=1) < 0) | (np.abs(sums - 1.0) > SIMPLEX_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise BatchError(

@@ -24,6 +24,7 @@ class PatientProtocol(HttpToolsProtocol):
     _stall_timer: asyncio.TimerHandle | None = None
     _in_head = False
     _head = 0
+    _size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head."""
@@ -32,13 +33,14 @@ class PatientProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; wait on where it did not complete a head."""
+        scope = self.scope
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._end_head()
-            return
-        self._head = self._head + len(data) if self._in_head else 0
+        # Of a head that has not ended `on_header` counts the whole headers. Before its beginning there may be a body.
+        self._head = self._head + len(data) if self._in_head and self.scope is scope else 0
         if self._head > LONGEST_HEAD:
             self.transport.abort()
+        elif self.cycle is not None and not self.cycle.response_complete:
+            self._end_head()
         elif self._head_timer is None and not self.transport.is_closing():
             # For what is left of a body that was answered already, too.
             self._await_head()
@@ -47,6 +49,24 @@ class PatientProtocol(HttpToolsProtocol):
         """A head begins."""
         super().on_message_begin()
         self._in_head = True
+        self._size = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Part of the request's line came."""
+        super().on_url(url)
+        self._grow(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header came, or a trailer of the body."""
+        super().on_header(name, value)
+        self._grow(len(name) + len(value) + 4)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request, or has too large a head: that one is cut off."""
+        if self._size > LONGEST_HEAD:
+            self.transport.abort()
+        else:
+            super().send_400_response(msg)
 
     def on_headers_complete(self) -> None:
         """It has come whole."""
@@ -68,6 +88,12 @@ class PatientProtocol(HttpToolsProtocol):
         self._end_head()
         self._end_stall()
         super().connection_lost(exc)
+
+    def _grow(self, by: int) -> None:
+        """Count bytes of a head, which may be one of many parts or come in one. Raises ValueError: the parser stops."""
+        self._size += by
+        if self._size > LONGEST_HEAD:
+            raise ValueError(f"expected a request's line and headers of at most {LONGEST_HEAD} bytes")
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self.head_timeout, self.transport.close)

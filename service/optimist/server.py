@@ -12,14 +12,19 @@ from types import FrameType
 
 import uvicorn
 from pydantic.warnings import UnsupportedFieldAttributeWarning
+from threadpoolctl import threadpool_limits
 
 from optimist.api.app import create_app
 from optimist.connections import patient
 from optimist.insight.logs import configure
+from optimist.memory import give_back_from
 from optimist.scorer_process import scorer_process
 from optimist.settings import Settings
 from optimist.store import CannotStart, open_store, start_embedded
 from optimist.store.deployment import wait_for_server
+
+LARGE = 2**20
+"""Bytes from which a block goes back to the system as soon as it is freed."""
 
 
 @contextmanager
@@ -43,6 +48,10 @@ def serve(settings: Settings) -> None:
     Raises DeviceError where the scorer's device is not here.
     """
     configure(settings.log_format, settings.log_requests)
+    # The check of a reference is the only thing here that more would help, and it would take them from everybody else.
+    # Not by variables: a scorer that is started here has threads of its own.
+    threadpool_limits(1)
+    give_back_from(LARGE)  # as what bodies take is counted only until they are freed
     # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
     # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.

@@ -66,11 +66,16 @@ class Settings(BaseSettings):
     head_timeout: float = Field(15.0, gt=0)
     """Seconds within which the head of a request must have come."""
     body_timeout: float = Field(30.0, gt=0)
-    """Seconds that a body may take beside one for each 64 KiB of it."""
+    """Seconds for which a body may pause: in all, but each 64 KiB that come give back one of them."""
     answer_timeout: float = Field(60.0, gt=0)
     """Seconds for which a client may take nothing of an answer."""
     max_memory: int = Field(2 * 2**30, ge=1024)
-    """Bytes of bodies of all requests together; those beyond are told to come back."""
+    """Bytes of memory for the bodies of all requests together, decoded; those beyond are told to come back.
+
+    Beside it each request may take 256 KiB, so that small batches are always taken.
+    """
+    memory_share: float = Field(0.25, gt=0, le=1)
+    """The part of that memory which requests with one access key may take together, unless one alone needs more."""
     min_free_bytes: int = Field(256 * 2**20, ge=0)
     """Bytes of the embedded Redis' disk that stay free, beside what a rewrite of its append-only file takes; what would
     leave less is put off with 507."""

@@ -25,7 +25,7 @@ LIMITS = {
     "OPTIMIST_HEAD_TIMEOUT": "1",
     "OPTIMIST_BODY_TIMEOUT": "1",
     "OPTIMIST_MAX_JSON": "20000",
-    "OPTIMIST_MAX_MEMORY": "400000",
+    "OPTIMIST_MAX_MEMORY": "1000000",
     "OPTIMIST_MAX_GENERATORS": "3",
     "OPTIMIST_MAX_EXPERIMENTS": "4",
     "OPTIMIST_MAX_OPEN_PICKS": "5",
@@ -95,6 +95,20 @@ def test_a_head_has_a_size(connection: socket.socket):
     assert read_to_end(connection) == b""
 
 
+def test_so_has_one_that_comes_whole(limited: Service, connection: socket.socket):
+    """In one piece, so that it never is a head that has not ended; a smaller one is answered."""
+
+    def head(size: int) -> bytes:
+        return b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n" + (b"x: " + b"y" * 995 + b"\r\n") * size + b"\r\n"
+
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+    connection.sendall(head(60))
+    assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+    with contextlib.suppress(ConnectionError):
+        connection.sendall(head(70))
+    assert read_to_end(connection) == b""
+
+
 def test_a_body_that_stops_is_answered_and_its_pick_stays_open(limited: Service, connection: socket.socket):
     with Optimist(limited.url) as client:
         pick = client.experiment("x").ask(worker="slow")
@@ -105,6 +119,15 @@ def test_a_body_that_stops_is_answered_and_its_pick_stays_open(limited: Service,
         assert pick.tell(np.eye(3)).samples >= 3
 
 
+def test_what_came_quickly_is_no_reserve_for_a_long_pause(connection: socket.socket):
+    """At one second for each 64 KiB, this one could have rested for a minute."""
+    head = b"POST /v1/references?name=big HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-safetensors\r\n"
+    connection.settimeout(20)
+    connection.sendall(head + b"content-length: 4000000\r\n\r\n" + b"\0" * 950_000)
+    received = connection.recv(65536)
+    assert received.startswith(b"HTTP/1.1 408"), received
+
+
 def test_a_slow_body_keeps_nobody_waiting(limited: Service, connection: socket.socket):
     connection.sendall(b"POST /v1/experiments HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n")
     connection.sendall(b"content-length: 1000\r\n\r\n{")
@@ -113,7 +136,7 @@ def test_a_slow_body_keeps_nobody_waiting(limited: Service, connection: socket.s
 
 def test_a_header_of_many_tensors_is_refused_before_it_is_read(limited: Service):
     entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
-    header = json.dumps({f"{n}": entry for n in range(5000)}).encode()
+    header = json.dumps({f"{n}": entry for n in range(1500)}).encode()
     reply = httpx.post(
         f"{limited.url}/v1/experiments/x/generators/a/batches",
         content=struct.pack("<Q", len(header)) + header,
@@ -144,8 +167,8 @@ def test_an_announced_size_is_refused_before_it_comes(connection: socket.socket)
 def test_bodies_share_a_memory(limited: Service, connection: socket.socket):
     """One that lies there keeps others out that would not fit beside it, for no longer than it may take."""
     head = b"POST /v1/references?name=big HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-safetensors\r\n"
-    connection.sendall(head + b"content-length: 390000\r\n\r\n" + b"\0" * 380_000)
-    body = tensors.encode({"features": np.zeros((100, 30))})
+    connection.sendall(head + b"content-length: 990000\r\n\r\n" + b"\0" * 980_000)
+    body = tensors.encode({"features": np.zeros((400, 30))})
     request = {"content": body, "headers": {"content-type": tensors.MEDIA_TYPE}}
 
     def held() -> float:
@@ -153,7 +176,7 @@ def test_bodies_share_a_memory(limited: Service, connection: socket.socket):
         return float(next(line for line in lines if line.startswith("optimist_body_bytes ")).split()[1])
 
     deadline = time.monotonic() + 120
-    while held() < 370_000 and time.monotonic() < deadline:
+    while held() < 970_000 and time.monotonic() < deadline:
         time.sleep(0.01)
     refused = httpx.post(f"{limited.url}/v1/references?name=small", **request)
     assert refused.status_code == 503

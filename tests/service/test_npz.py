@@ -164,7 +164,7 @@ def test_moments_as_pytorch_fid_keeps_them_make_a_reference(http: httpx.Client, 
 
 @pytest.fixture
 def small(tmp_path) -> Any:
-    limits = {"OPTIMIST_MAX_BODY": "1000000", "OPTIMIST_MAX_MEMORY": "1000000", "OPTIMIST_BODY_TIMEOUT": "300"}
+    limits = {"OPTIMIST_MAX_BODY": "1000000", "OPTIMIST_MAX_MEMORY": "2500000", "OPTIMIST_BODY_TIMEOUT": "300"}
     with serving(tmp_path, "--no-scoring", environment=limits) as service, Optimist(service.url) as client:
         client.create_experiment("x", ["a"], metric="is", dimension=3)
         yield service

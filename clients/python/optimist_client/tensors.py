@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ LONGEST_ID = 1024
 """Bytes of an id."""
 LONGEST_HEADER = 2**16
 """Bytes of a body's header: one of 50 MB names a million tensors, and takes 2 GB and most of a minute to read."""
+_BLOCK = 2**17
+"""Numbers that are digested at a time: a megabyte of them as float64."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
 _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
@@ -84,6 +86,20 @@ def unpack_ids(rows: NDArray[np.uint8]) -> list[str]:
         raise ValueError(f"ids: expected UTF-8: {error}") from None
 
 
+def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
+    """What a safetensors body says its tensors' shapes are, by its header alone; empty where that cannot be read.
+
+    Only `decode` checks that it is so.
+    """
+    header = int.from_bytes(body[:8], "little")
+    try:
+        entries = json.loads(body[8 : 8 + min(header, LONGEST_HEADER)])
+        found = {name: tuple(entry["shape"]) for name, entry in entries.items() if name != "__metadata__"}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+    return found if all(type(side) is int for shape in found.values() for side in shape) else {}
+
+
 def decode(body: bytes) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors body; bfloat16 is widened to float32. Raises ValueError saying what is wrong.
 
@@ -103,10 +119,18 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 (hex) of names, shapes and float64 values: the same numbers have one digest, however they were sent."""
     sha = hashlib.sha256()
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name], dtype="<f8")
+        array = np.atleast_1d(arrays[name])
         sha.update(f"{name}{array.shape}".encode())
-        sha.update(array.data)
+        for block in _blocks(array):
+            sha.update(np.ascontiguousarray(block, dtype="<f8").data)
     return sha.hexdigest()
+
+
+def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The numbers of an array in C order, `_BLOCK` at a time: float64 copies of large arrays take much memory."""
+    numbers = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    for start in range(0, array.size, _BLOCK):
+        yield numbers[start : start + _BLOCK]
 
 
 def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
@@ -118,7 +142,9 @@ def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
             raise ValueError(f"{name}: expected U8, the bytes of UTF-8 with zeros behind, got {kind}")
         return np.frombuffer(data, np.uint8).reshape(shape)
     if kind == "BF16":  # numpy has none: it is the upper half of a float32
-        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
+        upper = np.frombuffer(data, "<u2").astype("<u4")
+        upper <<= 16
+        return upper.view("<f4").reshape(shape)
     if kind not in _FLOATS:
         raise ValueError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
     return np.frombuffer(data, np.dtype(_FLOATS[str(kind)]).newbyteorder("<")).reshape(shape)

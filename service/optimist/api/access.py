@@ -7,14 +7,14 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import lru_cache
-from http.cookies import CookieError, SimpleCookie
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from optimist.access import Caller, KeyRecord, caller_of, split_key
 from optimist.api import doors
@@ -94,7 +94,7 @@ class Access:
         self._rates = None if rate is None else Rates(rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is allowed."""
+        """Pass on what is allowed; the caller of a body that did not come at once is checked again at its end."""
         if scope["type"] == "http":
             try:
                 _refuse_doubled(scope)
@@ -109,7 +109,28 @@ class Access:
             except StoreError as error:
                 await respond(problem_of(error).problem)(scope, receive, send)
                 return
+            receive = self._checking_again(scope, receive)
         await self._app(scope, receive, send)
+
+    def _checking_again(self, scope: Scope, receive: Receive) -> Receive:
+        """`receive`, which raises HTTPException, as FastAPI passes it on, where the key was revoked meanwhile."""
+        begun, is_first = time.monotonic(), True
+
+        async def checked() -> Message:
+            nonlocal is_first
+            message = await receive()
+            came_at_once = is_first and time.monotonic() - begun < FRESH
+            is_first, is_last = False, message["type"] == "http.request" and not message.get("more_body", False)
+            if is_last and not came_at_once and "caller" in scope:
+                try:
+                    if await self._caller(scope) != scope["caller"]:
+                        raise _unknown("the access key was changed while the request was read")
+                except (ApiError, StoreError) as error:
+                    refused = error if isinstance(error, ApiError) else problem_of(error)
+                    raise HTTPException(refused.problem.status, refused.problem.detail, refused.headers) from None
+            return message
+
+        return checked
 
     async def _caller(self, scope: Scope) -> Caller:
         headers = Headers(scope=scope)
@@ -164,14 +185,10 @@ def _refuse_other_pages(headers: Headers, method: str) -> None:
 
 
 def _cookie(headers: Headers) -> str | None:
-    cookies = headers.get("cookie")
-    if cookies is None:
-        return None
-    try:
-        morsel = SimpleCookie(cookies).get(COOKIE)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value
+    """The value of our cookie. Other services of the host set cookies of any form and name: the first key counts."""
+    pairs = (pair.strip().partition("=") for line in headers.getlist("cookie") for pair in line.split(";"))
+    values = [value.strip().strip('"') for name, _, value in pairs if name.strip() == COOKIE]
+    return next((value for value in values if split_key(value)), values[0] if values else None)
 
 
 def _known(caller: Caller | None) -> Caller:

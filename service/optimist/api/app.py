@@ -22,6 +22,7 @@ from optimist.api import (
 from optimist.api.access import Access, KeyRing
 from optimist.api.context import Context
 from optimist.api.limits import Limits
+from optimist.api.moments import Queue
 from optimist.api.vitals import Vitals
 from optimist.api.watching import Watching
 from optimist.settings import Settings
@@ -37,6 +38,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
         async with open_store(redis_url) as store:
             vitals = Vitals(store, settings)
             context = app.state.context = Context(store, settings, vitals)
+            app.state.references = Queue()
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, scorer_at_work)
             app.state.liveness = health.Liveness(vitals, settings)

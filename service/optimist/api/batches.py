@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Request
 
-from optimist.api.bodies import Arrays, aside, read_arrays
+from optimist.api.bodies import Arrays, Shapes, aside, read_arrays
 from optimist.api.problems import invalid
-from optimist.batches import BatchError, check_batch, check_directions
+from optimist.batches import BatchError, check_batch, check_directions, check_shapes
 from optimist.plausibility import magnitudes
 from optimist.settings import Settings
 from optimist.store import Measures, Size
@@ -35,14 +36,31 @@ class Incoming:
     measures: Measures | None
 
 
-async def read_batch(request: Request, experiment: Experiment, settings: Settings, embedding: str | None) -> Incoming:
-    """The batch of a request, made by `embedding`. Raises `ApiError` 415 or 422 where it is not what is expected."""
+async def read_batch(
+    request: Request,
+    experiment: Experiment,
+    settings: Settings,
+    embedding: str | None,
+    check: Callable[[], Awaitable[None]] | None = None,
+) -> Incoming:
+    """The batch of a request, made by `embedding`. Raises `ApiError` 415 or 422 where it is not what is expected.
+
+    check: what is asked of the store before a large body is unpacked; it raises where the batch cannot be taken.
+    """
     expected = experiment.config.embedding
     if embedding != expected:
         named = "none was named" if embedding is None else f"got one of {embedding!r}"
         what = "names no embedding" if expected is None else f"takes batches of embedding {expected!r}"
         raise invalid(f"embedding: experiment {experiment.config.name!r} {what}; {named}")
-    arrays = await read_arrays(request, settings)
+
+    async def before(shapes: Shapes) -> None:
+        if shapes:
+            _check_rows(shapes, settings.max_rows)
+            _refusing(check_shapes, shapes, experiment.widths)
+        if check is not None:
+            await check()
+
+    arrays = await read_arrays(request, settings, before)
     # A safetensors body is stored as it came, others are encoded anew.
     is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE)
     body = await request.body() if is_canonical else None
@@ -52,16 +70,11 @@ async def read_batch(request: Request, experiment: Experiment, settings: Setting
 
 def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_rows: int) -> Incoming:
     """The batch of these arrays, which `body` holds in the form that the log has, if given. Raises `ApiError` 422."""
-    for name, array in arrays.items():
-        if array.ndim > 0 and len(array) > max_rows:
-            raise invalid(f"{name}: expected at most {max_rows} rows, got {len(array)}")
+    _check_rows({name: array.shape for name, array in arrays.items()}, max_rows)
     kernel = experiment.config.kernel
-    try:
-        check_batch(arrays, experiment.widths)
-        if kernel is not None and kernel.name == "cosine":
-            check_directions(arrays["features"])
-    except BatchError as error:
-        raise invalid(str(error)) from None
+    _refusing(check_batch, arrays, experiment.widths)
+    if kernel is not None and kernel.name == "cosine":
+        _refusing(check_directions, arrays["features"])
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
     measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None
@@ -78,3 +91,17 @@ def _measures(arrays: Arrays, digest: str, experiment: Experiment) -> Measures:
         refuse_copies=config.refuse_copies,
         sizes=[Size(*size, references.get(size.name)) for size in magnitudes(arrays, experiment.widths)],
     )
+
+
+def _check_rows(shapes: Shapes, most: int) -> None:
+    for name, shape in shapes.items():
+        if shape and shape[0] > most:
+            raise invalid(f"{name}: expected at most {most} rows, got {shape[0]}")
+
+
+def _refusing(check: Callable[..., None], *args: Any) -> None:
+    """Have a check of the batch raise `ApiError` 422 in place of `BatchError`."""
+    try:
+        check(*args)
+    except BatchError as error:
+        raise invalid(str(error)) from None

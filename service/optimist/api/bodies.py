@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,11 +12,14 @@ from fastapi import Request
 from numpy.typing import NDArray
 
 from optimist.api import npz
+from optimist.api.limits import NPZ_WEIGHT, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
 from optimist_client import tensors
 
 Arrays = dict[str, NDArray[Any]]
+Shapes = Mapping[str, tuple[int, ...]]
+Check = Callable[[Shapes], Awaitable[None]]
 Result = TypeVar("Result")
 
 LARGE = 2**18
@@ -35,18 +38,38 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
 """What `read_arrays` takes, for the routes' `openapi_extra`."""
 
 
-async def read_arrays(request: Request, settings: Settings) -> Arrays:
-    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422, HTTPException 503 for room."""
+WIDENED_WEIGHT = 5
+"""Bytes of memory for each byte of safetensors with bfloat16, which become float32."""
+UNPACKED_WEIGHT = 3
+"""Bytes of memory for each byte that an `.npz` unpacks to: as they came, in C order, and as the log has them."""
+TEXT_WEIGHT = 8
+"""The same of ids: as they came, as Python's text, as UTF-8, padded, joined, and encoded for the log."""
+
+
+async def read_arrays(request: Request, settings: Settings, check: Check | None = None) -> Arrays:
+    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422, HTTPException 413 or 503 for room.
+
+    check: called with the shapes that a large body announces, before it is unpacked; {} where it does not say.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
+    share: Share = request.scope["memory"]
     try:
         if kind == tensors.MEDIA_TYPE:
+            if b'"BF16"' in body[: tensors.LONGEST_HEADER]:
+                share.hold(WIDENED_WEIGHT * len(body))
+            if check is not None and len(body) > LARGE:
+                await check(tensors.shapes(body))
             return await aside(len(body), tensors.decode, body)
         if kind == "application/json":
+            if check is not None and len(body) > LARGE:
+                await check({})
             return await aside(len(body), _from_json, body, settings.max_rows)
         if kind == npz.MEDIA_TYPE:
             archive = npz.Archive.of(body, settings.max_body)
-            request.scope["reserve"](archive.size)
+            if check is not None and archive.size > LARGE:
+                await check(archive.shapes())
+            share.hold(NPZ_WEIGHT * len(body) + UNPACKED_WEIGHT * archive.size + TEXT_WEIGHT * archive.text_size)
             return await aside(archive.size, _from_npz, archive, settings.max_rows)
     except ValueError as error:
         raise invalid(str(error)) from None
@@ -104,7 +127,7 @@ def _array(name: str, value: Any) -> NDArray[np.floating]:
             raise ValueError(f"found {'ragged or non-numeric values' if array.dtype == object else array.dtype}")
         if _holds_booleans(value):  # numpy takes them as numbers where there are numbers beside them
             raise ValueError("found a boolean")
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid(f"{name}: expected a rectangular array of numbers: {error}") from None
 

@@ -19,7 +19,7 @@ from optimist.api.references import check_embeddings, stored_reference
 from optimist.api.views import View
 from optimist.kernels import is_open
 from optimist.policies import check_policy
-from optimist.store import Conflict
+from optimist.store import Conflict, NotFound
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Overview, Report
@@ -74,22 +74,36 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
     made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex, "rules": RULES}
     if config.reference is None:
         assert config.dimension is not None, "checked by the config"
-        return Experiment(dimension=config.dimension, **made)
-    reference = await stored_reference(context.store, config.reference)
-    check_embeddings(reference, config.embedding)
-    return Experiment(
-        dimension=reference.dimension,
-        reference_digest=reference.digest,
-        reference_scale=reference.scale,
-        **made,
-    )
+        experiment = Experiment(dimension=config.dimension, **made)
+    else:
+        reference = await stored_reference(context.store, config.reference)
+        check_embeddings(reference, config.embedding)
+        experiment = Experiment(
+            dimension=reference.dimension,
+            reference_digest=reference.digest,
+            reference_scale=reference.scale,
+            **made,
+        )
+    if too_wide := beyond(experiment, context.settings.max_dimension):
+        raise invalid(too_wide)
+    return experiment
+
+
+def beyond(experiment: Experiment, most: int) -> str:
+    """What a new experiment is refused with whose batches are wider than `most`; "" where none are."""
+    wide = [f"{name}: expected at most {most} columns, got {n}" for name, n in experiment.widths.items() if n > most]
+    return "; ".join(wide)
 
 
 @router.get("")
 async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Experiment]:
     """All experiments that the caller's key is good for, by creation."""
-    names = await context.store.experiments()
-    return [await context.experiment(name) for name in names if caller.sees(name)]
+    found = []
+    for name in await context.store.experiments():
+        if caller.sees(name):
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                found.append(await context.experiment(name))
+    return found
 
 
 @router.get("/{name}")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pydantic import ValidationError
 
 from optimist.api.context import Context
+from optimist.api.experiments import beyond
 from optimist.api.maps import check_fitted, check_maps
 from optimist.api.views import View
 from optimist.archive import Archive, ArchiveError
@@ -31,6 +32,8 @@ async def import_archive(context: Context, archive: Archive, name: str | None, i
     experiment = old.model_copy(update={"config": config, "instance": instance})
     look = await asyncio.to_thread(archive.look, instance)
     _check(experiment, look)
+    if too_wide := beyond(experiment, context.settings.max_dimension):
+        raise ArchiveError(too_wide)
     reference = None if config.reference is None else await asyncio.to_thread(_checked_reference, experiment, archive)
     standing = await context.store.config(config.name)
     if standing is not None:
@@ -105,7 +108,10 @@ def _checked_reference(experiment: Experiment, archive: Archive) -> tuple[Refere
         info = ReferenceInfo.model_validate_json(text)
         arrays = tensors.decode(body)
         expected = (experiment.config.reference, experiment.reference_digest, experiment.reference_digest)
-        if (info.name, info.digest, tensors.digest(arrays)) == expected and {"mean", "covariance"} == set(arrays):
+        d = experiment.dimension
+        shapes = {name: array.shape for name, array in arrays.items()}
+        is_it = (info.name, info.digest, tensors.digest(arrays)) == expected
+        if is_it and info.dimension == d and shapes == {"mean": (d,), "covariance": (d, d)}:
             return info, body
     raise ArchiveError("the reference is not the one of the experiment")
 

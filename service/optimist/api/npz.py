@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ LONGEST_DIRECTORY = 2**16
 """Bytes of the archive's table of contents: zipfile makes an object of every entry, however many are announced."""
 LONGEST_HEADER = 4096
 """Bytes of the text that says what an array is; numpy writes some 100."""
+_LONGEST_HEAD = LONGEST_HEADER + 12
+"""Bytes of that text and of what stands before it."""
+_PIECE = 2**20
+"""Bytes that are unpacked at a time."""
 LONGEST_SIDE = 2**31
 """Most rows or columns; an array that has none of the one may announce any number of the other."""
 
@@ -47,6 +51,8 @@ class Archive:
     body: bytes
     size: int
     """Bytes that its arrays come to, as it says itself; no more are ever unpacked."""
+    text_size: int
+    """Those of them that are ids."""
 
     @classmethod
     def of(cls, body: bytes, limit: int) -> Archive:
@@ -66,21 +72,26 @@ class Archive:
         size = sum(member.file_size for member in members)
         if size > limit:
             raise ValueError(f"expected arrays of at most {limit} bytes together, got {size}")
-        return cls(body, size)
+        return cls(body, size, sum(member.file_size for member in members if member.filename == f"{tensors.IDS}.npy"))
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes by name, of which no more is unpacked than the heads. Raises ValueError saying what is wrong."""
+        with _opened(self.body) as archive:
+            return {
+                name: _described(name, file.read(min(member.file_size, _LONGEST_HEAD)), member.file_size).shape
+                for name, member, file in _members(archive)
+            }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name: floats, and `ids` as packed bytes or as text. Raises ValueError saying what is wrong."""
-        arrays = {}
         with _opened(self.body) as archive:
-            for member in archive.infolist():
-                # Told a size, it unpacks that much and no more, and then checks the sum; by default it unpacks all.
-                with archive.open(member) as file:
-                    content = file.read(member.file_size)
-                name = member.filename.removesuffix(".npy")
-                if len(content) < member.file_size:
-                    raise ValueError(f"{name}: {member.file_size} bytes are announced, {len(content)} are there")
-                arrays[name] = _array(name, content)
-        return arrays
+            return {name: _array(name, _content(name, member, file)) for name, member, file in _members(archive)}
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo, IO[bytes]]]:
+    for member in archive.infolist():
+        with archive.open(member) as file:
+            yield member.filename.removesuffix(".npy"), member, file
 
 
 def _check_end(body: bytes) -> None:
@@ -104,8 +115,28 @@ def _opened(body: bytes) -> Iterator[zipfile.ZipFile]:
         raise ValueError(f"expected an .npz archive: {error}") from None
 
 
-def _array(name: str, content: bytes) -> NDArray[Any]:
-    """The array of a member, whose bytes are as many as its shape says."""
+def _content(name: str, member: zipfile.ZipInfo, file: IO[bytes]) -> bytearray:
+    """What a member holds; no more than was announced is unpacked, a piece at a time. At its end the sum is checked."""
+    content, taken = bytearray(member.file_size), 0
+    while piece := file.read(min(_PIECE, member.file_size - taken)):
+        content[taken : taken + len(piece)] = piece
+        taken += len(piece)
+    if taken < member.file_size:
+        raise ValueError(f"{name}: {member.file_size} bytes are announced, {taken} are there")
+    return content
+
+
+class _Described(NamedTuple):
+    """What the head of a member says of its array, and where that begins."""
+
+    dtype: np.dtype[Any]
+    order: Literal["C", "F"]
+    shape: tuple[int, ...]
+    start: int
+
+
+def _described(name: str, content: bytes | bytearray, size: int) -> _Described:
+    """What the array of a member of `size` bytes is, of which `content` are the first. Raises ValueError."""
     text, start = _header(name, content)
     found = _HEADER.fullmatch(text)
     if found is None:
@@ -118,15 +149,21 @@ def _array(name: str, content: bytes) -> NDArray[Any]:
         raise ValueError(f"{name}: expected f2, f4 or f8, got {kind}")
     shape = tuple(int(side) for side in sides if side.strip())
     dtype = np.dtype(kind)
-    if any(side > LONGEST_SIDE for side in shape) or math.prod(shape) * dtype.itemsize != len(content) - start:
-        raise ValueError(f"{name}: its shape does not go with the {len(content) - start} bytes that are there")
-    if dtype.kind == "U" and (np.frombuffer(content, f"{kind[0]}u4", offset=start) > sys.maxunicode).any():
+    if any(side > LONGEST_SIDE for side in shape) or math.prod(shape) * dtype.itemsize != size - start:
+        raise ValueError(f"{name}: its shape does not go with the {size - start} bytes that are there")
+    return _Described(dtype, "F" if is_fortran else "C", shape, start)
+
+
+def _array(name: str, content: bytearray) -> NDArray[Any]:
+    """The array of a member, whose bytes are as many as its shape says."""
+    dtype, order, shape, start = _described(name, content, len(content))
+    if dtype.kind == "U" and (np.frombuffer(content, f"{dtype.str[0]}u4", offset=start) > sys.maxunicode).any():
         raise ValueError(f"{name}: expected text; found what is no character")
-    array = np.frombuffer(content, dtype, offset=start).reshape(shape, order="F" if is_fortran else "C")
+    array = np.frombuffer(content, dtype, offset=start).reshape(shape, order=order)
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _header(name: str, content: bytes) -> tuple[bytes, int]:
+def _header(name: str, content: bytes | bytearray) -> tuple[bytes, int]:
     """The text that says what an array is, and where its numbers begin."""
     digits = {1: 2, 2: 4, 3: 4}.get(content[6] if content.startswith(_MAGIC) and len(content) > 6 else 0)
     if digits is None:
@@ -135,4 +172,4 @@ def _header(name: str, content: bytes) -> tuple[bytes, int]:
     length = int.from_bytes(content[8:start], "little")
     if length > LONGEST_HEADER:
         raise ValueError(f"{name}: expected a header of at most {LONGEST_HEADER} bytes, got {length}")
-    return content[start : start + length], start + length
+    return bytes(content[start : start + length]), start + length

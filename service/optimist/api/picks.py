@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -67,7 +68,8 @@ async def tell(request: Request) -> Response:
 
     async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
         nonlocal asked
-        incoming = await read_batch(request, experiment, context.settings, given.embedding)
+        is_known = partial(context.store.check_pick, name, given.number, given.nonce)
+        incoming = await read_batch(request, experiment, context.settings, given.embedding, is_known)
         batch = Batch(
             *(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce), measures=incoming.measures
         )

@@ -10,6 +10,7 @@ from typing import Literal
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from optimist.insight.metrics import REFUSED
 from optimist.store import Conflict, Full, Gone, NotFound, Refused, StoreError, Unavailable
@@ -42,6 +43,11 @@ def invalid(detail: str) -> ApiError:
     return ApiError(422, "invalid", "The request is not what was expected", detail)
 
 
+def gone_away() -> ApiError:
+    """400: the client left before it was answered."""
+    return ApiError(400, "disconnected", "The client left", action="retry")
+
+
 def install(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
 
@@ -70,7 +76,11 @@ def install(app: FastAPI) -> None:
         title = HTTPStatus(error.status_code).phrase
         slug = title.lower().replace(" ", "-")
         action: Action = "retry" if error.status_code in (408, 503) else "fix"
-        return respond(ApiError(error.status_code, slug, title, str(error.detail), action).problem)
+        return respond(ApiError(error.status_code, slug, title, str(error.detail), action).problem, error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def left(request: Request, error: ClientDisconnect) -> Response:
+        return respond(gone_away().problem)  # nobody hears it
 
 
 def problem_of(error: StoreError) -> ApiError:

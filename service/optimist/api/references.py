@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated
+from concurrent.futures import Future
+from typing import Annotated, TypeVar
 
-import numpy as np
 from fastapi import APIRouter, Query, Request
-from numpy.typing import NDArray
 
-from optimist.api.bodies import ARRAYS_IN_OPENAPI, Arrays, read_arrays
+from optimist.api.bodies import ARRAYS_IN_OPENAPI, read_arrays
 from optimist.api.context import ContextDep, SettingsDep, StoreDep
-from optimist.api.problems import ApiError, invalid
-from optimist.batches import LARGEST, BatchError, moments
-from optimist.plausibility import reference_scale
-from optimist_client import tensors
+from optimist.api.limits import Share
+from optimist.api.moments import Queue, memory_of, stored
+from optimist.api.problems import ApiError, gone_away
 from optimist_client.models import Identifier, ReferenceInfo
 from optimist_client.wire import EmbeddingName
 
 router = APIRouter(prefix="/v1/references", tags=["references"])
+Result = TypeVar("Result")
 
 
 @router.post("", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -37,13 +36,17 @@ async def create_reference(
     The same moments again under the same name are accepted; others are refused with 409.
     """
     arrays = await read_arrays(request, settings)
-    # Checking a 2048 × 2048 covariance takes a second: not on the event loop.
-    dimension, digest, scale, body = await asyncio.to_thread(_stored, arrays, settings.max_dimension)
+    rows = len(arrays["features"]) if "features" in arrays and arrays["features"].ndim else None
+    share: Share = request.scope["memory"]
+    share.hold_more(memory_of(arrays))
+    # One at a time, and not in the threads that check batches: a large one takes seconds.
+    queue: Queue = request.app.state.references
+    dimension, digest, scale, body = await _awaited(request, queue.submit(stored, arrays, settings.max_dimension))
     await store.references.reserve(name, settings.max_experiments)
     info = ReferenceInfo(
         name=name,
         dimension=dimension,
-        samples=len(arrays["features"]) if "features" in arrays else samples,
+        samples=samples if rows is None else rows,
         embedding=embedding,
         digest=digest,
         scale=scale,
@@ -89,43 +92,20 @@ def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:
         )
 
 
-def _stored(arrays: Arrays, max_dimension: int) -> tuple[int, str, float, bytes]:
-    """Dimension, digest, scale and stored form of the moments in these arrays. Raises `ApiError` 422."""
-    mean, covariance = _moments(arrays, max_dimension)
-    stored: Arrays = {"mean": mean, "covariance": covariance}
-    return len(mean), tensors.digest(stored), reference_scale(mean, covariance), tensors.encode(stored)
+async def _awaited(request: Request, future: Future[Result]) -> Result:
+    """What a future comes to; where the client leaves before it has begun, it is cancelled, and `ApiError` raised."""
+    answer = asyncio.wrap_future(future)
+    leaving = asyncio.ensure_future(_until_left(request))
+    try:
+        await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done() and future.cancel():
+            raise gone_away()
+        return await answer
+    finally:
+        leaving.cancel()
+        future.cancel()
 
 
-def _moments(arrays: Arrays, max_dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    names = set(arrays)
-    if names == {"features"}:
-        try:
-            mean, covariance = moments("features", arrays["features"])
-        except BatchError as error:
-            raise invalid(str(error)) from None
-    elif names == {"mean", "covariance"}:
-        mean, covariance = arrays["mean"].astype(np.float64), arrays["covariance"].astype(np.float64)
-    elif names == {"mu", "sigma"}:
-        mean, covariance = arrays["mu"].astype(np.float64), arrays["sigma"].astype(np.float64)
-    else:
-        found = ", ".join(sorted(names)) or "nothing"
-        raise invalid(f"expected mean and covariance, mu and sigma, or features; found {found}")
-    _check(mean, covariance, max_dimension)
-    return mean, (covariance + covariance.T) / 2.0
-
-
-def _check(mean: NDArray[np.float64], covariance: NDArray[np.float64], max_dimension: int) -> None:
-    if mean.ndim != 1 or not 1 <= len(mean) <= max_dimension:
-        raise invalid(f"mean: expected shape (d,) with d from 1 to {max_dimension}, got {mean.shape}")
-    d = len(mean)
-    if covariance.shape != (d, d):
-        raise invalid(f"covariance: expected shape ({d}, {d}) to go with the mean, got {covariance.shape}")
-    with np.errstate(invalid="ignore"):
-        if not ((np.abs(mean) <= LARGEST).all() and (np.abs(covariance) <= LARGEST**2).all()):
-            raise invalid(f"expected finite moments, the mean at most {LARGEST:g} in size; found NaN, infinity or more")
-    scale = float(np.abs(covariance).max())
-    if not np.allclose(covariance, covariance.T, rtol=0.0, atol=1e-6 * scale):
-        raise invalid("covariance: expected a symmetric matrix")
-    least = float(np.linalg.eigvalsh(covariance)[0])
-    if least < -1e-5 * scale:
-        raise invalid(f"covariance: expected no negative eigenvalue, found {least:g}")
+async def _until_left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

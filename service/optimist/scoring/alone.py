@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import signal
 from collections.abc import Callable
 
 import torch
 
+from optimist.memory import give_back_from
 from optimist.scoring.scorer import Scorer
 from optimist.store import open_store
 from optimist.store.deployment import wait_for_server
 
-M_MMAP_THRESHOLD = -3
 LARGE = 4 * 2**20
 """Bytes from which a block goes back to the system as soon as it is freed."""
 
@@ -39,11 +38,6 @@ def score_for_ever(
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    _give_back_memory()
+    # Eigenproblems leave some 400 MiB of freed blocks at d = 2048.
+    give_back_from(LARGE)
     asyncio.run(run())
-
-
-def _give_back_memory() -> None:
-    # glibc keeps freed blocks of up to 32 MiB, and eigenproblems leave some 400 MiB of them at d = 2048.
-    with contextlib.suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)

@@ -9,7 +9,7 @@ from typing import Any
 from optimist.store import keys
 from optimist.store.checking import Measures
 from optimist.store.commands import Argument, Commands, step
-from optimist.store.errors import StoreError
+from optimist.store.errors import Gone, NotFound, StoreError
 from optimist.store.records import AskGroup, Batch, Exchanged, Look, NewPick, Opened, Settled, Suspect
 
 APPENDED_SECONDS = 24 * 3600
@@ -114,6 +114,19 @@ class Picks:
         settled = [found if isinstance(found, StoreError) else _settled(found) for found in steps[: len(batches)]]
         opening = [found for found in steps[len(batches) :] if not isinstance(found, StoreError)]
         return Exchanged(settled, _opened(opening[0]) if opening else None, before.decode(), after.decode())
+
+    async def check_pick(self, experiment: str, number: int, nonce: str = "") -> None:
+        """Raise what `settle` raises of a pick that is not known: NotFound if it was never made, Gone otherwise."""
+        picks, settled, counts = (self._commands.key(experiment, part) for part in ("picks", "settled", "counts"))
+        *known, rounds = await self._commands.call_many(
+            [("HEXISTS", picks, number), ("HEXISTS", settled, number), ("HGET", counts, "rounds")]
+        )
+        if not any(known):
+            if 0 < number <= int(rounds or 0):
+                raise Gone(f"pick {number} lies too far back to be known")
+            if nonce:
+                raise Gone(f"pick {number} is not the one that was made: Redis has lost that one")
+            raise NotFound(f"pick {number} was never made")
 
     async def give_up(
         self, experiment: str, pick: int, reason: str, *, nonce: str = "", instance: str | None = None
