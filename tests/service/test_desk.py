@@ -180,3 +180,11 @@ async def _all(desk: Desk, batches: list[Batch]) -> list[object]:
         return await following
 
     return await asyncio.gather(*map(one, batches), return_exceptions=True)
+
+
+async def test_more_asks_than_one_turn_serves_are_all_answered(store: Store):
+    desk = await make_desk(store)
+    replies = await asyncio.gather(*(desk.ask(AskRequest(count=30)) for _ in range(10)))
+    assert sorted(pick.number for reply in replies for pick in reply.picks) == list(range(1, 301))
+    assert {len(reply.picks) for reply in replies} == {30}
+    assert (await store.look("x")).rounds == 300

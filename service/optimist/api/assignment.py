@@ -69,8 +69,10 @@ class Assignment:
         if not any(arm.active for arm in able):
             return kept
         new: list[Pick] = []
+        # One without a name is one worker, too.
+        count = min(request.count, self._most_open.worker)
         while (
-            len(kept) + len(new) < request.count
+            len(kept) + len(new) < count
             and self._has_room(request.worker, key)
             and (self._free is None or self._free > 0)
             and (self._cost_left is None or self._cost_left > 0)
