@@ -32,7 +32,9 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         with Optimist(service.url) as client:
             kernel = {"name": "gaussian", "sigma": 1.0}
             client.create_experiment("x", ["a"], metric="rke", dimension=WIDTH, kernel=kernel)
-            client.experiment("x").ask().tell(np.ones((2000, WIDTH)))  # what is made once
+            pick = client.experiment("x").ask()
+            assert pick is not None
+            pick.tell(np.ones((2000, WIDTH)))  # what is made once
         yield service
 
 

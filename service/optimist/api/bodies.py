@@ -52,7 +52,7 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
     check: called with the shapes that a large body announces, before it is unpacked; {} where it does not say.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await request.body()
+    body = await _read(request)
     share: Share = request.scope["memory"]
     try:
         if kind == tensors.MEDIA_TYPE:
@@ -77,9 +77,37 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
     raise ApiError(415, "media-type", "Unsupported media type", expected)
 
 
+async def _read(request: Request) -> bytes:
+    """The body, which `request.body` gives from then on.
+
+    In one block that grows: of many pieces, malloc keeps the room when they are freed.
+    """
+    if not hasattr(request, "_body"):
+        whole = bytearray()
+        async for piece in request.stream():
+            whole += piece
+        request._body = bytes(whole)
+    return await request.body()
+
+
 async def aside(size: int, work: Callable[..., Result], *args: Any) -> Result:
     """What `work` makes of `args`; in a thread where it goes through more than `LARGE` bytes."""
-    return work(*args) if size <= LARGE else await asyncio.to_thread(work, *args)
+    if size <= LARGE:
+        return work(*args)
+    # Taken out of its box: the loop keeps a future, and what that came to, until another takes its place.
+    done = (await asyncio.to_thread(_boxed, work, args)).pop()
+    if isinstance(done, Exception):
+        raise done
+    return done
+
+
+def _boxed(work: Callable[..., Result], args: tuple[Any, ...]) -> list[Result | Exception]:
+    """What `work` makes of `args`, or the error that it raises, without the frames that hold the arrays."""
+    try:
+        return [work(*args)]
+    except Exception as error:
+        error.__context__ = None
+        return [error.with_traceback(None)]
 
 
 def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:

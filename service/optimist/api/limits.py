@@ -22,9 +22,9 @@ SMALL = 2**18
 JSON_WEIGHT = 40
 """Bytes of memory for each byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
 TENSORS_WEIGHT = 3
-"""The same of safetensors: the pieces and the body, or the body, its arrays and what checks make of them."""
+"""The same of safetensors: the body twice as it is read, or the body, its arrays and what checks make of them."""
 NPZ_WEIGHT = 2
-"""The same of `.npz`: the pieces and the body. What it unpacks to is added when that is known."""
+"""The same of `.npz`: the body twice as it is read. What it unpacks to is added when that is known."""
 
 
 class Limits:
