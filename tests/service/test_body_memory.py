@@ -31,7 +31,8 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with serving(tmp_path_factory.mktemp("bounded"), "--no-scoring", environment=LIMITS) as service:
         with Optimist(service.url) as client:
             kernel = {"name": "gaussian", "sigma": 1.0}
-            client.create_experiment("x", ["a"], metric="rke", dimension=WIDTH, kernel=kernel)
+            config = {"metric": "rke", "dimension": WIDTH, "kernel": kernel, "allow_extra": True}
+            client.create_experiment("x", ["a"], **config)
             pick = client.experiment("x").ask()
             assert pick is not None
             pick.tell(np.ones((2000, WIDTH)))  # what is made once
@@ -127,17 +128,17 @@ def test_a_batch_that_cannot_be_taken_is_not_unpacked(bounded: Service):
         sound = saved(True, features=zeros(60_000, WIDTH, "f2"))
         wide = saved(True, features=zeros(60_000, WIDTH + 1, "f2"))
         path = "/v1/experiments/x/picks/{}/batch"
-        answers = []
+        answers, nonce = [], {"nonce": pick["nonce"]}
 
         def send() -> None:
             answers.append(http.post(path.format(99), content=sound))
-            answers.append(http.post(path.format(pick["number"]), content=wide))
+            answers.append(http.post(path.format(pick["number"]), params=nonce, content=wide))
 
         assert grown(bounded, send) < 4 * MIB
         assert [answer.status_code for answer in answers] == [404, 422]
         assert answers[0].json()["detail"] == "pick 99 was never made"
         assert f"expected shape (n, {WIDTH}), got (60000, {WIDTH + 1})" in answers[1].json()["detail"]
-        again = [http.post(path.format(pick["number"]), content=sound).json() for _ in range(2)]
+        again = [http.post(path.format(pick["number"]), params=nonce, content=sound).json() for _ in range(2)]
         assert [answer["duplicate"] for answer in again] == [False, True]
         other = saved(True, features=zeros(60_001, WIDTH, "f2"))
         assert http.post(path.format(pick["number"]), content=other).status_code == 409

@@ -13,13 +13,13 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from processes import Service, until
+from processes import Service, batch_path, until
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from optimist_client import Busy, Optimist, tensors
+from optimist_client import Busy, Optimist, Pick, tensors
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 BODY = tensors.encode({"features": BATCH})
@@ -64,9 +64,8 @@ def socket_of(disk: Path) -> str:
     return f"{json.loads((disk / 'lock').read_text())['runtime']}/redis.sock"
 
 
-def tell(service: Service, number: int) -> httpx.Response:
-    url = f"{service.url}/v1/experiments/full/picks/{number}/batch"
-    return httpx.post(url, content=BODY, headers=TENSORS, timeout=60)
+def tell(service: Service, pick: Pick) -> httpx.Response:
+    return httpx.post(service.url + batch_path(pick), content=BODY, headers=TENSORS, timeout=60)
 
 
 def append(service: Service) -> int:
@@ -86,11 +85,11 @@ def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, r
     with serving(disk, OPTIMIST_MIN_FREE_BYTES=least) as service, Optimist(service.url, patience=0.5) as client:
         experiment = client.create_experiment("full", ["a", "b"], reference=reference)
         first, second, third = (experiment.ask(worker=str(k)) for k in range(3))
-        assert tell(service, first.number).status_code == 200
+        assert tell(service, first).status_code == 200
         before = service.redis_pid()
         others = fill(disk, left=8 * 2**20)
         until(lambda: append(service) == 507)
-        refused = tell(service, second.number)
+        refused = tell(service, second)
         assert refused.headers["content-type"] == "application/problem+json"
         assert int(refused.headers["retry-after"]) >= 1
         assert refused.json()["action"] == "retry"
@@ -102,14 +101,14 @@ def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, r
         ):
             with pytest.raises(Busy, match=r"507.*disk"):
                 post()
-        again = tell(service, first.number)
+        again = tell(service, first)
         assert (again.status_code, again.json()["duplicate"]) == (200, True), "an answer takes no room"
         third.give_up("no room")
         report = experiment.report()
         assert report.open_picks == 1
         assert (service.redis_pid(), status(service, "/healthz"), status(service, "/readyz")) == (before, 200, 200)
         others.unlink()
-        assert tell(service, second.number).status_code == 200, "at once, though the last look was of a full disk"
+        assert tell(service, second).status_code == 200, "at once, though the last look was of a full disk"
 
 
 def test_what_was_removed_leaves_the_file_of_redis_when_its_disk_is_short(disk: Path, reference):
@@ -131,7 +130,7 @@ def test_redis_on_a_full_disk_is_started_until_there_is_room(disk: Path, referen
     with serving(disk, **settings) as service, Optimist(service.url) as client:
         experiment = client.create_experiment("full", ["a", "b"], reference=reference)
         first, second = experiment.ask(worker="1"), experiment.ask(worker="2")
-        assert tell(service, first.number).status_code == 200
+        assert tell(service, first).status_code == 200
         before = service.redis_pid()
         others = fill(disk)
 
@@ -146,7 +145,7 @@ def test_redis_on_a_full_disk_is_started_until_there_is_room(disk: Path, referen
         until(is_known)
         others.unlink()
         until(lambda: status(service, "/healthz") == 200)
-        assert tell(service, second.number).status_code == 200
+        assert tell(service, second).status_code == 200
         assert service.redis_pid() != before
         report = experiment.report()
         assert (report.rounds, report.samples, report.open_picks) == (2, 10, 0)

@@ -33,8 +33,7 @@ def test_one_worker_and_one_key_leave_picks_for_others(tmp_path: Path):
         first = picks(one, 10, "w")
         assert len(first) == 3
         assert picks(one, 10, "w") == first, "its open ones again"
-        assert len(picks(one, 10)) == 5, "what the key has left"
-        assert picks(one, 10) == []
+        assert [len(picks(one, 10)) for _ in range(3)] == [3, 2, 0], "what the key has left"
         assert picks(one, 1, "another name") == []
         assert len(picks(other, 10, "w2")) == 3
         one.delete(f"/v1/experiments/x/picks/{first[0]}").raise_for_status()
