@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
+
+M_MMAP_THRESHOLD = -3
 
 
 class DeviceError(ValueError):
@@ -29,3 +33,12 @@ def find_device(name: str) -> torch.device:
         raise DeviceError(f"device {name!r} is not here: there is cuda:0 to cuda:{count - 1}")
     # With its index, as tensors name it.
     return torch.device("cuda", int(index or 0))
+
+
+def give_back_from(size: int) -> None:
+    """Have blocks of `size` bytes and more go back to the system as soon as they are freed.
+
+    glibc keeps freed blocks of up to 32 MiB otherwise, in a heap for each thread.
+    """
+    with contextlib.suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, size)

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from optimist.api.app import create_app
 from optimist.connections import patient
+from optimist.devices import give_back_from
 from optimist.insight.logs import configure
-from optimist.memory import give_back_from
 from optimist.scorer_process import scorer_process
 from optimist.settings import Settings
 from optimist.store import CannotStart, open_store, start_embedded
