@@ -61,6 +61,7 @@ class Vitals:
         self._underway = 0
         self._disk_words = self._memory_words = ""
         self._said = -REMIND
+        self._ends = False
 
     @property
     def down_for(self) -> float:
@@ -74,6 +75,7 @@ class Vitals:
         try:
             yield
         finally:
+            self._ends = True
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -116,7 +118,8 @@ class Vitals:
         return None
 
     async def _watch(self) -> None:
-        while True:
+        # By a flag as well, as a call to Redis may swallow a cancellation (asyncio.wait_for of Python 3.11).
+        while not self._ends:
             try:
                 async with self._looking:
                     await self._look()
@@ -130,7 +133,8 @@ class Vitals:
                 # Gone after FLUSHALL. A Redis that is full takes it later.
                 with contextlib.suppress(StoreError, RedisError):
                     await self._store.mark_format()
-            await asyncio.sleep(PERIOD)
+            if not self._ends:
+                await asyncio.sleep(PERIOD)
 
     async def _look(self) -> None:
         begun = time.monotonic()
