@@ -11,6 +11,8 @@ import pytest
 from optimist import Evaluation, score
 from optimist_client.config import RULES
 
+pytestmark = pytest.mark.filterwarnings("ignore:values over")  # which are taken here: max_magnitude is 1e40
+
 KERNEL = {"sigma": "median", "features": 64}
 BATCH = 32
 
@@ -30,7 +32,7 @@ def told(scales: list[float], **settings: Any) -> Evaluation:
         "max_magnitude": 1e40,
         **settings,
     }
-    evaluation = Evaluation(names, max_magnitude=1e40, **settings)
+    evaluation = Evaluation(names, **settings)
     for batch in range(10):
         for place, (name, scale) in enumerate(zip(names, scales, strict=True)):
             evaluation.tell(name, rows(place, batch, scale))
