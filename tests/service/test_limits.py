@@ -103,7 +103,10 @@ def test_so_has_one_that_comes_whole(limited: Service, connection: socket.socket
 
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
     connection.sendall(head(60))
-    assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 200")
     with contextlib.suppress(ConnectionError):
         connection.sendall(head(70))
     assert read_to_end(connection) == b""
@@ -123,7 +126,7 @@ def test_what_came_quickly_is_no_reserve_for_a_long_pause(connection: socket.soc
     """At one second for each 64 KiB, this one could have rested for a minute."""
     head = b"POST /v1/references?name=big HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-safetensors\r\n"
     connection.settimeout(20)
-    connection.sendall(head + b"content-length: 4000000\r\n\r\n" + b"\0" * 950_000)
+    connection.sendall(head + b"content-length: 1000000\r\n\r\n" + b"\0" * 950_000)
     received = connection.recv(65536)
     assert received.startswith(b"HTTP/1.1 408"), received
 

@@ -59,12 +59,15 @@ class Limits:
             nonlocal taken, left, more
             if not more:
                 return await receive()
+            if not taken and weight:
+                # What there is no room for now need not come.
+                share.check(min(announced, limit))
             begun = loop.time()
             try:
                 async with asyncio.timeout(left):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"the body stopped after {taken} bytes, or came too slowly") from None
+                raise _refusal(408, f"the body stopped after {taken} bytes, or came too slowly") from None
             if message["type"] != "http.request":
                 return message
             more = message.get("more_body", False)
@@ -72,7 +75,7 @@ class Limits:
             # What came quickly is no reserve for a long pause: nobody gets more than `patience`.
             left = min(patience, left - (loop.time() - begun) + size / SLOWEST)
             if max(taken + size, announced) > limit:
-                raise HTTPException(413, f"expected a body of at most {limit} bytes")
+                raise _refusal(413, f"expected a body of at most {limit} bytes")
             taken += size
             # Nothing is made of it before it has come whole.
             share.hold(taken * (min(weight, 1) if more else weight))
@@ -105,20 +108,19 @@ class Memory:
         """Bytes taken now, without those of requests that take no more than `SMALL`."""
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
-    def take(self, key: str, before: int, size: int) -> None:
-        """Let a request that holds `before` bytes hold `size`. Raises HTTPException 413 or 503; it holds `before` then.
+    def check(self, key: str, before: int, size: int) -> None:
+        """Raise HTTPException 413 or 503 where a request that holds `before` bytes may not hold `size`.
 
         key: of the caller, "" where callers need none, who have all there is. The only request of a key may take more
         than its part, or it would never be served.
         """
         if size > self._most:
-            raise HTTPException(413, f"expected a body that takes at most {self._most} bytes of memory, not {size}")
+            raise _refusal(413, f"expected a body that takes at most {self._most} bytes of memory, not {size}")
         others = self._of_keys[key] - before
         if key and others > 0 and others + size > self._share:
-            raise HTTPException(503, "other requests with this key take its part of the memory for bodies")
+            raise _refusal(503, "other requests with this key take its part of the memory for bodies")
         if self.held - before + size > self._most:
-            raise HTTPException(503, "the bodies of other requests take all the memory there is for them")
-        self.change(key, size - before)
+            raise _refusal(503, "the bodies of other requests take all the memory there is for them")
 
     def change(self, key: str, by: int) -> None:
         """Count more or fewer bytes of a key."""
@@ -136,17 +138,23 @@ class Share:
         self._key = key
         self._held = 0
 
-    def hold(self, size: int) -> None:
-        """Hold `size` bytes in all, unless it holds more. Raises HTTPException 413 or 503 where there is no room.
+    def check(self, size: int) -> None:
+        """Raise HTTPException 413 or 503 where there is no room to hold `size` bytes in all.
 
         No more than `SMALL` bytes are always had: a small batch is taken whatever others send.
         """
         if size > max(SMALL, self._held):
-            self._memory.take(self._key, self._held, size)
+            self._memory.check(self._key, self._held, size)
+
+    def hold(self, size: int) -> None:
+        """Hold `size` bytes in all, unless it holds more. Raises as `check`."""
+        self.check(size)
+        if size > max(SMALL, self._held):
+            self._memory.change(self._key, size - self._held)
             self._held = size
 
     def hold_more(self, size: int) -> None:
-        """Hold `size` bytes beside those that it holds. Raises as `hold`."""
+        """Hold `size` bytes beside those that it holds. Raises as `check`."""
         self.hold(self._held + size)
 
     def release(self) -> None:
@@ -154,6 +162,11 @@ class Share:
         if self._held:
             self._memory.change(self._key, -self._held)
             self._held = 0
+
+
+def _refusal(status: int, detail: str) -> HTTPException:
+    """Of a body that need not come, or not on: the connection is closed rather than read to its end."""
+    return HTTPException(status, detail, headers={"connection": "close"})
 
 
 def _announced(headers: Headers) -> int:

@@ -150,7 +150,8 @@ class Vitals:
         else:
             self._memory = math.inf
         if self._directory is not None:
-            await self._look_at_disk(self._directory, usage)
+            with contextlib.suppress(OSError):  # a directory that cannot be looked at says nothing of its disk
+                await self._look_at_disk(self._directory, usage)
         self._looked = begun
 
     async def _look_at_disk(self, directory: Path, usage: Usage) -> None:

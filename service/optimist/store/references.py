@@ -11,8 +11,8 @@ from optimist.store.commands import Commands
 from optimist.store.errors import Damaged
 from optimist.store.index import Index
 
-CHUNK_BYTES = 16 * 2**20
-"""Largest single value sent to Redis."""
+CHUNK_BYTES = 2**20
+"""Largest part of a body sent at once; Redis serves nobody else while it takes one and syncs its file."""
 _UPLOAD_SECONDS = 3600
 
 
