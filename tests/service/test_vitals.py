@@ -1,0 +1,28 @@
+"""What looks at Redis once a second ends when the service does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from optimist.api.vitals import Vitals
+from optimist.settings import Settings
+from optimist.store import Store, Usage, connect
+
+
+class Swallowing(Store):
+    """Its first call ends well though it was cancelled meanwhile, as redis-py's may."""
+
+    async def usage(self) -> Usage:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60.0)
+        return Usage()
+
+
+async def test_a_cancellation_that_is_swallowed_ends_it():
+    redis = connect("redis://127.0.0.1:1")
+    vitals = Vitals(Swallowing(redis), Settings(redis_url="redis://127.0.0.1:1"))
+    async with asyncio.timeout(10.0):
+        async with vitals.watching():
+            await asyncio.sleep(0.1)
+    await redis.aclose()
