@@ -18,8 +18,8 @@ def symmetric_product(left: Tensor, right: Tensor) -> Tensor:
         found[start:stop, :stop] = panel
         found[:start, start:stop] = panel[:, :start].T
         # What BLAS makes of a square is symmetric to the last bit on some machines only.
-        square = found[start:stop, start:stop]
-        square.copy_(square.tril() + square.tril(-1).T)
+        square = panel[:, start:]
+        found[start:stop, start:stop] = square.tril() + square.tril(-1).T
     return found
 
 
