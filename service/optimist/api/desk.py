@@ -362,8 +362,10 @@ async def sealed(store: Store, view: View) -> View:
     A decision by estimates that no longer stand is not latched: it is made again by those that do.
     """
     name = view.config.name
-    while view.is_scored and view.would_stop and view.look.decision is None:
+    while view.would_stop and view.look.decision is None:
         decided, look = view.live_decision.model_dump_json(), view.look
         await store.latch_decision(name, decided, look.estimates_digest, instance=look.instance)
         view = View(view.experiment, await store.look(name))
+        if not view.is_scored:
+            break
     return view

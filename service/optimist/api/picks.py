@@ -64,15 +64,15 @@ async def tell(request: Request) -> Response:
     """
     context, given = context_of(request), read_parameters(Told, request)
     name, key = given.name, request.scope["caller"].key
-    asked: AskRequest | None = None
 
-    async def settle(experiment: Experiment) -> tuple[TellReply, Awaitable[AskReply] | None]:
-        nonlocal asked
+    async def settle(experiment: Experiment) -> tuple[TellReply, AskRequest | None, Awaitable[AskReply] | None]:
+        """The answer, what was asked with the tell, and the answer to come for that."""
         is_known = partial(context.store.check_pick, name, given.number, given.nonce)
         incoming = await read_batch(request, experiment, context.settings, given.embedding, is_known)
         batch = Batch(
             *(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce), measures=incoming.measures
         )
+        asked = None
         if given.next:
             # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
             again = f"after-{given.nonce or incoming.digest}"
@@ -86,18 +86,17 @@ async def tell(request: Request) -> Response:
                     name, *parts, nonce=batch.nonce, measures=batch.measures, instance=given.instance
                 )
                 following = None
-        return await context.told(experiment, settled), following
+        return await context.told(experiment, settled), asked, following
 
-    reply, following = await context.with_recent(name, settle)
-    following_ask = asked
-    if following_ask is None:
+    reply, asked, following = await context.with_recent(name, settle)
+    if asked is None:
         return _answer(reply)
     try:
         then = await following if following is not None else None
     except NotFound:
         then = None
     if then is None:  # the experiment is another one by now
-        then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(following_ask, key))
+        then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked, key))
     return _answer(reply.model_copy(update={"next": then}))
 
 

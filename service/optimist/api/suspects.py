@@ -12,7 +12,7 @@ from optimist.store import GeneratorState, Suspect
 _NAMED = 3
 """Positions that a warning names."""
 _FEW = 3
-"""Copies, or agreeing batches, of one row each that are not worth a warning may be fewer: discrete things repeat."""
+"""Equal batches of one row each from which on they are worth a warning: single rows of discrete values may repeat."""
 _PART = 0.01
 """Part of a generator's batches from which on copies bear on a decision."""
 _LINES, _SECONDS = 10, 60.0

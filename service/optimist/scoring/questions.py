@@ -36,7 +36,7 @@ class InThread(Protocol):
 
 @dataclass(slots=True)
 class Asked:
-    """An experiment that can be scored; `instance` tells it from others of its name, `fitted` what fixed its kernels.
+    """An experiment that can be scored; `instance` tells it from others of its name.
 
     Its bound may be dropped between batches, and is made again, the same to the last bit.
     """
