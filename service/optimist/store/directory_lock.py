@@ -28,12 +28,9 @@ def holder_of(directory: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read(fd)
+        return {} if _try(fd) else _read(fd)
     finally:
         os.close(fd)
-    return {}
 
 
 class DirectoryLock:
