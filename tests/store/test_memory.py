@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -85,7 +86,7 @@ async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
     assert claim is not None
     run = store._commands.experiment_script
 
-    async def fill(name: str, *arguments: object, **options: object) -> object:
+    async def fill(name: str, *arguments: Any, **options: Any) -> object:
         if name == "flip_snapshot":
             await redis.config_set("maxmemory", 1)
         return await run(name, *arguments, **options)

@@ -48,7 +48,7 @@ async def test_of_parallel_uploads_one_is_kept(store: Store):
 
 
 async def test_an_upload_cut_short_is_not_seen_and_expires(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch):
-    async def die(*_: object) -> None:
+    async def die(*_: object, **__: object) -> None:
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patch:

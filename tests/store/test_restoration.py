@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from redis.asyncio import Redis
 
@@ -156,9 +158,9 @@ async def test_the_same_instance_again_is_as_good_as_once(store: Store, redis: R
 async def test_entries_sent_again_stand_once(store: Store, monkeypatch: pytest.MonkeyPatch):
     script = store._commands.script
 
-    async def twice(*arguments: object) -> object:
-        await script(*arguments)  # pyright: ignore[reportArgumentType]
-        return await script(*arguments)  # pyright: ignore[reportArgumentType]
+    async def twice(name: str, keys: list[str], **arguments: Any) -> object:
+        await script(name, keys, **arguments)
+        return await script(name, keys, **arguments)
 
     monkeypatch.setattr(store._commands, "script", twice)
     async with store.restoring("x") as restoration:

@@ -1,17 +1,13 @@
-"""The one place where Redis is called: plain commands, and the Lua scripts in lua/, one file a transition.
+"""The only place that calls Redis: plain commands, and the Lua scripts in lua/, one script for each transition.
 
-A script answers {'ok', results…} or a word with a message for the caller, which becomes an exception here. redis-py
-sends a script again when the reply was lost, so each one recognises what it has already done.
+A script answers {'ok', results…}, or a word and a message, which become an exception here. redis-py sends a script
+again when the reply was lost, so each script recognises what it has already done.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from redis.asyncio import Redis
@@ -19,10 +15,9 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
 from optimist.store.errors import Conflict, Full, Gone, NotFound, Refused, StoreError, Superseded, reaching_redis
-from optimist.store.keys import EXPERIMENT_PARTS, experiment_key, full_name, namespace_of
+from optimist.store.keys import experiment_key, full_name, namespace_of
 from optimist.store.lineage import Lineage
-
-Argument = str | bytes | int | float
+from optimist.store.scripts import Argument, Script, Value, load
 
 _REFUSALS: dict[bytes, type[StoreError]] = {
     b"not-found": NotFound,
@@ -32,33 +27,6 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
     b"refused": Refused,
     b"superseded": Superseded,
 }
-# These run whether or not the experiment exists, so they go without the prelude's check.
-_WITHOUT_PRELUDE = {"create_experiment": ("enrol",), "delete_experiment": ("chunks",)}
-# What else stands before a script, by its name.
-_LIBRARIES = {
-    "add_generator": ("enrol",),
-    "append": ("checking", "accept"),
-    "begin_snapshot": ("chunks",),
-    "exchange": ("picks", "checking", "accept", "settling", "opening"),
-    "flip_snapshot": ("deriving", "chunks"),
-    "give_up": ("picks",),
-    "look": ("picks",),
-    "open_picks": ("opening",),
-    "put_chunk": ("chunks",),
-    "put_estimate": ("deriving",),
-    "put_fitted": ("deriving",),
-    "put_modes": ("deriving",),
-    "set_aside": ("deriving",),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Script:
-    """A script's text, the SHA-1 that Redis knows it by, and the parts of an experiment that are its keys."""
-
-    source: str
-    sha: str
-    parts: tuple[str, ...] = ()
 
 
 class Commands:
@@ -81,7 +49,7 @@ class Commands:
         return experiment_key(self.full(experiment), part)
 
     def names(self, index: Sequence[bytes]) -> list[str]:
-        """The names among the members of an index, in their order: the only ones that are to be seen here."""
+        """The names among the members of an index that belong to this namespace, in their order."""
         members = [member.decode() for member in index]
         if self.namespace is None:
             return members
@@ -100,38 +68,44 @@ class Commands:
                     pipeline.execute_command(*command)
                 return await pipeline.execute()
 
-    async def script(self, name: str, keys: Sequence[str], *arguments: Argument) -> list[Any]:
-        """Run a script that stands by itself on keys of one slot, and return what follows its 'ok'.
+    async def script(self, name: str, keys: Sequence[str], /, **arguments: Value) -> list[Any]:
+        """Run a script whose head names its keys as `other keys`, and return what follows its 'ok'.
 
-        Raises NotFound, Refused, Conflict, Full, Gone or Superseded as the script says.
+        keys: in the order of the head, all of one slot. Raises TypeError for keys or arguments other than those of its
+        head; NotFound, Refused, Conflict, Full, Gone or Superseded as the script says.
         """
-        return _results(await self._run(_script(name), keys, arguments))
+        prepared = load(name)
+        prepared.check_keys(len(keys))
+        return _results(await self._run(prepared, keys, arguments))
 
     async def experiment_script(
-        self, name: str, experiment: str, *arguments: Argument, instance: str | None = None
+        self, name: str, experiment: str, /, *, instance: str | None = None, **arguments: Value
     ) -> list[Any]:
-        """Run a script on all keys of an experiment; answers and errors as in `script`.
+        """Run a script on an experiment, with the keys that its head names; answers and errors as in `script`.
 
-        instance: of the experiment that is meant; raises NotFound where it was deleted, and another made of this name.
+        instance: of the experiment that is meant; raises NotFound where that one was deleted and another one was
+        created under its name.
         """
-        script = _experiment_script(name)
-        keys = _keys(self.full(experiment), script.parts)
-        return _results(await self._run(script, keys, _with_instance(name, arguments, instance)))
+        prepared = load(name)
+        if instance is not None or "instance" in prepared.names:
+            arguments["instance"] = instance or ""
+        return _results(await self._run(prepared, _keys(self.full(experiment), prepared.head.keys), arguments))
 
     def pubsub(self) -> PubSub:
         """A connection for subscriptions; close it with `aclose`."""
         return self.redis.pubsub()
 
-    async def _run(self, script: _Script, keys: Sequence[str | bytes], arguments: Sequence[Argument]) -> Any:
+    async def _run(self, prepared: Script, keys: Sequence[str | bytes], arguments: Mapping[str, Value]) -> Any:
+        sent = (len(keys), *keys, *prepared.pack(arguments))
         with reaching_redis():
             try:
-                return await self.redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+                return await self.redis.execute_command("EVALSHA", prepared.sha, *sent)
             except NoScriptError:
-                return await self.redis.execute_command("EVAL", script.source, len(keys), *keys, *arguments)
+                return await self.redis.execute_command("EVAL", prepared.source, *sent)
 
 
 def step(answer: Sequence[Any]) -> list[Any] | StoreError:
-    """What follows the 'ok' of a script, or of one of its steps; the exception for another word."""
+    """What follows the 'ok' of a script, or of one of its steps; the exception where it is another word."""
     word, *results = answer
     return _REFUSALS[word](results[0].decode()) if word in _REFUSALS else results
 
@@ -141,31 +115,6 @@ def _results(answer: Sequence[Any]) -> list[Any]:
     if isinstance(results, StoreError):
         raise results
     return results
-
-
-def _with_instance(name: str, arguments: Sequence[Argument], instance: str | None) -> Sequence[Argument]:
-    return arguments if name in _WITHOUT_PRELUDE else (*arguments, instance or "")
-
-
-@cache
-def _file(name: str) -> str:
-    return (Path(__file__).parent / "lua" / f"{name}.lua").read_text(encoding="utf-8")
-
-
-@cache
-def _script(name: str) -> _Script:
-    return _Script(_file(name), hashlib.sha1(_file(name).encode()).hexdigest())
-
-
-@cache
-def _experiment_script(name: str) -> _Script:
-    before = _WITHOUT_PRELUDE.get(name) or ("prelude", *_LIBRARIES.get(name, ()))
-    text = "\n".join(map(_file, (*before, name)))
-    # Only the keys that it names, as each costs time on its way; all where it takes them as a whole.
-    words = set(re.findall(r"\w+", text))
-    parts = tuple(part for part in EXPERIMENT_PARTS if part in words or "KEYS" in words)
-    source = f"local {', '.join(parts)} = unpack(KEYS)\n{text}"
-    return _Script(source, hashlib.sha1(source.encode()).hexdigest(), parts)
 
 
 @lru_cache(4096)

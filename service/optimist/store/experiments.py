@@ -54,11 +54,11 @@ class Experiments:
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,
-            config,
-            repr(float(growth)),
-            instance or uuid.uuid4().hex,
-            int(keep_log),
-            *generators,
+            new_config=config,
+            growth=repr(float(growth)),
+            instance=instance or uuid.uuid4().hex,
+            keep_log=int(keep_log),
+            names=generators,
         )
         # The index may lie in another slot: after the config, so that a crash in between is mended by creating again.
         await self._index.add(self._commands.full(experiment))
@@ -95,7 +95,10 @@ class Experiments:
 
     async def look(self, experiment: str) -> Look:
         """Free the leases that ran out, then see all that decisions are made from, all of one moment."""
-        return parse_look(await self._commands.experiment_script("look", experiment, self._settled_limit))
+        answer = await self._commands.experiment_script(
+            "look", experiment, remembered=self._settled_limit, who="", milliseconds=0
+        )
+        return parse_look(answer)
 
     async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:
         """What values of so many generators' batches are compared with, as checking.lua has it: opaque texts."""
@@ -109,7 +112,7 @@ class Experiments:
         Whoever lost a compare-and-set takes one, so that the next attempt does not lose again.
         """
         answer = await self._commands.experiment_script(
-            "look", experiment, self._settled_limit, who, int(1000 * TURN_SECONDS)
+            "look", experiment, remembered=self._settled_limit, who=who, milliseconds=int(1000 * TURN_SECONDS)
         )
         return parse_look(answer) if answer else None
 
@@ -119,8 +122,10 @@ class Experiments:
         A name that is there keeps ordinal and cost. Raises Conflict for the name of a retired one, Full where there
         are `most`.
         """
-        control = () if cost is None else (f"{COST}{name}", repr(cost))
-        ordinal = await self._commands.experiment_script("add_generator", experiment, name, most, *control)
+        control, value = ("", "") if cost is None else (f"{COST}{name}", repr(cost))
+        ordinal = await self._commands.experiment_script(
+            "add_generator", experiment, name=name, most=most, control=control, value=value
+        )
         return ordinal[0]
 
     async def set_state(self, experiment: str, generator: int, state: State) -> None:
@@ -128,14 +133,15 @@ class Experiments:
 
         Raises Conflict if no active one would remain, or to bring back a retired one; NotFound for an unknown one.
         """
-        await self._commands.experiment_script("set_state", experiment, generator, state)
+        await self._commands.experiment_script("set_state", experiment, generator=generator, state=state)
 
     async def control(self, experiment: str, fields: Mapping[str, str]) -> None:
         """Set what `look` shows as `controls`; an empty value removes one. Raises ValueError outside `CONTROLS`."""
         if not {name for name in fields if not name.startswith(COST)} <= CONTROLS:
             raise ValueError(f"controls are {', '.join(sorted(CONTROLS))}")
-        flat = [part for field in fields.items() for part in field]
-        await self._commands.experiment_script("control", experiment, *flat)
+        await self._commands.experiment_script(
+            "control", experiment, fields=[{"name": name, "value": value} for name, value in fields.items()]
+        )
 
     async def latch_decision(
         self, experiment: str, payload: str, estimates: str = "", *, instance: str | None = None
@@ -146,11 +152,11 @@ class Experiments:
         decision was made first, or if there are other estimates by now.
         """
         latched = await self._commands.experiment_script(
-            "latch_decision", experiment, payload, estimates, instance=instance
+            "latch_decision", experiment, payload=payload, estimates_digest=estimates, instance=instance
         )
         return bool(latched[0])
 
     async def reopen(self, experiment: str, decision: str) -> bool:
         """Drop the decision that `look` showed; False if another one stands now. Again is as good as once."""
-        reopened = await self._commands.experiment_script("reopen", experiment, decision)
+        reopened = await self._commands.experiment_script("reopen", experiment, dropped=decision)
         return bool(reopened[0])

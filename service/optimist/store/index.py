@@ -53,12 +53,12 @@ class Index:
     async def release(self, full: str, since: Argument | None) -> None:
         """Take the place of a name that has been removed, unless it was reserved anew meanwhile."""
         if since is not None:
-            await self._commands.script("release", [self._key], 0, full, since)
+            await self._commands.script("release", [self._key], seconds=0, names=[{"name": full, "since": since}])
 
     async def _reserved(self, full: str, most: int) -> bool:
         namespace = namespace_of(full)
         prefix = "" if namespace == DEFAULT_NAMESPACE else f"{namespace}/"
-        (has_place,) = await self._commands.script("reserve", [self._key], full, prefix, most)
+        (has_place,) = await self._commands.script("reserve", [self._key], name=full, namespace=prefix, most=most)
         return bool(has_place)
 
     async def _sweep(self) -> None:
@@ -67,6 +67,6 @@ class Index:
         alive = await self._commands.call_many([("EXISTS", self._key_of(name)) for name in names])
         dead = [name for name, exists in zip(names, alive, strict=True) if not exists]
         times = await self._commands.call_many([("ZSCORE", self._key, name) for name in dead])
-        known = [part for pair in zip(dead, times, strict=True) if pair[1] is not None for part in pair]
+        known = [{"name": name, "since": since} for name, since in zip(dead, times, strict=True) if since is not None]
         if known:
-            await self._commands.script("release", [self._key], self._patience, *known)
+            await self._commands.script("release", [self._key], seconds=self._patience, names=known)

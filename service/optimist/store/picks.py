@@ -8,9 +8,10 @@ from typing import Any
 
 from optimist.store import keys
 from optimist.store.checking import Measures
-from optimist.store.commands import Argument, Commands, step
+from optimist.store.commands import Commands, step
 from optimist.store.errors import Gone, NotFound, StoreError
-from optimist.store.records import AskGroup, Batch, Exchanged, Look, NewPick, Opened, Settled, Suspect
+from optimist.store.records import AskGroup, Batch, Exchanged, Look, Opened, Settled, Suspect
+from optimist.store.scripts import Argument
 
 APPENDED_SECONDS = 24 * 3600
 """How long an idempotency key is remembered, unless as many newer ones as settled picks are remembered came since."""
@@ -49,12 +50,23 @@ class Picks:
         Raises ValueError for a group without picks, for a request id that holds a tab, and for a request id or an
         `again` that comes twice; NotFound for an unknown generator.
         """
-        arguments = _opening(expected_rounds, last, "", lease_seconds, who, groups)
-        return _opened(await self._commands.experiment_script("open_picks", experiment, *arguments, instance=instance))
+        answer = await self._commands.experiment_script(
+            "open_picks",
+            experiment,
+            expected_rounds=expected_rounds,
+            expected_last=last,
+            expected_standing="",
+            lease_seconds=lease_seconds,
+            who=who,
+            groups=_groups(groups),
+            new_picks=_new_picks(groups),
+            instance=instance,
+        )
+        return _opened(answer)
 
     async def renew_leases(self, experiment: str, numbers: Sequence[int], seconds: float) -> list[int]:
         """Let picks pend for at least `seconds` from now; returns those that still did, the others stay as they are."""
-        return await self._commands.experiment_script("renew_leases", experiment, seconds, *numbers)
+        return await self._commands.experiment_script("renew_leases", experiment, seconds=seconds, numbers=numbers)
 
     async def settle(
         self,
@@ -102,13 +114,33 @@ class Picks:
         Each batch comes to what `settle` answers or raises. Errors of the opening alone are no errors: nothing was
         opened.
         """
-        arguments: list[Argument] = [len(batches), keys.DUE, self._commands.full(experiment), self._settled_limit]
-        for batch in batches:
-            arguments += batch.pick, batch.digest, batch.rows, batch.body, batch.nonce, _packed(batch.measures)
-        if groups and expected is not None:
-            standing = f"{expected.told} {expected.version} {expected.mark}"
-            arguments += _opening(expected.rounds, expected.last, standing, lease_seconds, "", groups)
-        answers = await self._commands.experiment_script("exchange", experiment, *arguments, instance=instance)
+        asked = groups if expected is not None else ()
+        answers = await self._commands.experiment_script(
+            "exchange",
+            experiment,
+            channel=keys.DUE,
+            experiment=self._commands.full(experiment),
+            remembered=self._settled_limit,
+            batches=[
+                {
+                    "number": batch.pick,
+                    "digest": batch.digest,
+                    "rows": batch.rows,
+                    "body": batch.body,
+                    "nonce": batch.nonce,
+                    "measures": _packed(batch.measures),
+                }
+                for batch in batches
+            ],
+            expected_rounds=0 if expected is None else expected.rounds,
+            expected_last="" if expected is None else expected.last,
+            expected_standing="" if expected is None else f"{expected.told} {expected.version} {expected.mark}",
+            lease_seconds=lease_seconds,
+            who="",
+            groups=_groups(asked),
+            new_picks=_new_picks(asked),
+            instance=instance,
+        )
         before, *answered, after = answers
         steps = [step(answer) for answer in answered]
         settled = [found if isinstance(found, StoreError) else _settled(found) for found in steps[: len(batches)]]
@@ -137,7 +169,13 @@ class Picks:
         NotFound if it was never opened.
         """
         await self._commands.experiment_script(
-            "give_up", experiment, pick, reason, self._settled_limit, nonce, instance=instance
+            "give_up",
+            experiment,
+            number=pick,
+            reason=reason,
+            nonce=nonce,
+            remembered=self._settled_limit,
+            instance=instance,
         )
 
     async def has_ended(self, experiment: str, pick: int) -> bool:
@@ -172,13 +210,22 @@ class Picks:
         batch = Batch(0, digest, rows, body)
         if not key:
             raise ValueError("a batch without a pick has a key")
-        return _settled(
-            await self._commands.experiment_script(
-                *("append", experiment, generator, key, batch.digest, batch.rows, batch.body),
-                *(keys.DUE, self._commands.full(experiment), self._settled_limit, APPENDED_SECONDS, _packed(measures)),
-                instance=instance,
-            )
+        answer = await self._commands.experiment_script(
+            "append",
+            experiment,
+            generator=generator,
+            key=key,
+            digest=batch.digest,
+            rows=batch.rows,
+            body=batch.body,
+            measures=_packed(measures),
+            channel=keys.DUE,
+            experiment=self._commands.full(experiment),
+            remembered=self._settled_limit,
+            seconds=APPENDED_SECONDS,
+            instance=instance,
         )
+        return _settled(answer)
 
 
 def _settled(answer: Sequence[Any]) -> Settled:
@@ -193,10 +240,8 @@ def _packed(measures: Measures | None) -> str:
     return "" if measures is None else str(measures)
 
 
-def _opening(
-    rounds: int, last: str, standing: str, lease_seconds: float, who: str, groups: Sequence[AskGroup]
-) -> Sequence[Argument]:
-    """The arguments of open_picks.lua. Raises ValueError for groups that cannot be opened."""
+def _groups(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
+    """`groups` as opening.lua takes them. Raises ValueError for groups that cannot be opened."""
     requests = [group.request_id for group in groups]
     if len(set(requests)) < len(requests) or any("\t" in request for request in requests):
         raise ValueError("request ids must differ from one another and hold no tab")
@@ -205,9 +250,22 @@ def _opening(
     again = [pick.again for group in groups for pick in group.picks if pick.again is not None]
     if len(set(again)) < len(again):
         raise ValueError("a returned slice is handed out once")
-    sizes = (part for group in groups for part in (group.request_id, len(group.picks)))
-    picks = (part for group in groups for pick in group.picks for part in _arguments(pick))
-    return rounds, last, standing, lease_seconds, who, len(groups), *sizes, *picks
+    return [{"request": group.request_id, "size": len(group.picks)} for group in groups]
+
+
+def _new_picks(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
+    """The picks of `groups` as opening.lua takes them."""
+    return [
+        {
+            "generator": pick.generator,
+            "slice": "" if pick.start is None else f"{pick.start} {pick.size}",
+            "again": "" if pick.again is None else pick.again,
+            "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}" if pick.nonce else "",
+            "record": pick.record,
+        }
+        for group in groups
+        for pick in group.picks
+    ]
 
 
 def _opened(answer: Sequence[Any]) -> Opened | None:
@@ -220,9 +278,3 @@ def _opened(answer: Sequence[Any]) -> Opened | None:
         for request, listed in zip(answers[::2], answers[1::2], strict=True)
     }
     return Opened(numbers, repeated=outcome == b"repeated", version=version, mark=mark)
-
-
-def _arguments(pick: NewPick) -> tuple[str | int, ...]:
-    taken = "" if pick.start is None else f"{pick.start} {pick.size}"
-    terms = f"{pick.nonce} {pick.least} {pick.most} {pick.key}" if pick.nonce else ""
-    return pick.generator, taken, "" if pick.again is None else pick.again, terms, pick.record

@@ -45,7 +45,7 @@ class References:
         await self._commands.call_many([head, ("EXPIRE", upload, _UPLOAD_SECONDS)], transaction=True)
         for number, start in enumerate(starts):
             await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
-        kept = await self._commands.script("keep_reference", [self._key(name), upload], digest)
+        kept = await self._commands.script("keep_reference", [self._key(name), upload], digest=digest)
         await self._index.add(self._commands.full(name))
         return bool(kept[0])
 

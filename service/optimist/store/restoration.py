@@ -76,13 +76,30 @@ class Restoration:
             self._parts.append(part)
         size, in_snapshot, chain = self._written.get(generator, _Written())
         covered = self._snapshots[generator].seq if generator in self._snapshots else 0
-        arguments: list[Argument] = []
+        staged: list[dict[str, Argument]] = []
         for entry in entries:
             size += len(entry.body)
             in_snapshot = size if entry.seq <= covered else in_snapshot
             chain = chained(chain, entry.digest)
-            arguments += [entry.seq, entry.pick, entry.rows, entry.digest, chain, size, entry.body, entry.record or ""]
-        await self._commands.script("stage_entries", [self._staged(part)], STAGED_SECONDS, int(keep_log), *arguments)
+            staged.append(
+                {
+                    "seq": entry.seq,
+                    "pick": entry.pick,
+                    "rows": entry.rows,
+                    "digest": entry.digest,
+                    "chain": chain,
+                    "bytes": size,
+                    "body": entry.body,
+                    "record": entry.record or "",
+                }
+            )
+        await self._commands.script(
+            "stage_entries",
+            [self._staged(part)],
+            seconds=STAGED_SECONDS,
+            keep_log=int(keep_log),
+            entries=staged,
+        )
         self._written[generator] = _Written(size, in_snapshot, chain)
 
     async def commit(
@@ -123,7 +140,7 @@ class Restoration:
                 await self._stage(part, "SET", text)
         pairs = [key for part in self._parts for key in (self._staged(part), self._final(part))]
         first = [self._final("config"), self._final("counts")]
-        restored = await self._commands.script("restore", [*first, *pairs], look.instance)
+        restored = await self._commands.script("restore", [*first, *pairs], instance=look.instance)
         await self._index.add(self._commands.full(self._experiment))
         return bool(restored[0])
 

@@ -57,12 +57,14 @@ class Scores:
     ) -> list[list[Any] | StoreError]:
         if not owner:
             raise ValueError("a claim has an owner")
-        answers = await self._commands.experiment_script("claim", experiment, owner, seconds, *generators)
+        answers = await self._commands.experiment_script(
+            "claim", experiment, owner=owner, seconds=seconds, ordinals=generators
+        )
         return [step(answer) for answer in answers]
 
     async def release_claim(self, experiment: str, generator: int, token: str) -> None:
         """Let others claim a generator at once; nothing happens if somebody has."""
-        await self._commands.experiment_script("release_claim", experiment, generator, token)
+        await self._commands.experiment_script("release_claim", experiment, generator=generator, token=token)
 
     async def put_estimate(
         self,
@@ -81,8 +83,17 @@ class Scores:
         A damage noted of the generator is mended by it. point: what `curves` is to keep of it, "" for nothing.
         """
         stands = await self._commands.experiment_script(
-            *("put_estimate", experiment, generator, seq, payload, token),
-            *(keys.SCORED, self._commands.full(experiment), point, chain, kernels),
+            "put_estimate",
+            experiment,
+            generator=generator,
+            seq=seq,
+            payload=payload,
+            token=token,
+            point=point,
+            chain=chain,
+            kernels=kernels,
+            channel=keys.SCORED,
+            experiment=self._commands.full(experiment),
         )
         return bool(stands[0])
 
@@ -101,9 +112,14 @@ class Scores:
 
         generator: whose claim the token is. logs: the last entry that was read of each generator's log.
         """
-        read = (part for g, entry in logs.items() for part in (g, entry.seq, entry.chain))
         stands = await self._commands.experiment_script(
-            "put_fitted", experiment, generator, payload, token, kernels_digest(payload), *read
+            "put_fitted",
+            experiment,
+            generator=generator,
+            payload=payload,
+            token=token,
+            kernels=kernels_digest(payload),
+            logs=[{"generator": g, "seq": entry.seq, "chain": entry.chain} for g, entry in logs.items()],
         )
         return stands[0]
 
@@ -120,8 +136,16 @@ class Scores:
     ) -> bool:
         """Publish a generator's modes at log position `seq`; False if newer ones stand."""
         stands = await self._commands.experiment_script(
-            *("put_modes", experiment, generator, seq, payload, token),
-            *(keys.MODES_MADE, self._commands.full(experiment), chain, kernels),
+            "put_modes",
+            experiment,
+            generator=generator,
+            seq=seq,
+            payload=payload,
+            token=token,
+            chain=chain,
+            kernels=kernels,
+            channel=keys.MODES_MADE,
+            experiment=self._commands.full(experiment),
         )
         return bool(stands[0])
 
@@ -141,12 +165,19 @@ class Scores:
         To be called in the order of the log; again, as after a takeover, is as good as once.
         """
         await self._commands.experiment_script(
-            "set_aside", experiment, generator, seq, reason, token, ASIDE_LIMIT, chain
+            "set_aside",
+            experiment,
+            generator=generator,
+            seq=seq,
+            reason=reason,
+            token=token,
+            chain=chain,
+            most_named=ASIDE_LIMIT,
         )
 
     async def put_damage(self, experiment: str, generator: int, note: str, token: str) -> None:
         """Note why a generator cannot be scored at all, for `look` to show; the latest note stands."""
-        await self._commands.experiment_script("put_damage", experiment, generator, note, token)
+        await self._commands.experiment_script("put_damage", experiment, generator=generator, note=note, token=token)
 
 
 def kernels_digest(fitted: bytes | None) -> str:

@@ -44,16 +44,33 @@ class Snapshots:
         chunks = [view[start : start + CHUNK_BYTES] for start in range(0, len(view), CHUNK_BYTES)]
         digest = await asyncio.to_thread(_sha256, view)
         unique = uuid.uuid4().hex
-        await self._commands.experiment_script("begin_snapshot", experiment, generator, token, unique, len(chunks))
+        await self._commands.experiment_script(
+            "begin_snapshot", experiment, generator=generator, token=token, unique=unique, chunks=len(chunks)
+        )
         for number, chunk in enumerate(chunks):
             sent = bytes(chunk)
             stands = await self._commands.experiment_script(
-                "put_chunk", experiment, generator, unique, number, _UPLOAD_SECONDS, sent
+                "put_chunk",
+                experiment,
+                generator=generator,
+                unique=unique,
+                number=number,
+                seconds=_UPLOAD_SECONDS,
+                bytes=sent,
             )
             if stands[0].decode() != await asyncio.to_thread(_sha1, sent):
                 raise Unavailable(f"chunk {number} of a snapshot of {experiment!r} did not reach Redis whole")
         flipped = await self._commands.experiment_script(
-            "flip_snapshot", experiment, generator, token, unique, len(chunks), seq, digest, chain, kernels
+            "flip_snapshot",
+            experiment,
+            generator=generator,
+            token=token,
+            unique=unique,
+            chunks=len(chunks),
+            seq=seq,
+            digest=digest,
+            chain=chain,
+            kernels=kernels,
         )
         return bool(flipped[0])
 

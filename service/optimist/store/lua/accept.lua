@@ -1,12 +1,13 @@
--- Stands before the scripts that accept batches, below the prelude.
+-- uses: prelude checking
+-- keys: counts log history
 
--- Logs and counts a batch, and answers as JSON, with the version this makes and what is odd about it. `number` is 0 and
--- `record` '' for a batch that no pick asked for; `found` is what `check` answered.
+-- Logs and counts a batch. Answers {the answer as JSON, the version that this made, what is suspicious about the
+-- batch}. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered.
 local function accept(g, number, digest, rows, body, record, late, channel, experiment, found)
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log'))
-  -- Logs that were begun by an older version have no chain up to where this one went on.
+  -- A log that an older version began has no chain for its first entries.
   chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
   seq, samples, batches, version = seq + 1, samples + rows, batches + 1, (version or 0) + 1
   bytes = string.format('%.0f', bytes + #body)
@@ -19,7 +20,7 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
   local fields = {g .. ':seq', seq, g .. ':bytes', bytes, g .. ':samples', samples, g .. ':batches', batches,
                   'chain_' .. g, seq .. ' ' .. chain, 'told', told + 1, 'version', version, 'mark', marked(version)}
-  -- decisions.md §2: estimates are due at fixed sample counts, whoever computes them and whenever.
+  -- decisions.md §2: estimates are due at fixed sample counts, whoever computes them, and whenever that is.
   due = tonumber(due)
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
     fields[17], fields[18], fields[19], fields[20] = g .. ':due_samples', samples, g .. ':due_seq', seq

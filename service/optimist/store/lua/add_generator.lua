@@ -1,8 +1,12 @@
--- ARGV: name, most generators; a control's name and value that come with it, if any. Answers its ordinal, which a name
--- keeps: adding again is as good as once.
+-- uses: prelude enrol
+-- keys: generators states controls
+-- args: name most control value
+
+-- Adds a generator, where there are fewer than `most`, and sets a control with it ('' for none). Answers the ordinal of
+-- the generator of this name; idempotent.
 local known = redis.call('HGETALL', generators)
 for i = 1, #known, 2 do
-  if known[i + 1] == ARGV[1] then
+  if known[i + 1] == name then
     if redis.call('HGET', states, known[i]) == 'retired' then
       return {'conflict', 'the generator of this name was retired: choose another name'}
     end
@@ -10,12 +14,12 @@ for i = 1, #known, 2 do
   end
 end
 local g = #known / 2
-if g >= tonumber(ARGV[2]) then
-  return {'full', 'expected at most ' .. ARGV[2] .. ' generators'}
+if g >= tonumber(most) then
+  return {'full', 'expected at most ' .. most .. ' generators'}
 end
-enrol(g, ARGV[1])
-if ARGV[3] then
-  redis.call('HSET', controls, ARGV[3], ARGV[4])
+enrol(g, name)
+if control ~= '' then
+  redis.call('HSET', controls, control, value)
 end
 changed()
 return {'ok', g}

@@ -1,12 +1,15 @@
--- ARGV: generator, token, unique, number of chunks. Makes room for an upload, the only one of its generator.
-local g, token, unique, chunks = unpack(ARGV)
-if not holds(g, token) then
+-- uses: prelude chunks
+-- keys: uploads
+-- args: generator token unique chunks
+
+-- Begins the upload of a snapshot. A generator has one upload: the chunks of an unfinished one are removed.
+if not holds(generator, token) then
   return superseded
 end
-local abandoned = redis.call('HGET', uploads, g)
+local abandoned = redis.call('HGET', uploads, generator)
 local entry = unique .. ' ' .. chunks
 if abandoned ~= entry then
-  redis.call('HSET', uploads, g, entry)
-  drop(g, abandoned)
+  redis.call('HSET', uploads, generator, entry)
+  drop(generator, abandoned)
 end
 return {'ok'}

@@ -1,9 +1,11 @@
--- Stands before the scripts that accept batches, below the prelude: values of absurd size, and copies.
+-- keys: generators checks counts suspects
+
+-- Checks batches for values of implausible size and for copies of earlier batches.
 --
 -- `checks` holds, in one hash so that a batch takes one read and one write of it:
 --   <g>      "<rows> <rows at the last median> <mean square of each tensor>" of its batches that were not too large
 --   usual    "<how many are known> <usual size of each tensor>", '-' where none is known
---   #<4 hex> "<12 hex> <g> <position> <prompts>;" of every content whose digest begins so, once a generator
+--   #<4 hex> "<12 hex> <g> <position> <prompts>;" of every content whose digest begins so, once for each generator
 
 local USUAL_ROWS, WARNED = 20, 1000 -- as in plausibility.py
 local REMEMBERED, NAMED, LONGEST = 65536, 256, 65536
@@ -61,7 +63,8 @@ local function made_for(record, asked)
   return (to and redis.sha1hex(record:sub(from, to - 1)):sub(1, 8) or '') .. ',' .. asked
 end
 
--- Equal samples are lawful for equal prompts: of two picks by these, else by their embeddings.
+-- Whether equal samples are expected, because their prompts are equal. Prompts are compared by the picks' records where
+-- both batches have one, else by their embeddings.
 local function is_lawful(made, before)
   local picked, embedded = made:match('^(%x*),(%x*)$')
   local picked_before, embedded_before = before:match('^(%x*),(%x*)$')
@@ -94,7 +97,7 @@ local function compare(found, g, contents)
   end
 end
 
--- Checks a batch by `measures` (`checking.Measures`), '' for none. Answers what is to be noted of it, or nil and a refusal.
+-- Checks a batch by `measures` (`checking.Measures`), '' for no check. Answers what `note` takes, or nil and a refusal.
 -- `record` is that of its pick, '' without one.
 local function check(g, rows, measures, record)
   if measures == '' then
@@ -137,7 +140,7 @@ local function check(g, rows, measures, record)
       .. 'experiment refuses copies: make new samples, with the seed of the pick'}
   end
 
-  -- Batches that are too large do not make what is usual, or each could be larger than the one before.
+  -- Batches with large values do not change the usual size; otherwise each could be larger than the one before.
   if #sizes > 0 and not found.large then
     local parts = split(own or '0 0', ' ')
     local total, at = parts[1] + rows, tonumber(parts[2]) or 0
@@ -145,7 +148,7 @@ local function check(g, rows, measures, record)
       local before = tonumber(parts[2 + i]) or 0
       parts[2 + i] = string.format('%.17g', before + (size.square - before) * rows / total)
     end
-    -- Not at every batch, as it takes an entry of every generator.
+    -- Not at every batch, because it reads an entry of every generator.
     local anew = total >= USUAL_ROWS and total >= 1.25 * at
     parts[1], parts[2] = string.format('%.0f', total), anew and string.format('%.0f', total) or parts[2]
     found.own = table.concat(parts, ' ')
@@ -154,7 +157,8 @@ local function check(g, rows, measures, record)
   return found
 end
 
--- Notes what was found of a batch that was accepted at position `seq`. Answers it as text, '' where nothing is odd.
+-- Stores what `check` found of the batch at position `seq`. Answers what is suspicious about it as text, '' for
+-- nothing.
 local function note(g, seq, found)
   local fields = {}
   if found.own then

@@ -1,4 +1,6 @@
--- Stands before the scripts that write or remove snapshots. An entry begins with "<unique> <chunks>".
+-- keys: snapshot
+
+-- The chunks of a snapshot. An entry of `snapshots` or `uploads` begins with "<unique> <chunks>".
 
 local function chunk_key(g, unique, i)
   return snapshot .. ':' .. g .. ':' .. unique .. ':' .. i

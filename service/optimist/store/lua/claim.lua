@@ -1,7 +1,10 @@
--- ARGV: owner, seconds, generators. Answers for each {token, deadline, 1 if another owner's had run out}, or nothing
--- where another owner holds the claim. One whose deadline is further off than it can be has run out, too: the server's
--- clock was set back.
-local owner, seconds = ARGV[1], ARGV[2]
+-- uses: prelude
+-- keys: generators claims counts
+-- args: owner seconds ordinals*
+
+-- Claims generators for `seconds`. Answers for each {token, deadline, 1 if another owner's claim had run out}, or
+-- nothing where another owner holds the claim. A deadline further off than a claim can last means that the server's
+-- clock was set back: that claim has run out, too.
 
 local function claim(g)
   if redis.call('HEXISTS', generators, g) == 0 then
@@ -21,7 +24,7 @@ local function claim(g)
 end
 
 local answer = {'ok'}
-for i = 3, #ARGV do
-  answer[#answer + 1] = claim(ARGV[i])
+for i, g in ipairs(ordinals) do
+  answer[1 + i] = claim(g)
 end
 return answer

@@ -1,12 +1,17 @@
--- ARGV: names and values in turn. An empty value takes the name away.
-for i = 1, #ARGV, 2 do
-  if ARGV[i + 1] ~= '' then
-    redis.call('HSET', controls, ARGV[i], ARGV[i + 1])
+-- uses: prelude
+-- keys: controls
+-- args: fields*(name value)
+
+-- Sets controls; an empty value removes one. HSET comes first: Redis refuses it, and so the script, when memory is
+-- full.
+for _, field in ipairs(fields) do
+  if field.value ~= '' then
+    redis.call('HSET', controls, field.name, field.value)
   end
 end
-for i = 1, #ARGV, 2 do
-  if ARGV[i + 1] == '' then
-    redis.call('HDEL', controls, ARGV[i])
+for _, field in ipairs(fields) do
+  if field.value == '' then
+    redis.call('HDEL', controls, field.name)
   end
 end
 changed()

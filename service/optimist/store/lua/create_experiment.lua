@@ -1,16 +1,19 @@
--- ARGV: config, growth, instance, whether to keep the log, generator names in order.
--- Answers 1 if created, 0 if it stood there already.
+-- uses: enrol
+-- keys: config counts
+-- args: new_config growth instance keep_log names*
+
+-- Creates an experiment whose generators have `names`, in order. Answers 1 if created, 0 if it existed already.
 local standing = redis.call('GET', config)
-if standing == ARGV[1] then
+if standing == new_config then
   return {'ok', 0}
 elseif standing then
   return {'conflict', 'an experiment of this name exists with another configuration'}
 end
 
-redis.call('SET', config, ARGV[1])
-redis.call('HSET', counts, 'growth', ARGV[2], 'instance', ARGV[3], 'keep_log', ARGV[4],
+redis.call('SET', config, new_config)
+redis.call('HSET', counts, 'growth', growth, 'instance', instance, 'keep_log', keep_log,
   'rounds', 0, 'told', 0, 'claims', 0)
-for i = 5, #ARGV do
-  enrol(i - 5, ARGV[i])
+for i, name in ipairs(names) do
+  enrol(i - 1, name)
 end
 return {'ok', 1}

@@ -1,4 +1,7 @@
--- Answers 1 if there was an experiment.
+-- uses: chunks
+-- keys: all
+
+-- Removes all keys of an experiment. Answers 1 if there was an experiment.
 local existed = redis.call('EXISTS', config)
 for _, g in ipairs(redis.call('HKEYS', generators)) do
   redis.call('UNLINK', log .. ':' .. g, curve .. ':' .. g)

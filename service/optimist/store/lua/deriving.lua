@@ -1,9 +1,11 @@
--- Stands before the scripts that store what was derived from a log, below the prelude.
+-- keys: counts log fitted
+
+-- What is derived from a log is stored only if the log still holds the batches that it was derived from.
 
 local outdated = {'superseded', 'Redis has lost batches, or kernels, that this was made of'}
 
--- Whether a generator's log has the batch of this chained digest at this position; '' where the log has no chain, as one
--- of an older version. What was derived from batches that Redis has lost since must not be stored.
+-- Whether a generator's log has the chained digest `chain` at position `seq`. True for a `chain` of '': the log of an
+-- older version has none.
 local function follows(g, seq, chain)
   if chain == '' then
     return true
@@ -23,8 +25,8 @@ local function follows(g, seq, chain)
   return false
 end
 
--- Whether these are the kernels that the first samples have fixed, by the SHA-1 of what `put_fitted` was given; '' where
--- nothing had to be fixed. An older version noted none.
+-- Whether `kernels` is the SHA-1 of the kernels that `put_fitted` stored. True for '', where nothing had to be fixed,
+-- and for kernels that an older version stored, without their SHA-1.
 local function fits(kernels)
   local standing = redis.call('HGET', counts, 'fitted')
   return kernels == '' or standing == kernels or not standing and redis.call('EXISTS', fitted) == 1

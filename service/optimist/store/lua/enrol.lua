@@ -1,5 +1,6 @@
--- Stands before the scripts that add generators.
+-- keys: generators counts
 
+-- Adds a generator with ordinal `g`.
 local function enrol(g, name)
   redis.call('HSET', generators, g, name)
   for _, count in ipairs({'samples', 'batches', 'seq', 'due_samples', 'due_seq', 'handed',

@@ -1,16 +1,17 @@
--- ARGV: number of batches, channel, experiment, how many ended picks are remembered; pick, digest, rows, body, nonce and
---       measures of each batch; then, where picks are to be opened, what `open` takes.
--- Answers with the mark before all steps, the answer of each step, and the mark after them.
-local batches, channel, experiment, limit = unpack(ARGV, 1, 4)
+-- uses: prelude settling opening
+-- keys: counts
+-- args: channel experiment remembered batches*(number digest rows body nonce measures)
+
+-- Settles batches, then opens picks where `groups` names any. remembered: how many ended picks are remembered.
+-- Answers the mark before all steps, the answer of each step, and the mark after them.
 local before = redis.call('HGET', counts, 'mark') or ''
-local answer, at = {'ok', before}, 4
-for i = 1, batches do
-  local number, digest, rows, body, nonce, measures = unpack(ARGV, at + 1, at + 6)
-  answer[2 + i] = settle(number, digest, rows, body, nonce, measures, channel, experiment, limit)
-  at = at + 6
+local answer = {'ok', before}
+for i, batch in ipairs(batches) do
+  answer[2 + i] = settle(batch.number, batch.digest, batch.rows, batch.body, batch.nonce, batch.measures, channel,
+    experiment, remembered)
 end
-if at < #ARGV then
-  answer[#answer + 1] = open(at, before)
+if #groups > 0 then
+  answer[#answer + 1] = open(before)
 end
 answer[#answer + 1] = mark or before
 return answer

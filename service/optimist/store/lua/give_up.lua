@@ -1,5 +1,9 @@
--- ARGV: pick, reason, how many ended picks are remembered, the pick's nonce or '' for whichever has the number.
-local number, reason, limit, nonce = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+-- uses: prelude picks
+-- keys: picks terms
+-- args: number reason nonce remembered
+
+-- Ends a pick without a batch; idempotent. remembered: how many ended picks are remembered. nonce: the pick's, or ''
+-- for whichever pick has the number.
 local pick = redis.call('HGET', picks, number)
 if not pick then
   return recall(number, '', nonce)
@@ -9,6 +13,6 @@ end
 if release(number, pick) then
   hand_back(number, pick)
 end
-conclude(number, '\t' .. reason, limit)
+conclude(number, '\t' .. reason, tonumber(remembered))
 changed()
 return {'ok'}

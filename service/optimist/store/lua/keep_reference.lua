@@ -1,7 +1,10 @@
--- KEYS: reference, upload (a whole reference under a key that expires). Answers 1 if kept, 0 if it stood there already.
-local reference, upload = unpack(KEYS)
+-- other keys: reference upload
+-- args: digest
+
+-- Makes an upload, a whole reference under a key that expires, the reference. Answers 1 if kept, 0 if it existed
+-- already.
 local standing = redis.call('HGET', reference, 'digest')
-if standing == ARGV[1] then
+if standing == digest then
   redis.call('UNLINK', upload)
   return {'ok', 0}
 elseif standing then

@@ -1,11 +1,15 @@
--- ARGV: payload, SHA-1 of the estimates that it was made of, '' for any. Answers 1 if this is the decision, 0 if another
--- one was made first, or other estimates stand by now.
+-- uses: prelude
+-- keys: generators estimates decision
+-- args: payload estimates_digest
+
+-- Decides an experiment if its estimates have this SHA-1, '' for any. Answers 1 if this is the decision, 0 if another
+-- one was made first or the estimates are others.
 local standing = {}
 for g = 0, redis.call('HLEN', generators) - 1 do
   standing[g + 1] = redis.call('HGET', estimates, g) or ''
 end
 local made_of = redis.sha1hex(table.concat(standing, '\n'))
-if (ARGV[2] == '' or ARGV[2] == made_of) and redis.call('SETNX', decision, ARGV[1]) == 1 then
+if (estimates_digest == '' or estimates_digest == made_of) and redis.call('SETNX', decision, payload) == 1 then
   changed()
 end
-return {'ok', redis.call('GET', decision) == ARGV[1] and 1 or 0}
+return {'ok', redis.call('GET', decision) == payload and 1 or 0}

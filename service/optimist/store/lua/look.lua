@@ -1,9 +1,13 @@
--- ARGV: how many ended picks are remembered; who wants the turn at opening picks, if anybody, and its milliseconds.
--- Frees the leases that ran out, then answers with everything a decision is made from.
--- Nothing while it is another's turn. A late pick stays in `picks`, so that its batch is still accepted.
--- Deadlines further off than they can be come of a server's clock that was set back.
-local who, milliseconds = ARGV[2], ARGV[3]
-if who and not redis.call('SET', turn, who, 'NX', 'PX', milliseconds) and redis.call('GET', turn) ~= who then
+-- uses: prelude picks
+-- keys: turn counts leases picks terms expired_order decision
+-- keys: generators states controls estimates damaged aside returned snapshots suspects
+-- args: remembered who milliseconds
+
+-- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
+-- that its batch is still accepted. A deadline further off than a lease can last means that the server's clock was set
+-- back. remembered: how many expired picks are remembered. who: who wants the turn at opening picks, for
+-- `milliseconds`, '' for nobody; while it is another's turn, the answer is empty.
+if who ~= '' and not redis.call('SET', turn, who, 'NX', 'PX', milliseconds) and redis.call('GET', turn) ~= who then
   if redis.call('PTTL', turn) <= tonumber(milliseconds) then
     return {'ok'}
   end
@@ -22,7 +26,7 @@ for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
   local pick = redis.call('HGET', picks, number)
   release(number, pick)
   hand_back(number, pick)
-  queue(expired_order, tonumber(ARGV[1]), number, picks)
+  queue(expired_order, tonumber(remembered), number, picks)
   changed()
 end
 

@@ -1,2 +1,4 @@
--- ARGV: as `open` takes them.
-return open(0, '')
+-- uses: opening
+
+-- Opens picks, as opening.lua describes it.
+return open('')

@@ -1,23 +1,20 @@
--- Stands before the scripts that open picks, below the prelude.
+-- uses: prelude
+-- keys: requests counts leases decision turn controls generators states returned picks terms
+-- args: expected_rounds expected_last expected_standing lease_seconds who groups*(request size)
+-- args: new_picks*(generator slice again terms record)
 
--- Opens picks by what stands in ARGV after the first `before`: expected rounds, nonce of the pick that was expected to
--- be the last, expected "<batches told> <version> <mark>" or '' for any, lease in seconds, who opens, number of groups;
--- request id and size of each group; generator, slice, number to be handed out again, terms and record of each pick.
--- `at_first`: the mark before this script's own steps.
-local function open(before, at_first)
-  local expected, last, standing, lease, who, groups = unpack(ARGV, before + 1, before + 6)
-  expected, lease, groups = tonumber(expected), tonumber(lease), tonumber(groups)
-
-  local function group(i)
-    return ARGV[before + 5 + 2 * i], tonumber(ARGV[before + 6 + 2 * i])
-  end
+-- Opens the picks of the arguments. The expectations are: the number of picks opened so far, the nonce of the last one,
+-- and "<batches told> <version> <mark>" ('' for any). `who`: who opens, for the turn. Each group is one ask, whose
+-- `size` picks follow those of the groups before it in `new_picks`. `again`: the number of the pick whose returned
+-- slice is handed out again, or ''. `at_first`: the mark before this script's own steps.
+local function open(at_first)
+  local expected, last, lease = tonumber(expected_rounds), expected_last, tonumber(lease_seconds)
 
   local repeated = {'ok', 'repeated'}
-  for i = 1, groups do
-    local request = group(i)
-    local numbers = redis.call('HGET', requests, request)
+  for _, group in ipairs(groups) do
+    local numbers = redis.call('HGET', requests, group.request)
     if numbers then
-      repeated[#repeated + 1] = request
+      repeated[#repeated + 1] = group.request
       repeated[#repeated + 1] = numbers
     end
   end
@@ -29,20 +26,19 @@ local function open(before, at_first)
   version = version or 0
   -- With as many batches more as versions more, nothing else has changed.
   if tonumber(rounds) ~= expected or (newest or '') ~= last
-    or standing ~= '' and standing ~= table.concat({told, version, at_first}, ' ') then
+    or expected_standing ~= '' and expected_standing ~= table.concat({told, version, at_first}, ' ') then
     return {'ok', 'moved'}
   end
-  -- A look would have freed the leases that ran out.
-  if standing ~= '' and redis.call('ZCOUNT', leases, '-inf', now()) > 0 then
+  -- `look` would have freed the leases that ran out.
+  if expected_standing ~= '' and redis.call('ZCOUNT', leases, '-inf', now()) > 0 then
     return {'ok', 'moved'}
   end
   local decided, holder = unpack(redis.call('MGET', decision, turn))
   if decided or holder and holder ~= who or redis.call('HEXISTS', controls, 'stopped') == 1 then
     return {'ok', 'moved'}
   end
-  local first = before + 7 + 2 * groups
-  for at = first, #ARGV, 5 do
-    local g, again = ARGV[at], ARGV[at + 2]
+  for _, pick in ipairs(new_picks) do
+    local g, again = pick.generator, pick.again
     if redis.call('HEXISTS', generators, g) == 0 then
       return {'not-found', 'there is no generator ' .. g}
     elseif redis.call('HEXISTS', states, g) == 1 or again ~= '' and redis.call('HEXISTS', returned, again) == 0 then
@@ -52,30 +48,28 @@ local function open(before, at_first)
 
   local opened = {'ok', 'opened', version + 1, marked(version + 1)}
   local deadline = now() + lease
-  local number, at = expected, first
-  for i = 1, groups do
-    local request, size = group(i)
+  local number = expected
+  for _, group in ipairs(groups) do
     local numbers = {}
-    for k = 1, size do
+    for k = 1, group.size do
       number = number + 1
       numbers[k] = number
-      local g, slice, again, required, record = unpack(ARGV, at, at + 4)
-      redis.call('HSET', picks, number, table.concat({g, request, slice, record}, '\t'))
+      local pick = new_picks[number - expected]
+      redis.call('HSET', picks, number, table.concat({pick.generator, group.request, pick.slice, pick.record}, '\t'))
       redis.call('ZADD', leases, deadline, number)
-      if required ~= '' then
-        redis.call('HSET', terms, number, required)
-        last = required:match('^%S+')
+      if pick.terms ~= '' then
+        redis.call('HSET', terms, number, pick.terms)
+        last = pick.terms:match('^%S+')
       end
-      if again ~= '' then
-        redis.call('HDEL', returned, again)
-      elseif slice ~= '' then
-        redis.call('HINCRBY', counts, g .. ':handed', slice:match('%d+$'))
+      if pick.again ~= '' then
+        redis.call('HDEL', returned, pick.again)
+      elseif pick.slice ~= '' then
+        redis.call('HINCRBY', counts, pick.generator .. ':handed', pick.slice:match('%d+$'))
       end
-      at = at + 5
     end
-    opened[#opened + 1] = request
+    opened[#opened + 1] = group.request
     opened[#opened + 1] = table.concat(numbers, ',')
-    redis.call('HSET', requests, request, opened[#opened])
+    redis.call('HSET', requests, group.request, opened[#opened])
   end
   redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'mark', mark,
     'lease', math.max(lease, longest or 0))

@@ -1,7 +1,7 @@
--- Stands before the scripts that end picks, below the prelude.
+-- keys: leases requests picks terms returned settled settled_order states counts
 
--- A pick stops pending: its lease goes, and with it the request that a repeated ask would be answered from.
--- Answers whether it was pending. `pick` is what stands in `picks`.
+-- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
+-- Answers whether it was leased. `pick` is what stands in `picks`.
 local function release(number, pick)
   local leased = redis.call('ZREM', leases, number) == 1
   if leased then
@@ -10,7 +10,7 @@ local function release(number, pick)
   return leased
 end
 
--- Keeps the newest `limit` numbers of a list. The oldest of more goes, and what was remembered under it.
+-- Adds a number to a list of at most `limit`. The oldest beyond that is removed, with its entry in `remembered`.
 local function queue(list, limit, number, remembered)
   if redis.call('RPUSH', list, number) > limit then
     local oldest = redis.call('LPOP', list)
@@ -24,7 +24,7 @@ local function queue(list, limit, number, remembered)
   end
 end
 
--- A pick ends for good. `entry` is what a repeat is answered from.
+-- Removes a pick and remembers how it ended. `entry` is what a repeat is answered from.
 local function conclude(number, entry, limit)
   redis.call('HDEL', picks, number)
   redis.call('HDEL', terms, number)
@@ -32,7 +32,7 @@ local function conclude(number, entry, limit)
   queue(settled_order, limit, number, settled)
 end
 
--- A pick that ends without a batch returns its slice of the prompts, for another pick to take.
+-- Stores the slice of the prompts of a pick that ended without a batch, for another pick to take.
 local function hand_back(number, pick)
   local g, slice = pick:match('^(%d+)\t[^\t]*\t([^\t]+)\t')
   if slice and redis.call('HGET', states, g) ~= 'retired' then
@@ -40,13 +40,13 @@ local function hand_back(number, pick)
   end
 end
 
--- Whether `nonce` is the one that an open pick was made with; picks of an older version have none. A Redis that has lost
--- its last writes gives a number again, so that one number may stand for two picks.
+-- Whether `nonce` is the one that an open pick was made with; picks of an older version have none. A Redis that has
+-- lost its last writes assigns a number again, so that one number may stand for two picks.
 local function meets(agreed, nonce)
   return not agreed or agreed:match('^%S+') == nonce
 end
 
--- The answer where another pick than the one that was meant has the number now, or none.
+-- The answer where the pick that was meant is lost: its number belongs to another pick now, or to none.
 local function lost(number)
   return {'gone', 'pick ' .. number .. ' is not the one that was made: Redis has lost that one'}
 end

@@ -1,7 +1,9 @@
--- Stands before every script of an experiment, below the line that names its keys.
+-- keys: counts claims
+-- args: instance
 
--- The last argument is the experiment's instance, where the caller means one: names are used again.
-local meant, instance = table.remove(ARGV), redis.call('HGET', counts, 'instance')
+-- Comes first in every script that needs an existing experiment. `instance`: the one that the caller means, '' for
+-- any, because a name can be used again after a deletion.
+local meant, instance = instance, redis.call('HGET', counts, 'instance')
 if not instance then
   return {'not-found', 'there is no such experiment'}
 end
@@ -11,12 +13,12 @@ end
 
 local superseded = {'superseded', 'another scorer has taken over this generator'}
 
--- The token of a claim. Its number alone would not do: a Redis that has lost its last writes gives numbers again.
+-- The token of a claim. Its number alone is not enough: a Redis that has lost its last writes assigns numbers again.
 local function token_of(number, owner)
   return instance .. ':' .. number .. ':' .. owner
 end
 
--- Whether a token is that of the generator's claim. One that ran out is good until somebody else takes over.
+-- Whether a token is that of the generator's claim. An expired claim is valid until another owner takes over.
 local function holds(g, token)
   local number, owner = (redis.call('HGET', claims, g) or ''):match('^(%d+) %S+ (.*)$')
   return number and token_of(number, owner) == token
@@ -32,16 +34,17 @@ local function now()
   return moment
 end
 
--- What stands beside a version: a Redis that has lost its last writes comes to the same version again, never to the same
--- mark. `mark` is the newest of this script.
+-- The mark that is stored beside a version: a Redis that has lost its last writes reaches the same version again, but
+-- never the same mark. `mark` is the newest of this script.
 local mark
 local function marked(version)
   mark = string.format('%.6f %d', now(), version)
   return mark
 end
 
--- Numbers what changed of all that picks are made from: who knows the version that stands need not look again.
--- Never the first write of a script, as Redis would refuse it when memory is full.
+-- Increments the version, which counts the changes of all that picks are made from: a caller who knows the current
+-- version need not read the state again. Never the first write of a script that frees memory: Redis refuses it when
+-- memory is full.
 local function changed()
   redis.call('HSET', counts, 'mark', marked(redis.call('HINCRBY', counts, 'version', 1)))
 end

@@ -1,7 +1,10 @@
--- ARGV: generator, note, token.
-local g, note, token = unpack(ARGV)
-if not holds(g, token) then
+-- uses: prelude
+-- keys: damaged
+-- args: generator note token
+
+-- Notes why a generator cannot be scored.
+if not holds(generator, token) then
   return superseded
 end
-redis.call('HSET', damaged, g, note)
+redis.call('HSET', damaged, generator, note)
 return {'ok'}

@@ -1,28 +1,30 @@
--- ARGV: generator, seq, payload, token, channel, experiment, what charts keep of it ('' for nothing), chained digest of the
--- log at seq, kernels that were fixed.
--- Answers 1 if this is now the estimate, 0 if a newer one stands.
-local g, seq, payload, token, channel, experiment, point, chain, kernels = unpack(ARGV)
-if not holds(g, token) then
+-- uses: prelude deriving
+-- keys: estimates damaged curve counts
+-- args: generator seq payload token point chain kernels channel experiment
+
+-- Publishes the estimate at log position `seq`. point: what charts keep of it, '' for nothing. chain: chained digest of
+-- the log at `seq`. Answers 1 if this is now the estimate, 0 if a newer one exists.
+if not holds(generator, token) then
   return superseded
 end
 local entry = seq .. ' ' .. payload
-local standing = redis.call('HGET', estimates, g)
+local standing = redis.call('HGET', estimates, generator)
 if standing == entry then
   return {'ok', 1}
 elseif standing and tonumber(standing:match('^%d+')) >= tonumber(seq) then
   return {'ok', 0}
-elseif not (follows(g, seq, chain) and fits(kernels)) then
+elseif not (follows(generator, seq, chain) and fits(kernels)) then
   return outdated
 end
-redis.call('HSET', estimates, g, entry)
-redis.call('HDEL', damaged, g)
+redis.call('HSET', estimates, generator, entry)
+redis.call('HDEL', damaged, generator)
 
--- A point is kept once the position has grown by a 32nd: their number grows with its logarithm, some 400 at a million.
-local last = redis.call('LINDEX', curve .. ':' .. g, -1)
+-- A point is kept once the position has grown by a 32nd: their number grows with its logarithm, to 400 at a million.
+local last = redis.call('LINDEX', curve .. ':' .. generator, -1)
 local kept = last and tonumber(last:match('^%d+ (%d+)')) or 0
 if point ~= '' and tonumber(seq) >= kept * (1 + 1 / 32) then
-  redis.call('RPUSH', curve .. ':' .. g, redis.call('HGET', counts, 'told') .. ' ' .. seq .. ' ' .. point)
+  redis.call('RPUSH', curve .. ':' .. generator, redis.call('HGET', counts, 'told') .. ' ' .. seq .. ' ' .. point)
 end
 changed()
-redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. seq)
+redis.call('PUBLISH', channel, experiment .. ' ' .. generator .. ' ' .. seq)
 return {'ok', 1}

@@ -1,11 +1,14 @@
--- ARGV: generator, payload, token, SHA-1 of the payload; generator, seq and chained digest of the last batch of each log
--- that it was made of. Answers what stands, which is what was put first.
-local g, payload, token, kernels = unpack(ARGV, 1, 4)
-if not holds(g, token) then
+-- uses: prelude deriving
+-- keys: fitted counts
+-- args: generator payload token kernels logs*(generator seq chain)
+
+-- Stores the kernels that were fixed by the first samples, once. kernels: SHA-1 of `payload`. logs: the last batch of
+-- each log that was read for it. Answers what is stored: the first payload.
+if not holds(generator, token) then
   return superseded
 end
-for i = 5, #ARGV, 3 do
-  if not follows(unpack(ARGV, i, i + 2)) then
+for _, read in ipairs(logs) do
+  if not follows(read.generator, read.seq, read.chain) then
     return outdated
   end
 end

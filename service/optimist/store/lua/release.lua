@@ -1,12 +1,14 @@
--- KEYS: index of names. ARGV: seconds, then names, each before the time that it was seen to have its place from.
--- Those that have it from the same time still, and for so many seconds, lose it; and those that have it from a time so
--- far ahead, as the clock was set back.
+-- other keys: index
+-- args: seconds names*(name since)
+
+-- Removes names that were added to the index at `since`, if nobody added them again, and that was `seconds` ago or
+-- more. A time further in the future than that means that the server's clock was set back: that name is removed, too.
 local time = redis.call('TIME')
-local latest = tonumber(time[1]) + tonumber(time[2]) / 1e6 - tonumber(ARGV[1])
-for i = 2, #ARGV, 2 do
-  local since = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or nil)
-  if since and since == tonumber(ARGV[i + 1]) and (since <= latest or since > latest + 2 * ARGV[1]) then
-    redis.call('ZREM', KEYS[1], ARGV[i])
+local latest = tonumber(time[1]) + tonumber(time[2]) / 1e6 - tonumber(seconds)
+for _, entry in ipairs(names) do
+  local since = tonumber(redis.call('ZSCORE', index, entry.name) or nil)
+  if since and since == tonumber(entry.since) and (since <= latest or since > latest + 2 * seconds) then
+    redis.call('ZREM', index, entry.name)
   end
 end
 return {'ok'}

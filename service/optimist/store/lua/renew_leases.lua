@@ -1,14 +1,18 @@
--- ARGV: seconds, numbers of picks. Answers those that were still leased, with a deadline no sooner than before.
-if tonumber(ARGV[1]) > tonumber(redis.call('HGET', counts, 'lease') or 0) then
-  redis.call('HSET', counts, 'lease', ARGV[1])
+-- uses: prelude
+-- keys: counts leases
+-- args: seconds numbers*
+
+-- Lets picks be leased for `seconds` from now, unless they are for longer. Answers the numbers that were still leased.
+if tonumber(seconds) > tonumber(redis.call('HGET', counts, 'lease') or 0) then
+  redis.call('HSET', counts, 'lease', seconds)
 end
 local answer = {'ok'}
 local at = now()
-for i = 2, #ARGV do
-  local deadline = redis.call('ZSCORE', leases, ARGV[i])
+for _, number in ipairs(numbers) do
+  local deadline = redis.call('ZSCORE', leases, number)
   if deadline and tonumber(deadline) > at then
-    redis.call('ZADD', leases, 'GT', string.format('%.6f', at + ARGV[1]), ARGV[i])
-    answer[#answer + 1] = tonumber(ARGV[i])
+    redis.call('ZADD', leases, 'GT', string.format('%.6f', at + seconds), number)
+    answer[#answer + 1] = tonumber(number)
   end
 end
 return answer

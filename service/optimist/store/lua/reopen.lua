@@ -1,5 +1,9 @@
--- ARGV: the decision to be dropped. Answers 1 if none stands now, 0 if another one does.
-if redis.call('GET', decision) == ARGV[1] then
+-- uses: prelude
+-- keys: decision
+-- args: dropped
+
+-- Removes the decision if it is `dropped`. Answers 1 if there is none now, 0 if there is another one.
+if redis.call('GET', decision) == dropped then
   redis.call('DEL', decision)
   changed()
 end

@@ -1,8 +1,10 @@
--- KEYS: config and counts of the experiment; then every staged key, before the key that it becomes.
--- ARGV: the experiment's instance. Answers 1 if it is restored, 0 if it was before.
-local config, counts = KEYS[1], KEYS[2]
+-- other keys: config counts ...
+-- args: instance
+
+-- Makes staged keys an experiment. The keys beyond the first two are pairs of a staged key and the key that it becomes.
+-- Answers 1 if it is restored now, 0 if it was before.
 if redis.call('EXISTS', config) == 1 then
-  if redis.call('HGET', counts, 'instance') == ARGV[1] then
+  if redis.call('HGET', counts, 'instance') == instance then
     return {'ok', 0}
   end
   return {'conflict', 'an experiment of this name exists'}

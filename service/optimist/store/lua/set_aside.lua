@@ -1,17 +1,21 @@
--- ARGV: generator, seq, reason, token, how many are named, chained digest of the log at seq. A scorer goes through a log in order, and after a takeover
--- through parts of it again: those up to `aside_seq` are counted already.
-local g, seq, reason, token, limit, chain = unpack(ARGV)
-if not holds(g, token) then
+-- uses: prelude deriving
+-- keys: aside counts
+-- args: generator seq reason token chain most_named
+
+-- Records that the batch at log position `seq` cannot be read. The first `most_named` are named, the others are
+-- counted. A scorer reads a log in order, and after a takeover reads parts of it again: batches up to `aside_seq` are
+-- counted already.
+if not holds(generator, token) then
   return superseded
-elseif not follows(g, seq, chain) then
+elseif not follows(generator, seq, chain) then
   return outdated
 end
-local name = g .. ':' .. seq
-if redis.call('HLEN', aside) < tonumber(limit) then
+local name = generator .. ':' .. seq
+if redis.call('HLEN', aside) < tonumber(most_named) then
   redis.call('HSETNX', aside, name, reason)
 end
-if tonumber(seq) > tonumber(redis.call('HGET', counts, g .. ':aside_seq')) then
-  redis.call('HSET', counts, g .. ':aside_seq', seq)
-  redis.call('HINCRBY', counts, g .. ':aside', 1)
+if tonumber(seq) > tonumber(redis.call('HGET', counts, generator .. ':aside_seq')) then
+  redis.call('HSET', counts, generator .. ':aside_seq', seq)
+  redis.call('HINCRBY', counts, generator .. ':aside', 1)
 end
 return {'ok'}

@@ -1,9 +1,12 @@
--- ARGV: generator, state. A generator without an entry in `states` is active.
-local g, state = unpack(ARGV)
-if redis.call('HEXISTS', generators, g) == 0 then
+-- uses: prelude
+-- keys: generators states returned
+-- args: generator state
+
+-- Sets the state of a generator. A generator without an entry in `states` is active.
+if redis.call('HEXISTS', generators, generator) == 0 then
   return {'not-found', 'there is no such generator'}
 end
-local standing = redis.call('HGET', states, g) or 'active'
+local standing = redis.call('HGET', states, generator) or 'active'
 if standing == state then
   return {'ok'}
 elseif standing == 'retired' then
@@ -13,16 +16,16 @@ elseif standing == 'active' and redis.call('HLEN', generators) - redis.call('HLE
 end
 
 if state == 'active' then
-  redis.call('HDEL', states, g)
+  redis.call('HDEL', states, generator)
   changed()
   return {'ok'}
 end
-redis.call('HSET', states, g, state)
+redis.call('HSET', states, generator, state)
 changed()
 if state == 'retired' then
   local slices = redis.call('HGETALL', returned)
   for i = 1, #slices, 2 do
-    if slices[i + 1]:match('^%d+') == g then
+    if slices[i + 1]:match('^%d+') == generator then
       redis.call('HDEL', returned, slices[i])
     end
   end

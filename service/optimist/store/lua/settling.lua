@@ -1,7 +1,8 @@
--- Stands before the script that settles picks, below those that end picks, and check and accept batches.
+-- uses: prelude picks checking accept
+-- keys: picks terms leases returned
 
--- Why a batch is not what its pick asked for; nothing where it is. `agreed`: "<nonce> <least rows> <most rows>", the most
--- 0 for any number.
+-- The refusal of a batch that is not what its pick asked for, nil where it is. `agreed`: "<nonce> <least rows> <most
+-- rows>", with 0 as the most for any number.
 local function refusal(number, agreed, nonce, rows)
   if not meets(agreed, nonce) then
     return nonce ~= '' and lost(number) or {'refused', 'nonce: expected the one that pick ' .. number .. ' came with'}
@@ -14,8 +15,8 @@ local function refusal(number, agreed, nonce, rows)
   return {'refused', 'expected ' .. expected .. ' rows for pick ' .. number .. ', got ' .. rows}
 end
 
--- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version this made and what is odd
--- about it}.
+-- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version that this made, what is
+-- suspicious about it}.
 local function settle(number, digest, rows, body, nonce, measures, channel, experiment, limit)
   local pick = redis.call('HGET', picks, number)
   if not pick then

@@ -1,16 +1,18 @@
--- KEYS: a log on its way. ARGV: seconds it lasts, 1 if entries have records; seq, pick, rows, digest, chained digest,
---       bytes so far, body and record of each entry. Those that stand there already are passed over.
-local staged, seconds, records = KEYS[1], ARGV[1], ARGV[2] == '1'
+-- other keys: staged
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record)
+
+-- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
+-- are skipped. keep_log: '1' if entries have records.
 local last = redis.call('XREVRANGE', staged, '+', '-', 'COUNT', 1)[1]
 local seen = last and tonumber(last[1]:match('^%d+')) or 0
-for at = 3, #ARGV, 8 do
-  local seq, pick, rows, digest, chain, bytes, body, record = unpack(ARGV, at, at + 7)
-  if tonumber(seq) > seen then
-    local entry = {'pick', pick, 'rows', rows, 'digest', digest, 'chain', chain, 'bytes', bytes, 'body', body}
-    if records then
-      entry[13], entry[14] = 'record', record
+for _, new in ipairs(entries) do
+  if tonumber(new.seq) > seen then
+    local entry = {'pick', new.pick, 'rows', new.rows, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes,
+                   'body', new.body}
+    if keep_log == '1' then
+      entry[13], entry[14] = 'record', new.record
     end
-    redis.call('XADD', staged, seq .. '-0', unpack(entry))
+    redis.call('XADD', staged, new.seq .. '-0', unpack(entry))
   end
 end
 redis.call('EXPIRE', staged, seconds)

@@ -1,0 +1,180 @@
+"""The Lua scripts in lua/, each with a head that declares what it uses, its keys and its arguments.
+
+The head is the comment lines at the top of a file:
+
+    -- uses: prelude picks           files that come before it, in this order, each with what it uses itself
+    -- keys: picks terms             parts of an experiment (`EXPERIMENT_PARTS`) that this file touches; `all` for all
+    -- other keys: index             in place of these: keys that the caller passes in order; `...` for any more
+    -- args: number reason names* logs*(generator seq)
+                                     arguments that the caller passes by name
+
+A line may be repeated. A script has the keys and the arguments of all the files that it consists of, as Lua locals of
+these names. `name*` is a list of values, `name*(a b)` a list of tables with these fields. Every value is a string.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from optimist.store.keys import EXPERIMENT_PARTS
+
+Argument = str | bytes | int | float
+Value = Argument | Sequence[Argument] | Sequence[Mapping[str, Argument]]
+"""What a caller passes for an argument; a mapping from field names where it is a list of tables."""
+
+FOLDER = Path(__file__).parent / "lua"
+_HEAD = re.compile(r"-- (uses|keys|other keys|args): (.*)\n")
+_ARGUMENT = re.compile(r"(\w+)(\*)?(?:\(([\w ]+)\))? ?")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What one Lua file declares; see the module's docstring."""
+
+    uses: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    other_keys: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()
+    """Arguments of one value."""
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Repeated arguments with their fields; without fields they are lists of values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script as it is sent: its text, the SHA-1 that Redis knows it by, and what it takes."""
+
+    name: str
+    source: str
+    sha: str
+    head: Head
+    """Of all its files together."""
+    names: frozenset[str]
+    """Of all its arguments."""
+    _lists: tuple[tuple[str, frozenset[str], Callable[[Any], tuple[Argument, ...]] | None], ...]
+
+    def check_keys(self, count: int) -> None:
+        """Raise TypeError unless `count` is the number of keys that a caller has to pass."""
+        *named, last = self.head.other_keys or ("",)
+        if count < len(named) or (last != "..." and count != len(self.head.other_keys)):
+            raise TypeError(f"the script {self.name}: expected the keys {' '.join(self.head.other_keys)}, got {count}")
+
+    def pack(self, arguments: Mapping[str, Any]) -> list[Argument]:
+        """The arguments in the order in which the script reads them. Raises TypeError for missing or unknown names."""
+        if arguments.keys() != self.names:
+            raise _mismatch(f"the script {self.name}", self.names, arguments)
+        packed: list[Argument] = [arguments[name] for name in self.head.scalars]
+        for name, fields, values_of in self._lists:
+            items = arguments[name]
+            packed.append(len(items))
+            if values_of is None:
+                packed += items
+                continue
+            for item in items:
+                if item.keys() != fields:
+                    raise _mismatch(f"{name} of the script {self.name}", fields, item)
+                packed += values_of(item)
+        return packed
+
+
+def head(name: str) -> Head:
+    """What the head of lua/<name>.lua declares. Raises ValueError for a head that cannot be read."""
+    words: dict[str, list[str]] = {"uses": [], "keys": [], "other keys": []}
+    scalars: list[str] = []
+    lists: dict[str, tuple[str, ...]] = {}
+    for kind, rest in _head_lines(name):
+        if kind != "args":
+            words[kind] += rest.split()
+        elif re.sub(_ARGUMENT, "", rest):
+            raise ValueError(f"{name}.lua: expected arguments such as `name names* logs*(generator seq)`, got {rest!r}")
+        else:
+            for argument, repeated, fields in _ARGUMENT.findall(rest):
+                if repeated:
+                    lists[argument] = tuple(fields.split())
+                else:
+                    scalars.append(argument)
+    keys = EXPERIMENT_PARTS if words["keys"] == ["all"] else tuple(words["keys"])
+    if unknown := sorted(set(keys) - set(EXPERIMENT_PARTS)):
+        raise ValueError(f"{name}.lua: expected keys that are parts of an experiment, got {', '.join(unknown)}")
+    return Head(tuple(words["uses"]), keys, tuple(words["other keys"]), tuple(scalars), lists)
+
+
+@cache
+def load(name: str) -> Script:
+    """The script in lua/<name>.lua with the files that it uses, ready to be sent. Raises ValueError as `head` does."""
+    files: list[str] = []
+    _collect(name, files)
+    heads = [head(file) for file in files]
+    parts = {part for one in heads for part in one.keys}
+    whole = Head(
+        keys=tuple(part for part in EXPERIMENT_PARTS if part in parts),
+        other_keys=heads[-1].other_keys,
+        scalars=tuple(argument for one in heads for argument in one.scalars),
+        lists={argument: fields for one in heads for argument, fields in one.lists.items()},
+    )
+    declared = [argument for one in heads for argument in (*one.scalars, *one.lists)]
+    if len({*whole.keys, *whole.other_keys, *declared}) < len(whole.keys) + len(whole.other_keys) + len(declared):
+        raise ValueError(f"{name}.lua: two of its keys and arguments, or those of the files it uses, have one name")
+    source = "\n".join((*_locals(whole), *map(text, files)))
+    sha = hashlib.sha1(source.encode()).hexdigest()
+    lists = tuple((argument, frozenset(fields), _values_of(fields)) for argument, fields in whole.lists.items())
+    return Script(name, source, sha, whole, frozenset(declared), lists)
+
+
+@cache
+def text(name: str) -> str:
+    """The text of lua/<name>.lua. Raises FileNotFoundError where there is none."""
+    return (FOLDER / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _head_lines(name: str) -> Iterator[tuple[str, str]]:
+    for line in text(name).splitlines(keepends=True):
+        found = _HEAD.fullmatch(line)
+        if found is None:
+            return
+        yield found[1], found[2]
+
+
+def _collect(name: str, files: list[str]) -> None:
+    """Add a file, after those that it uses, unless it is among `files`."""
+    for used in head(name).uses:
+        _collect(used, files)
+    if name not in files:
+        files.append(name)
+
+
+def _locals(whole: Head) -> Iterator[str]:
+    """The lines that make locals of keys and arguments."""
+    keys = whole.keys or tuple(key for key in whole.other_keys if key != "...")
+    if keys:
+        yield f"local {', '.join(keys)} = unpack(KEYS)"
+    if whole.scalars:
+        yield f"local {', '.join(whole.scalars)} = unpack(ARGV, 1, {len(whole.scalars)})"
+    if whole.lists:
+        yield f"local {', '.join(whole.lists)} = {', '.join('{}' for _ in whole.lists)}"
+        yield f"do local at = {1 + len(whole.scalars)}"
+    for name, fields in whole.lists.items():
+        size = len(fields) or 1
+        item = ", ".join(f"{field} = ARGV[at + {place}]" for place, field in enumerate(fields, 1))
+        yield f"for i = 1, ARGV[at] do {name}[i] = {f'{{{item}}}' if fields else 'ARGV[at + 1]'}; at = at + {size} end"
+        yield "at = at + 1"
+    if whole.lists:
+        yield "end"
+
+
+def _values_of(fields: Sequence[str]) -> Callable[[Any], tuple[Argument, ...]] | None:
+    if len(fields) == 1:
+        raise ValueError(f"a list of tables with the one field {fields[0]!r} is a list of values: leave the field out")
+    return itemgetter(*fields) if fields else None
+
+
+def _mismatch(what: str, expected: Iterable[str], given: Mapping[str, Any]) -> TypeError:
+    missing, unknown = sorted(set(expected) - given.keys()), sorted(given.keys() - set(expected))
+    return TypeError(f"{what}: missing arguments {missing}, unknown arguments {unknown}")
