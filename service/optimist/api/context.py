@@ -1,4 +1,4 @@
-"""What routes are given: the store, the settings, and the desks of the experiments this process serves."""
+"""What routes are given: the store, the settings, and the dispatchers of the experiments that this process serves."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.counting import count_tell
-from optimist.dispatch.dispatcher import Desk
+from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import SuspectLog
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
+
+REMEMBERED = 256
+"""Experiments whose last state is kept, so that the next one is parsed only where it differs."""
 
 Result = TypeVar("Result")
 
@@ -33,14 +37,15 @@ class Context:
     store: Store
     settings: Settings
     vitals: Vitals
-    _desks: dict[str, tuple[str, Desk]] = field(default_factory=dict)
+    _dispatchers: dict[str, tuple[str, Dispatcher]] = field(default_factory=dict)
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
+    _states: dict[str, PolicyState] = field(default_factory=dict)
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _suspects: SuspectLog = field(default_factory=SuspectLog)
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        self.polls = Polls(self.store, self.experiment)
+        self.polls = Polls(self.store, self.experiment, self.state)
 
     def of(self, namespace: str) -> Context:
         """What this process has of one namespace; `self` is of all of them, and serves none."""
@@ -56,7 +61,7 @@ class Context:
         text = await self.store.config(name)
         if text is None:
             self._recent.pop(name, None)
-            self._desks.pop(name, None)
+            self._dispatchers.pop(name, None)
             raise NotFound(f"no experiment is called {name!r}")
         known = self._recent.get(name)
         if known is None or known[0] != text:
@@ -80,9 +85,19 @@ class Context:
                 raise
         return await action(fresh)
 
+    async def state(self, experiment: Experiment) -> PolicyState:
+        """The state of an experiment, or of the one that has taken its name, as it is now. Raises `NotFound`."""
+        name = experiment.config.name
+        known = self._states.pop(name, None)
+        stored = await self.store.state(name, None if known is None else known.stored)
+        state = self._states[name] = PolicyState(experiment, stored, known)  # at the end, as the newest
+        if len(self._states) > REMEMBERED:
+            del self._states[next(iter(self._states))]
+        return state
+
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
-        for known in (await self.store.look(name)).generators:
+        for known in (await self.store.state(name)).generators:
             if known.name == generator:
                 return known.ordinal
         raise NotFound(f"experiment {name!r} has no generator {generator!r}")
@@ -92,7 +107,7 @@ class Context:
         count_tell(settled)
         names: Sequence[str] = experiment.config.generators
         if settled.generator >= len(names):  # added since
-            names = [generator.name for generator in (await self.store.look(experiment.config.name)).generators]
+            names = [generator.name for generator in (await self.store.state(experiment.config.name)).generators]
         if settled.suspect is not None:
             full = self.store.full_name(experiment.config.name)
             self._suspects.warn(full, names[settled.generator], settled.suspect)
@@ -106,11 +121,11 @@ class Context:
             duplicate=settled.duplicate,
         )
 
-    def desk(self, experiment: Experiment) -> Desk:
-        """The experiment's desk in this process; a new one when the experiment was deleted and made again."""
+    def dispatcher(self, experiment: Experiment) -> Dispatcher:
+        """The experiment's dispatcher in this process; a new one when the experiment was deleted and made again."""
         config: ExperimentConfig = experiment.config
         stamp = experiment.instance
-        known = self._desks.get(config.name)
+        known = self._dispatchers.get(config.name)
         if known is None or known[0] != stamp:
             # An older experiment, or one from elsewhere, may ask for longer leases than this service gives.
             lease = min(config.lease, self.settings.max_lease)
@@ -118,12 +133,12 @@ class Context:
             most_open = MostOpen(
                 self.settings.max_open_picks, self.settings.max_worker_picks, self.settings.max_key_picks
             )
-            known = self._desks[config.name] = (stamp, Desk(self.store, leasing, most_open))
+            known = self._dispatchers[config.name] = (stamp, Dispatcher(self.store, leasing, most_open))
         return known[1]
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Wake the desks when estimates are announced."""
+        """Wake the dispatchers when estimates are announced."""
         task = asyncio.create_task(self._listen())
         try:
             yield
@@ -139,10 +154,10 @@ class Context:
                     context.wake(None if announcement is None else announcement.experiment)
 
     def wake(self, announced: str | None) -> None:
-        """Have the desk of the experiment of this full name look again; None: every desk."""
-        for name, (_, desk) in self._desks.items():
+        """Have the dispatcher of the experiment of this full name read its state again; None: every dispatcher."""
+        for name, (_, dispatcher) in self._dispatchers.items():
             if announced is None or announced == self.store.full_name(name):
-                desk.wake()
+                dispatcher.wake()
 
 
 def context_of(request: Request) -> Context:

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Hashable, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from optimist.dispatch.dispatcher import sealed
-from optimist.dispatch.progress_curve import Course
-from optimist.dispatch.views import View
-from optimist.store import Look, NotFound, Store, Unavailable
+from optimist.dispatch.decision import with_decision_latched
+from optimist.dispatch.progress_curve import ProgressCurve
+from optimist.dispatch.report import report_of
+from optimist.dispatch.state import PolicyState
+from optimist.store import ExperimentState, NotFound, Store, Unavailable
 from optimist.store.formats import HISTORY
 from optimist_client.models import Experiment, OpenPickInfo, Overview, Progress, Report, Summary
 
@@ -21,7 +22,7 @@ FRESH = 1.0
 MOST_PICKS = 100
 """Open picks in a report, the newest."""
 REMEMBERED = 256
-"""Experiments whose course is kept, to be taken up where it was; any other is made from its whole history."""
+"""Experiments whose progress curve is kept and continued; any other is made from its whole history."""
 
 Result = TypeVar("Result")
 
@@ -62,28 +63,28 @@ class Body:
 
 @dataclass
 class Poll:
-    """One report and the course that led to it."""
+    """One report and the progress curve that led to it."""
 
     report: Report
     instance: str
     names: list[str]
-    course: Course
+    curve: ProgressCurve
     picks: list[OpenPickInfo]
     _bodies: dict[int, Body] = field(default_factory=dict)
 
     def body(self, after: int) -> Body:
         """The report with what came after so many batches."""
-        after = after if after <= self.course.told else 0
+        after = after if after <= self.curve.told else 0
         known = self._bodies.get(after)
         if known is None:
-            rounds, samples, batches = self.course.checkpoints(after)
+            rounds, samples, batches = self.curve.checkpoints(after)
             progress = Progress(
                 instance=self.instance,
-                told=self.course.told,
-                stride=self.course.stride,
+                told=self.curve.told,
+                stride=self.curve.stride,
                 rounds=rounds,
                 samples=samples,
-                generators=self.course.generators(self.names, batches, after),
+                generators=self.curve.generators(self.names, batches, after),
                 picks=self.picks,
             )
             report = self.report.model_copy(update={"progress": progress})
@@ -94,12 +95,18 @@ class Poll:
 class Polls:
     """The reports and overviews that this process has lately given; nothing in it is needed to make them anew."""
 
-    def __init__(self, store: Store, experiment: Callable[[str], Awaitable[Experiment]]) -> None:
-        """experiment: the one of a name; raises NotFound."""
+    def __init__(
+        self,
+        store: Store,
+        experiment: Callable[[str], Awaitable[Experiment]],
+        state: Callable[[Experiment], Awaitable[PolicyState]],
+    ) -> None:
+        """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound."""
         self._store = store
         self._experiment = experiment
+        self._state = state
         self._shared = Shared()
-        self._courses: dict[str, tuple[tuple[str, int], Course]] = {}
+        self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
@@ -117,46 +124,47 @@ class Polls:
 
     async def _poll(self, name: str) -> Poll:
         experiment = await self._experiment(name)
-        view = View(experiment, await self._store.look(name))
-        if view.is_scored:
-            view = await sealed(self._store, view)
-        _check_same(experiment, view.look)
-        course = await self._course(name, view.look)
+        state = await self._state(experiment)
+        if state.is_scored:
+            state = await with_decision_latched(self._store, state)
+        _check_same(experiment, state.stored)
+        curve = await self._curve(name, state.stored)
         picks = [
-            OpenPickInfo(deadline=leased.deadline, **pick.model_dump(include=_SHOWN))
-            for pick, leased in zip(view.open_picks, view.look.open_picks, strict=True)
+            OpenPickInfo(deadline=leased.deadline, **state.open_picks[leased.number].model_dump(include=_SHOWN))
+            for leased in state.stored.open_picks[-MOST_PICKS:]
         ]
-        names = [generator.name for generator in view.look.generators]
-        return Poll(view.report(), view.look.instance, names, course, picks[-MOST_PICKS:])
+        names = [generator.name for generator in state.stored.generators]
+        return Poll(report_of(state), state.stored.instance, names, curve, picks)
 
-    async def _course(self, name: str, look: Look) -> Course:
-        origin = look.instance, self._store.epoch
-        known, course = self._courses.pop(name, (origin, Course()))
-        course = await self._follow(name, look, course if known == origin else Course())
-        self._courses[name] = (origin, course)  # at the end, as the one that was used last
-        if len(self._courses) > REMEMBERED:
-            del self._courses[next(iter(self._courses))]
-        return course
+    async def _curve(self, name: str, stored: ExperimentState) -> ProgressCurve:
+        origin = stored.instance, self._store.epoch
+        known, curve = self._curves.pop(name, (origin, ProgressCurve()))
+        curve = await self._continued(name, stored, curve if known == origin else ProgressCurve())
+        self._curves[name] = (origin, curve)  # at the end, as the one that was used last
+        if len(self._curves) > REMEMBERED:
+            del self._curves[next(iter(self._curves))]
+        return curve
 
-    async def _follow(self, name: str, look: Look, course: Course) -> Course:
-        """The course with what came since, or a new one where Redis has lost some of what it holds."""
-        start, starts = course.starts
+    async def _continued(self, name: str, stored: ExperimentState, curve: ProgressCurve) -> ProgressCurve:
+        """The curve with what came since, or a new one where Redis has lost some of what it holds."""
+        start, starts = curve.starts
         history = await self._store.history(name, start)
-        points = await self._store.curves(name, starts + [0] * (len(look.generators) - len(starts)))
-        _check_same(await self._experiment(name), look)
-        # Not more than was told at the look: the report and its charts are of one moment.
-        history = history[: max(0, HISTORY.itemsize * look.told - start)]
-        followed = await asyncio.to_thread(course.follows, history, points)
-        return await self._follow(name, look, Course()) if followed is None else followed
+        points = await self._store.curves(name, starts + [0] * (len(stored.generators) - len(starts)))
+        _check_same(await self._experiment(name), stored)
+        # Not more than was told when the state was read: the report and its charts are of one moment.
+        history = history[: max(0, HISTORY.itemsize * stored.told - start)]
+        followed = await asyncio.to_thread(curve.follows, history, points)
+        return await self._continued(name, stored, ProgressCurve()) if followed is None else followed
 
     async def _overview(self, limit: int, offset: int, only: Set[str]) -> Body:
         names = [name for name in await self._store.experiments() if not only or name in only][::-1]
         found: list[Summary] = []
         for name in names[offset : offset + limit]:
             try:
-                known, look = await self._experiment(name), await self._store.look(name)
-                _check_same(known, look)
-                found.append(_summary(known, View(known, look).report()))
+                known = await self._experiment(name)
+                state = await self._state(known)
+                _check_same(known, state.stored)
+                found.append(_summary(known, report_of(state)))
             except (NotFound, Replaced):  # deleted meanwhile
                 continue
         return Body.of(Overview(total=len(names), experiments=found).model_dump_json())
@@ -169,9 +177,9 @@ class Replaced(Unavailable):
     """The experiment was deleted and another one made under its name, while it was read."""
 
 
-def _check_same(experiment: Experiment, look: Look) -> None:
-    """Raise Replaced where a look is of another experiment of this name."""
-    if look.instance != experiment.instance:
+def _check_same(experiment: Experiment, stored: ExperimentState) -> None:
+    """Raise Replaced where a state is of another experiment of this name."""
+    if stored.instance != experiment.instance:
         raise Replaced(f"experiment {experiment.config.name!r} was made again while it was read")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from optimist.archive.file import ArchivedGenerator, ArchiveWriter, Contents, cut_history
-from optimist.store import Damaged, GeneratorState, LogGap, Look, NotFound, Snapshot, Store, Unavailable
+from optimist.store import Damaged, ExperimentState, GeneratorState, LogGap, NotFound, Snapshot, Store, Unavailable
 from optimist_client.models import Experiment, Pick
 
 _ENTRIES = 256
@@ -24,23 +24,23 @@ class Exporting:
         self._writer = writer
 
     async def run(self) -> None:
-        """Write all of it. What was told after the first look is left out.
+        """Write all of it. What was told after the first read of the state is left out.
 
         Raises Damaged where a snapshot cannot be read and the log before it is gone, Unavailable where the log is
         trimmed faster than it can be read, NotFound where the experiment is deleted meanwhile.
         """
-        first = await self._look()
+        first = await self._state()
         rounds = first.rounds
         generators: list[ArchivedGenerator] = []
         positions: list[int] = []
         for generator in first.generators:
-            look, archived = await self._generator(first, generator.ordinal)
-            rounds = max(rounds, look.rounds)
+            stored, archived = await self._generator(first, generator.ordinal)
+            rounds = max(rounds, stored.rounds)
             generators.append(archived)
-            positions.append(look.generators[generator.ordinal].seq)
+            positions.append(stored.generators[generator.ordinal].seq)
         await self._add_shared()
         history = await self._store.history(self._name)
-        await self._look()
+        await self._state()
         sizes = await self._store.usual_sizes(self._name, len(generators))
         contents = Contents(
             experiment=self._experiment,
@@ -52,24 +52,24 @@ class Exporting:
         )
         await asyncio.to_thread(self._writer.finish, contents, cut_history(history, positions))
 
-    async def _look(self) -> Look:
-        look = await self._store.look(self._name)
-        if look.instance != self._experiment.instance:
+    async def _state(self) -> ExperimentState:
+        stored = await self._store.state(self._name)
+        if stored.instance != self._experiment.instance:
             raise NotFound(f"experiment {self._name!r} was deleted while it was exported")
-        return look
+        return stored
 
-    async def _generator(self, look: Look, ordinal: int) -> tuple[Look, ArchivedGenerator]:
-        """Write one generator as of this look, or of a later one where its log was trimmed."""
+    async def _generator(self, stored: ExperimentState, ordinal: int) -> tuple[ExperimentState, ArchivedGenerator]:
+        """Write one generator as of this state, or of a later one where its log was trimmed."""
         for _ in range(_ATTEMPTS):
             try:
-                return look, await self._copy(look, look.generators[ordinal])
+                return stored, await self._copy(stored, stored.generators[ordinal])
             except LogGap:
-                look = await self._look()
-        raise Unavailable(f"the log of {look.generators[ordinal].name!r} is trimmed faster than it can be read")
+                stored = await self._state()
+        raise Unavailable(f"the log of {stored.generators[ordinal].name!r} is trimmed faster than it can be read")
 
-    async def _copy(self, look: Look, state: GeneratorState) -> ArchivedGenerator:
-        """Raises LogGap where the log, or the snapshot, is no longer that of the look."""
-        position = 0 if look.keep_log else state.snapshot_seq
+    async def _copy(self, stored: ExperimentState, state: GeneratorState) -> ArchivedGenerator:
+        """Raises LogGap where the log, or the snapshot, is no longer that of the state."""
+        position = 0 if stored.keep_log else state.snapshot_seq
         is_whole = position == 0
         pages: list[str] = []
         while position < state.seq:
@@ -79,7 +79,7 @@ class Exporting:
                 raise LogGap(f"the log of {state.name!r} is another one by now")
             pages.append(await asyncio.to_thread(self._writer.add_page, entries))
             position = entries[-1].seq
-        # After the log: a newer one than the look's leads on as well, but for one past the last page.
+        # After the log: a snapshot newer than the state continues the log as well, but for one past the last page.
         snapshot = await self._snapshot(state, is_whole)
         if snapshot is not None:
             await asyncio.to_thread(self._writer.add_snapshot, state.ordinal, snapshot.body)
@@ -87,7 +87,7 @@ class Exporting:
             name=state.name,
             state=state.state,
             handed=state.handed,
-            returned=_returned(look, state),
+            returned=_returned(stored, state),
             estimate_position=state.estimate_seq,
             estimate=state.estimate,
             aside={entry.seq: entry.reason for entry in state.aside},
@@ -126,11 +126,11 @@ class Exporting:
             await asyncio.to_thread(self._writer.add_reference, *reference)
 
 
-def _returned(look: Look, state: GeneratorState) -> list[tuple[int, int, int]]:
+def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int, int, int]]:
     """Slices of prompts to be handed out again: open picks are not exported, so theirs are among them."""
     slices = [(ended.pick, ended.start, ended.size) for ended in state.returned]
     if state.state != "retired":
-        records = [pick.record for pick in look.open_picks if pick.generator == state.ordinal]
+        records = [pick.record for pick in stored.open_picks if pick.generator == state.ordinal]
         picks = [Pick.model_validate_json(record) for record in records]
         slices += [(pick.number, pick.prompts_start, pick.size) for pick in picks if pick.prompts_start is not None]
     return sorted(slices)

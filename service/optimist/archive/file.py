@@ -28,7 +28,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from optimist.numerics.estimate import is_due
 from optimist.store.formats import HISTORY
-from optimist.store.records import GeneratorState, LogEntry, Look, Returned, SetAside, Snapshot, Suspect
+from optimist.store.records import LogEntry, Snapshot
+from optimist.store.state import ExperimentState, GeneratorState, Returned, SetAside, Suspect
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Wire
@@ -218,10 +219,10 @@ class Archive:
         if (known.snapshot_position if position is None else position) != len(rows):
             raise ArchiveError(f"the log of {known.name!r} ends before its history does")
 
-    def look(self, instance: str) -> Look:
-        """The experiment as `Store.look` will show it, with counts from the history."""
+    def state(self, instance: str) -> ExperimentState:
+        """The experiment as `Store.state` will read it, with counts from the history."""
         config = self.contents.experiment.config
-        return Look(
+        return ExperimentState(
             rounds=self.contents.rounds,
             told=sum(map(len, self._rows)),
             generators=[

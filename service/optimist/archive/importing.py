@@ -11,11 +11,12 @@ from pydantic import ValidationError
 
 from optimist.archive.file import Archive, ArchiveError
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
-from optimist.dispatch.views import View
+from optimist.dispatch.report import report_of
+from optimist.dispatch.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.settings import Settings
-from optimist.store import Conflict, Look, Store
+from optimist.store import Conflict, ExperimentState, Store
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.models import Experiment, ReferenceInfo
@@ -29,8 +30,8 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     old = archive.contents.experiment
     config = old.config if name is None else old.config.model_copy(update={"name": name})
     experiment = old.model_copy(update={"config": config, "instance": instance})
-    look = await asyncio.to_thread(archive.look, instance)
-    _check(experiment, look)
+    stored = await asyncio.to_thread(archive.state, instance)
+    _check(experiment, stored)
     if refusal := too_wide(experiment, settings.max_dimension):
         raise ArchiveError(refusal)
     reference = None if config.reference is None else await asyncio.to_thread(_checked_reference, experiment, archive)
@@ -46,28 +47,28 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     if reference is not None:
         await _check_standing(store, reference[0])
     async with store.restoring(config.name) as restoration:
-        for ordinal in range(len(look.generators)):
+        for ordinal in range(len(stored.generators)):
             snapshot = await asyncio.to_thread(archive.snapshot, ordinal)
             if snapshot is not None:
                 await restoration.add_snapshot(ordinal, snapshot)
             pages = archive.log(ordinal)
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
-                await restoration.add_entries(ordinal, page, keep_log=look.keep_log)
+                await restoration.add_entries(ordinal, page, keep_log=stored.keep_log)
         if reference is not None:
             info, body = reference
             await store.references.reserve(info.name, most)
             await store.references.put(info.name, info.model_dump_json(), body)
         await store.reserve(config.name, most)  # once more, as it may have taken long
         await restoration.commit(
-            *(experiment.model_dump_json(), config.rescore_growth, look, archive.history, archive.fitted),
+            *(experiment.model_dump_json(), config.rescore_growth, stored, archive.history, archive.fitted),
             sizes=archive.contents.sizes,
         )
     return config.name
 
 
-def _check(experiment: Experiment, look: Look) -> None:
+def _check(experiment: Experiment, stored: ExperimentState) -> None:
     """Raise ArchiveError unless all that is read of an experiment can be."""
-    config, names = experiment.config, [generator.name for generator in look.generators]
+    config, names = experiment.config, [generator.name for generator in stored.generators]
     if names[: len(config.generators)] != config.generators or len(set(names)) < len(names):
         raise ArchiveError("the generators are not those of the config")
     if experiment.rules > RULES:
@@ -76,14 +77,13 @@ def _check(experiment: Experiment, look: Look) -> None:
         )
     try:
         check_policy(config.policy, config.bound)
-        for generator in look.generators:
+        for generator in stored.generators:
             sound = generator.estimate is None or Estimate.from_dict(json.loads(generator.estimate)).is_sound()
             if not sound or not generator.estimate_seq <= generator.due_seq:
                 raise ValueError(f"the estimate of {generator.name!r} is none")
-        view = View(experiment, look)
-        view.report()
-        float(view.max_wait)
-        if not all(0 <= cost < math.inf for cost in [*view.costs.values(), view.max_cost or 0.0]):
+        state = PolicyState(experiment, stored)
+        report_of(state)
+        if not all(0 <= cost < math.inf for cost in [*state.costs.values(), state.max_cost or 0.0]):
             raise ValueError("a cost is none")
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise ArchiveError(f"the archive contradicts itself: {type(error).__name__}: {error}") from None

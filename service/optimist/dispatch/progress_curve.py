@@ -34,7 +34,7 @@ def stride_of(told: int) -> int:
 
 
 @dataclass(frozen=True)
-class Course:
+class ProgressCurve:
     """Cumulative counts at checkpoints, and the curves of all generators, after `told` batches of the history."""
 
     told: int = 0
@@ -55,8 +55,8 @@ class Course:
         """From where `follows` needs the history, in bytes, and the curve of each generator: the last that is known."""
         return HISTORY.itemsize * self.told - len(self.recent), [max(0, len(points) - 1) for points in self.points]
 
-    def follows(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> Course | None:
-        """The course with what was read from `starts` on; None where Redis no longer has what was read before."""
+    def follows(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> ProgressCurve | None:
+        """The curve with what was read from `starts` on; None where Redis no longer has what was read before."""
         known = [tuple(points[-1:]) for points in self.points]
         found = [tuple(new[: len(last)]) for last, new in zip(known, points, strict=False)]
         if not history.startswith(self.recent) or found != known:
@@ -69,8 +69,8 @@ class Course:
         """Batches from one checkpoint to the next."""
         return stride_of(self.told)
 
-    def then(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> Course:
-        """The course with the history after the first `told` batches, and what came to each generator's curve."""
+    def then(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> ProgressCurve:
+        """The curve with the history after the first `told` batches, and what came to each generator's curve."""
         batches, generators = np.frombuffer(history, HISTORY), len(points)
         told = self.told + len(batches)
         stride = stride_of(told)
@@ -82,7 +82,7 @@ class Course:
         by_generator = _widened(self.newest[None, :], generators) + counts.cumsum(axis=0)
         samples = self.newest_samples + np.array([piece["rows"].sum(dtype=np.int64) for piece in pieces]).cumsum()
         before = [*self.points, *[()] * (generators - len(self.points))]
-        return Course(
+        return ProgressCurve(
             told,
             np.concatenate([_widened(self.batches[kept], generators), by_generator[:-1]]),
             np.concatenate([self.samples[kept], samples[:-1]]),

@@ -83,7 +83,7 @@ class Held:
                 SNAPSHOTS.inc()
         if self.wants_modes and not warm.is_empty:
             self.wants_modes = False
-            name = (await self._store.look(self._name)).generators[self._ordinal].name
+            name = (await self._store.state(self._name)).generators[self._ordinal].name
             made = await self._in_thread(warm.modes, name)
             await self._store.put_modes(
                 *(self._name, self._ordinal, warm.seq, made.model_dump_json(), self.token),

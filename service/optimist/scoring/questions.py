@@ -168,7 +168,7 @@ class Questions:
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels for good; None while active generators have too few samples."""
-        active = (await self._store.look(name)).active
+        active = (await self._store.state(name)).active
         needed = question.rows_to_fit(len(active))
         if any(state.samples < needed for state in active):
             return None

@@ -120,7 +120,7 @@ class Scorer:
             await asyncio.sleep(SWEEP)
 
     async def _sweep(self, name: str) -> None:
-        for generator in (await self._store.look(name)).generators:
+        for generator in (await self._store.state(name)).generators:
             key = (name, generator.ordinal)
             outgrown = has_outgrown(generator, self._held.get(key))
             self._overview.add(name, generator, outgrown)

@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from optimist.archive.file import Archive, ArchiveError
-from optimist.dispatch.views import make_policy, needed_to_fit
+from optimist.dispatch.state import make_policy, needed_to_fit
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm

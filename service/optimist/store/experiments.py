@@ -1,4 +1,4 @@
-"""Experiments as a whole: made, looked at, steered, decided, deleted."""
+"""Experiments as a whole: created, read, controlled, decided, deleted."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from collections.abc import Mapping, Sequence
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index
-from optimist.store.looking import parse_look
-from optimist.store.records import Look, State
+from optimist.store.parsing import parse_state
+from optimist.store.state import ExperimentState, State
 
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
-
-TURN_SECONDS = 0.5
-"""After which a turn ends whose holder died."""
 
 
 class Experiments:
@@ -93,28 +90,19 @@ class Experiments:
         await self._index.release(full, since)
         return bool(existed[0])
 
-    async def look(self, experiment: str) -> Look:
-        """Free the leases that ran out, then see all that decisions are made from, all of one moment."""
-        answer = await self._commands.experiment_script(
-            "look", experiment, remembered=self._settled_limit, who="", milliseconds=0
-        )
-        return parse_look(answer)
+    async def state(self, experiment: str, known: ExperimentState | None = None) -> ExperimentState:
+        """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
+
+        known: a state read before, whose open picks are taken from it instead of being parsed again.
+        """
+        answer = await self._commands.experiment_script("state", experiment, remembered=self._settled_limit)
+        return parse_state(answer[0], known)
 
     async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:
         """What values of so many generators' batches are compared with, as checking.lua has it: opaque texts."""
         names = ["usual", *map(str, range(generators))]
         found = await self._commands.call("HMGET", self._commands.key(experiment, "checks"), *names)
         return {name: text.decode() for name, text in zip(names, found, strict=True) if text is not None}
-
-    async def take_turn(self, experiment: str, who: str) -> Look | None:
-        """Take the turn at opening picks, for `TURN_SECONDS` or until `open_picks`, and look; None: another has it.
-
-        Whoever lost a compare-and-set takes one, so that the next attempt does not lose again.
-        """
-        answer = await self._commands.experiment_script(
-            "look", experiment, remembered=self._settled_limit, who=who, milliseconds=int(1000 * TURN_SECONDS)
-        )
-        return parse_look(answer) if answer else None
 
     async def add_generator(self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None) -> int:
         """Add a generator, with what one of its samples costs, and return its ordinal.
@@ -136,7 +124,7 @@ class Experiments:
         await self._commands.experiment_script("set_state", experiment, generator=generator, state=state)
 
     async def control(self, experiment: str, fields: Mapping[str, str]) -> None:
-        """Set what `look` shows as `controls`; an empty value removes one. Raises ValueError outside `CONTROLS`."""
+        """Set what a state shows as `controls`; an empty value removes one. Raises ValueError outside `CONTROLS`."""
         if not {name for name in fields if not name.startswith(COST)} <= CONTROLS:
             raise ValueError(f"controls are {', '.join(sorted(CONTROLS))}")
         await self._commands.experiment_script(
@@ -148,8 +136,8 @@ class Experiments:
     ) -> bool:
         """Decide an experiment, after which no picks are opened.
 
-        estimates: `Look.estimates_digest` of the look that it was decided by; "": whatever they are. False if another
-        decision was made first, or if there are other estimates by now.
+        estimates: `ExperimentState.estimates_digest` of the state that it was decided by; "": whatever they are. False
+        if another decision was made first, or if there are other estimates by now.
         """
         latched = await self._commands.experiment_script(
             "latch_decision", experiment, payload=payload, estimates_digest=estimates, instance=instance
@@ -157,6 +145,6 @@ class Experiments:
         return bool(latched[0])
 
     async def reopen(self, experiment: str, decision: str) -> bool:
-        """Drop the decision that `look` showed; False if another one stands now. Again is as good as once."""
+        """Drop the decision that a state showed; False if another one stands now. Again is as good as once."""
         reopened = await self._commands.experiment_script("reopen", experiment, dropped=decision)
         return bool(reopened[0])

@@ -10,9 +10,13 @@ from optimist.store import keys
 from optimist.store.checking import Measures
 from optimist.store.commands import Commands, step
 from optimist.store.errors import Gone, NotFound, StoreError
-from optimist.store.records import AskGroup, Batch, Exchanged, Look, Opened, Settled, Suspect
+from optimist.store.parsing import parse_state
+from optimist.store.records import AskGroup, Batch, Exchanged, Opened, Opening, Settled
 from optimist.store.scripts import Argument
+from optimist.store.state import ExperimentState, Suspect
 
+TURN_SECONDS = 0.5
+"""After which a turn at opening picks ends whose holder died."""
 APPENDED_SECONDS = 24 * 3600
 """How long an idempotency key is remembered, unless as many newer ones as settled picks are remembered came since."""
 
@@ -20,107 +24,57 @@ APPENDED_SECONDS = 24 * 3600
 class Picks:
     """The part of `Store` about picks and batches.
 
-    instance, where a method takes it: `Look.instance` of the experiment that is meant. It raises NotFound where that
-    one was deleted, and another one made under its name.
+    instance, where a method takes it: `ExperimentState.instance` of the experiment that is meant. The method raises
+    NotFound where that one was deleted and another one was created under its name.
     """
 
     _commands: Commands
     _settled_limit: int
 
-    async def open_picks(
-        self,
-        experiment: str,
-        expected_rounds: int,
-        groups: Sequence[AskGroup],
-        lease_seconds: float,
-        *,
-        last: str = "",
-        instance: str | None = None,
-        who: str = "",
-    ) -> Opened | None:
-        """Open the picks of several asks at once, numbered from expected_rounds + 1 in order.
-
-        expected_rounds, last: `Look.rounds` and `Look.last` of the look that they were chosen by.
-
-        None: nothing was opened, because it is the turn of somebody else than `who` (see `take_turn`), or because since
-        `look` other picks were opened, a decision was latched, the experiment was stopped, a generator was paused or
-        retired, or a slice to be handed out `again` went: look again.
-        `repeated`: some of these asks had their picks before; nothing was opened, and only theirs are given. A call
-        whose reply was lost is answered that way when it is sent again.
-        Raises ValueError for a group without picks, for a request id that holds a tab, and for a request id or an
-        `again` that comes twice; NotFound for an unknown generator.
-        """
-        answer = await self._commands.experiment_script(
-            "open_picks",
-            experiment,
-            expected_rounds=expected_rounds,
-            expected_last=last,
-            expected_standing="",
-            lease_seconds=lease_seconds,
-            who=who,
-            groups=_groups(groups),
-            new_picks=_new_picks(groups),
-            instance=instance,
-        )
-        return _opened(answer)
-
     async def renew_leases(self, experiment: str, numbers: Sequence[int], seconds: float) -> list[int]:
         """Let picks pend for at least `seconds` from now; returns those that still did, the others stay as they are."""
         return await self._commands.experiment_script("renew_leases", experiment, seconds=seconds, numbers=numbers)
 
-    async def settle(
-        self,
-        experiment: str,
-        pick: int,
-        digest: str,
-        rows: int,
-        body: bytes,
-        *,
-        nonce: str = "",
-        measures: Measures | None = None,
-        instance: str | None = None,
-    ) -> Settled:
-        """Accept a batch for a pick: log, counts, due position and history in one step; durable when this returns.
-
-        A lease that ran out, a latched decision, or a generator that was paused or retired, does not keep a batch from
-        counting. digest: of the decoded arrays, not empty: the same digest again gets the first answer again.
-        nonce: the pick's, "" where it has none. measures: what the batch is checked by.
-        Raises Conflict if the pick was told with another digest or given up, Gone if how it ended is no longer
-        remembered, or if Redis has lost the pick, NotFound if it was never opened, Refused for another number of rows
-        than it asked for, for a batch without the nonce that it has, or for one that does not pass the checks.
-        """
-        batch = Batch(pick, digest, rows, body, nonce, measures)
-        done = await self.exchange(experiment, [batch], None, [], 0.0, instance=instance)
-        [settled] = done.settled
-        if isinstance(settled, StoreError):
-            raise settled
-        return settled
-
     async def exchange(
         self,
         experiment: str,
-        batches: Sequence[Batch],
-        expected: Look | None,
-        groups: Sequence[AskGroup],
-        lease_seconds: float,
+        batches: Sequence[Batch] = (),
+        opening: Opening | None = None,
         *,
+        wants_state: bool = False,
+        who: str = "",
+        known: ExperimentState | None = None,
         instance: str | None = None,
     ) -> Exchanged:
-        """Settle batches, then open the picks of `groups` if there are any, all in one step.
+        """Settle batches, open picks, or else read the state: all of it in one step, durable when this returns.
 
-        expected: the experiment as it will be once the batches are settled, with the mark from before that; None where
-        there are no groups. The picks are opened as `open_picks` does it, if the experiment's version, rounds and
-        batches told are then those expected, the mark was, and no lease has run out; otherwise none is.
-        Each batch comes to what `settle` answers or raises. Errors of the opening alone are no errors: nothing was
-        opened.
+        Each batch of a pick comes to `Settled`: log, counts, due position and history change together. A lease that ran
+        out, a latched decision, or a generator that was paused or retired, does not keep a batch from counting. A batch
+        with the same digest again gets the first answer again. What it comes to instead, as one of many must not raise:
+        Conflict if the pick was told with another digest or given up, Gone if how it ended is no longer remembered, or
+        if Redis has lost the pick, NotFound if it was never opened, Refused for another number of rows than it asked
+        for, for a batch without the nonce that it has, or for one that does not pass the checks.
+
+        Then the picks of `opening` are opened, numbered in order, if the experiment is as the opening expects it. It is
+        not where, since the state was read, other picks were opened, a decision was latched, the experiment was
+        stopped, a generator was paused or retired, or a slice to be handed out `again` went; nor while others than
+        `who` have the turn. Raises ValueError for a group without picks, for a request id that holds a tab, and for a
+        request id or an `again` that comes twice.
+
+        wants_state: answer with the state where no picks were opened. who: take the turn at opening picks along with
+        the state, for `TURN_SECONDS` or until picks are opened; whoever lost against others does, so that the next
+        attempt does not lose again. While others have the turn, no state is answered. known: a state read before, whose
+        open picks are taken from it instead of being parsed again.
         """
-        asked = groups if expected is not None else ()
-        answers = await self._commands.experiment_script(
+        groups = () if opening is None else opening.groups
+        before, after, settled, opened, state = await self._commands.experiment_script(
             "exchange",
             experiment,
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
             remembered=self._settled_limit,
+            wants_state=int(wants_state),
+            milliseconds=int(1000 * TURN_SECONDS),
             batches=[
                 {
                     "number": batch.pick,
@@ -132,23 +86,26 @@ class Picks:
                 }
                 for batch in batches
             ],
-            expected_rounds=0 if expected is None else expected.rounds,
-            expected_last="" if expected is None else expected.last,
-            expected_standing="" if expected is None else f"{expected.told} {expected.version} {expected.mark}",
-            lease_seconds=lease_seconds,
-            who="",
-            groups=_groups(asked),
-            new_picks=_new_picks(asked),
+            expected_rounds=0 if opening is None else opening.rounds,
+            expected_last="" if opening is None else opening.last,
+            expected_version="" if opening is None or opening.version is None else opening.version,
+            expected_mark="" if opening is None else opening.mark,
+            lease_seconds=0.0 if opening is None else opening.lease,
+            who=who,
+            groups=_groups(groups),
+            new_picks=_new_picks(groups),
             instance=instance,
         )
-        before, *answered, after = answers
-        steps = [step(answer) for answer in answered]
-        settled = [found if isinstance(found, StoreError) else _settled(found) for found in steps[: len(batches)]]
-        opening = [found for found in steps[len(batches) :] if not isinstance(found, StoreError)]
-        return Exchanged(settled, _opened(opening[0]) if opening else None, before.decode(), after.decode())
+        return Exchanged(
+            before=before.decode(),
+            after=after.decode(),
+            settled=[one if isinstance(one, StoreError) else _settled(one) for one in map(step, settled)],
+            opened=None if opened is None else _opened(step(opened)),
+            state=None if state is None else parse_state(state, known),
+        )
 
     async def check_pick(self, experiment: str, number: int, nonce: str = "") -> None:
-        """Raise what `settle` raises of a pick that is not known: NotFound if it was never made, Gone otherwise."""
+        """Raise what `exchange` answers for a pick that is not known: NotFound if it was never made, Gone otherwise."""
         picks, settled, counts = (self._commands.key(experiment, part) for part in ("picks", "settled", "counts"))
         *known, rounds = await self._commands.call_many(
             [("HEXISTS", picks, number), ("HEXISTS", settled, number), ("HGET", counts, "rounds")]
@@ -205,7 +162,8 @@ class Picks:
         key: the caller's, the same for a repeat, which gets the first answer again; another generator's is another key.
         It is remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after
         that, a repeat counts.
-        Raises Conflict for a key that came with another digest, NotFound for an unknown generator, Refused as `settle`.
+        Raises Conflict for a key that came with another digest, NotFound for an unknown generator, Refused for a batch
+        that does not pass the checks.
         """
         batch = Batch(0, digest, rows, body)
         if not key:
@@ -268,13 +226,14 @@ def _new_picks(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
     ]
 
 
-def _opened(answer: Sequence[Any]) -> Opened | None:
-    outcome, *answers = answer
+def _opened(found: list[Any] | StoreError) -> Opened | StoreError | None:
+    if isinstance(found, StoreError):
+        return found
+    outcome, *answers = found
     if outcome == b"moved":
         return None
-    version, mark = (answers.pop(0), answers.pop(0).decode()) if outcome == b"opened" else (0, "")
     numbers = {
         request.decode(): [int(number) for number in listed.split(b",")]
         for request, listed in zip(answers[::2], answers[1::2], strict=True)
     }
-    return Opened(numbers, repeated=outcome == b"repeated", version=version, mark=mark)
+    return Opened(numbers, repeated=outcome == b"repeated")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from optimist.store.checking import Measures
 from optimist.store.errors import StoreError
-
-State = Literal["active", "paused", "retired"]
+from optimist.store.state import ExperimentState, Suspect
 
 
 @dataclass(frozen=True, slots=True)
 class NewPick:
-    """A pick to be opened: which generator, by ordinal, and the record that `look` gives back.
+    """A pick to be opened: which generator, by ordinal, and the record that a state gives back.
 
     Where an experiment has prompts, every generator goes through one seeded order of them: the pick takes the `size`
     positions from `start` on. `again`: the ended pick whose returned slice these are.
@@ -50,146 +48,29 @@ class AskGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """Picks to be opened, numbered from `rounds` + 1 in order, if the experiment is as they were chosen for."""
+
+    groups: Sequence[AskGroup]
+    lease: float
+    """Seconds for which they count as on their way."""
+    rounds: int
+    last: str = ""
+    version: int | None = None
+    """`ExperimentState.version` once the batches that go with it are settled; None: whatever was settled since."""
+    mark: str = ""
+    """`ExperimentState.mark` before they are; not compared where `version` is None.
+
+    `rounds` and `last` are those of the state that the picks were chosen by, too.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
     """Pick numbers by request id. `repeated`: nothing was opened now, these asks have had these numbers before."""
 
     numbers: dict[str, list[int]]
     repeated: bool
-    version: int = 0
-    mark: str = ""
-    """`Look.version` and `Look.mark` after it; 0 and "" where nothing was opened."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenPick:
-    """A pick under lease. `deadline` is in Unix seconds of Redis's clock."""
-
-    number: int
-    generator: int
-    request_id: str
-    record: str
-    deadline: float
-    nonce: str = ""
-    """What a tell must bring; "": nothing, as the pick is of an older version."""
-    key: str = ""
-    """Id of the access key that asked; "" where none was needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """The slice of a pick that was given up, or whose lease ran out; a late batch takes it back."""
-
-    pick: int
-    start: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """A batch of the log that cannot be read, and why."""
-
-    seq: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A batch that was accepted though it is odd."""
-
-    seq: int
-    copy_of: int | None = None
-    """The earlier position at which its samples stand, too."""
-    large: str = ""
-    """Which values are far above the usual size."""
-
-    @property
-    def stored(self) -> str:
-        """As the scripts have it."""
-        return f"{'' if self.copy_of is None else self.copy_of}\t{self.large}"
-
-    @classmethod
-    def of(cls, seq: int, stored: str) -> Suspect:
-        """The inverse of `stored`. Raises ValueError on another text."""
-        copy, _, large = stored.partition("\t")
-        return cls(seq, int(copy) if copy else None, large)
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorState:
-    """Where a generator stands: counts, the position an estimate is due at, and the newest estimate there is."""
-
-    ordinal: int
-    name: str
-    samples: int
-    batches: int
-    seq: int
-    """Position of the last batch in the log; 0 before the first."""
-    due_samples: int
-    """Samples at `due_seq`; 0 while no estimate is due (decisions.md §2)."""
-    due_seq: int
-    """The newest log position at which an estimate is due; 0 while none is."""
-    estimate_seq: int = 0
-    """The log position `estimate` was made at; 0 while there is none."""
-    estimate: str | None = None
-    damage: str | None = None
-    """Why it cannot be scored; the next estimate mends it."""
-    handed: int = 0
-    """Positions of the prompt order handed out so far, those returned since included."""
-    returned: list[Returned] = field(default_factory=list)
-    """Slices to be handed out again, by pick."""
-    state: State = "active"
-    snapshot_seq: int = 0
-    """The log position of the snapshot; 0 while there is none."""
-    log_bytes: int = 0
-    """Bytes of the bodies that were logged after the snapshot."""
-    aside: list[SetAside] = field(default_factory=list)
-    """Batches that cannot be read, by position; of an experiment's first `ASIDE_LIMIT`."""
-    aside_count: int = 0
-    """How many batches cannot be read."""
-    suspects: list[Suspect] = field(default_factory=list)
-    """Batches that are odd, by position; of an experiment's first 256."""
-    large: int = 0
-    """How many batches have values far above the usual size."""
-    copies: int = 0
-    """How many repeat earlier ones."""
-    twins: dict[int, int] = field(default_factory=dict)
-    """How many batches agree with one of a generator of a higher ordinal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One consistent view of an experiment."""
-
-    rounds: int
-    """Picks ever opened, which is also the highest pick number."""
-    told: int
-    """Batches ever accepted."""
-    generators: list[GeneratorState]
-    open_picks: list[OpenPick] = field(default_factory=list)
-    """Leased picks by number; those whose lease ran out no longer pend."""
-    decision: str | None = None
-    controls: dict[str, str] = field(default_factory=dict)
-    """What `control` set."""
-    instance: str = ""
-    """Tells an experiment from others of its name, before and after it."""
-    keep_log: bool = False
-    version: int = 0
-    """Counts the changes of all that picks are made from."""
-    mark: str = ""
-    """Another one after each of these changes: versions come again in a Redis that has lost its last writes."""
-    last: str = ""
-    """Nonce of the pick that was opened last."""
-
-    @property
-    def estimates_digest(self) -> str:
-        """SHA-1 (hex) of the estimates that stand, by which `latch_decision` knows them."""
-        entries = (f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators)
-        return hashlib.sha1("\n".join(entries).encode()).hexdigest()
-
-    @property
-    def active(self) -> list[GeneratorState]:
-        """The generators that picks are opened for."""
-        return [generator for generator in self.generators if generator.state == "active"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +84,7 @@ class Claim:
 
     @property
     def instance(self) -> str:
-        """The experiment's, as `Look.instance`."""
+        """The experiment's, as `ExperimentState.instance`."""
         return self.token.rsplit(":", 2)[0]
 
 
@@ -264,7 +145,7 @@ class Settled:
     """The lease had run out; the batch counts all the same."""
     duplicate: bool
     version: int = 0
-    """`Look.version` after it; 0 for a repeat."""
+    """`ExperimentState.version` after it; 0 for a repeat."""
     suspect: Suspect | None = None
     """What is odd about it; None for a repeat."""
 
@@ -296,12 +177,18 @@ def chained(chain: str, digest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """What `exchange` did: what became of each batch, the picks that were opened, and the marks before and after it."""
+    """What `exchange` came to."""
 
-    settled: list[Settled | StoreError]
-    opened: Opened | None
     before: str
+    """`ExperimentState.mark` before all of it."""
     after: str
+    settled: list[Settled | StoreError]
+    """In the order of the batches."""
+    opened: Opened | StoreError | None = None
+    """None where no picks were to be opened, or the experiment was not as expected; NotFound for a generator that is
+    not there."""
+    state: ExperimentState | None = None
+    """None where it was not asked for, or picks were opened, or others have the turn."""
 
 
 @dataclass(frozen=True, slots=True)

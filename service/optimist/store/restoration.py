@@ -12,9 +12,10 @@ from typing import NamedTuple
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
 from optimist.store.index import Index
-from optimist.store.looking import SAME
-from optimist.store.records import GeneratorState, LogEntry, Look, Snapshot, chained
+from optimist.store.parsing import SAME
+from optimist.store.records import LogEntry, Snapshot, chained
 from optimist.store.snapshots import CHUNK_BYTES
+from optimist.store.state import ExperimentState, GeneratorState
 
 STAGED_SECONDS = 3600
 """How long a part lasts after it came, unless the whole is committed."""
@@ -106,41 +107,41 @@ class Restoration:
         self,
         config: str,
         growth: float,
-        look: Look,
+        stored: ExperimentState,
         history: bytes,
         fitted: bytes | None,
         sizes: Mapping[str, str] | None = None,
     ) -> bool:
-        """Make it the experiment of its name, as `look` says; False if the one of this `look.instance` stands there.
+        """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
 
         sizes: what `Store.usual_sizes` showed.
         Raises Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
         """
         counts: dict[str, Argument] = {
             "growth": repr(float(growth)),
-            "instance": look.instance,
-            "keep_log": int(look.keep_log),
-            "rounds": look.rounds,
-            "told": look.told,
+            "instance": stored.instance,
+            "keep_log": int(stored.keep_log),
+            "rounds": stored.rounds,
+            "told": stored.told,
             "claims": 0,
         }
-        for state in look.generators:
+        for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             if state.ordinal in self._written:
                 counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written[state.ordinal].chain}"
         await self._stage_hash("counts", counts)
-        for part, fields in _hashes(look).items():
+        for part, fields in _hashes(stored).items():
             await self._stage_hash(part, fields)
         await self._stage_hash("checks", sizes or {})
         await self._stage_hash("snapshots", {str(g): pointer for g, pointer in self._pointers.items()})
         for start in range(0, len(history), CHUNK_BYTES):
             await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])
-        for part, text in {"decision": look.decision, "fitted": fitted, "config": config}.items():
+        for part, text in {"decision": stored.decision, "fitted": fitted, "config": config}.items():
             if text is not None:
                 await self._stage(part, "SET", text)
         pairs = [key for part in self._parts for key in (self._staged(part), self._final(part))]
         first = [self._final("config"), self._final("counts")]
-        restored = await self._commands.script("restore", [*first, *pairs], instance=look.instance)
+        restored = await self._commands.script("restore", [*first, *pairs], instance=stored.instance)
         await self._index.add(self._commands.full(self._experiment))
         return bool(restored[0])
 
@@ -187,13 +188,13 @@ class Restoration:
         return self._commands.key(self._experiment, part)
 
 
-def _hashes(look: Look) -> dict[str, dict[str, Argument]]:
-    """The hashes that `look` is read from, by part; the inverse of `looking.parse_look`."""
-    generators = look.generators
+def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
+    """The hashes that a state is read from, by part; the inverse of `parsing.parse_state`."""
+    generators = stored.generators
     return {
         "generators": {str(g.ordinal): g.name for g in generators},
         "states": {str(g.ordinal): g.state for g in generators if g.state != "active"},
-        "controls": dict(look.controls),
+        "controls": dict(stored.controls),
         "estimates": {str(g.ordinal): f"{g.estimate_seq} {g.estimate}" for g in generators if g.estimate},
         "returned": {str(r.pick): f"{g.ordinal} {r.start} {r.size}" for g in generators for r in g.returned},
         "aside": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.aside},

@@ -176,7 +176,7 @@ class Scores:
         )
 
     async def put_damage(self, experiment: str, generator: int, note: str, token: str) -> None:
-        """Note why a generator cannot be scored at all, for `look` to show; the latest note stands."""
+        """Note why a generator cannot be scored at all, for the state to show; the latest note counts."""
         await self._commands.experiment_script("put_damage", experiment, generator=generator, note=note, token=token)
 
 

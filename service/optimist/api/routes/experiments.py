@@ -15,8 +15,8 @@ from optimist.api.polls import Body
 from optimist.api.problems import invalid
 from optimist.api.routes.references import check_embeddings, stored_reference
 from optimist.dispatch.admission import check_maps, too_wide
-from optimist.dispatch.dispatcher import sealed
-from optimist.dispatch.views import View
+from optimist.dispatch.decision import with_decision_latched
+from optimist.dispatch.report import report_of
 from optimist.numerics.kernel.open_kernels import is_open
 from optimist.policies import check_policy
 from optimist.store import Conflict, NotFound
@@ -119,26 +119,26 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     Going on after a decision drops it and, unless `stop` says otherwise, runs on without deciding again.
     """
     experiment = await context.experiment(name)
-    store, look = context.store, await context.store.look(name)
+    store, state = context.store, await context.state(experiment)
     fields: dict[str, str] = {}
     if change.budget is not None:
         fields["budget"] = str(change.budget)
     if change.max_cost is not None:
-        if unpriced := View(experiment, look).unpriced:
+        if unpriced := state.unpriced:
             raise invalid(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
         fields["max_cost"] = repr(change.max_cost)
     if change.max_wait is not None:
         fields["max_wait"] = repr(change.max_wait)
-    stop = False if change.stop is None and change.state == "running" and look.decision is not None else change.stop
+    stop = False if change.stop is None and change.state == "running" and state.is_decided else change.stop
     if stop is not None:
         fields["stop"] = str(int(stop))
     if change.state is not None:
         fields["stopped"] = "1" if change.state == "stopped" else ""
     await store.control(name, fields)
-    if change.state == "running" and look.decision is not None:
-        await store.reopen(name, look.decision)
+    if change.state == "running" and state.stored.decision is not None:
+        await store.reopen(name, state.stored.decision)
     context.polls.changed(name)
-    return View(experiment, await store.look(name)).report()
+    return report_of(await context.state(experiment))
 
 
 @router.delete("/{name}", status_code=204)
@@ -165,10 +165,10 @@ async def get_report(
     if after is not None:
         return respond(await context.polls.report(name, after), if_none_match)
     experiment = await context.experiment(name)
-    view = View(experiment, await context.store.look(name))
-    if view.is_scored:
-        view = await sealed(context.store, view)
-    return respond(Body.of(view.report().model_dump_json()), if_none_match)
+    state = await context.state(experiment)
+    if state.is_scored:
+        state = await with_decision_latched(context.store, state)
+    return respond(Body.of(report_of(state).model_dump_json()), if_none_match)
 
 
 @overview.get("/v1/overview", response_model=Overview, tags=["experiments"])

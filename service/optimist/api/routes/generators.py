@@ -10,7 +10,7 @@ from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.batches import Embedding, read_batch
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
-from optimist.dispatch.views import View
+from optimist.dispatch.report import report_of
 from optimist.store import COST
 from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 
@@ -21,13 +21,14 @@ router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
     """Add a generator; one that is there stays as it is."""
     experiment = await context.experiment(name)
-    view = View(experiment, await context.store.look(name))
-    if wanted.cost is None and view.max_cost is not None and all(g.name != wanted.name for g in view.look.generators):
+    state = await context.state(experiment)
+    is_new = all(generator.name != wanted.name for generator in state.stored.generators)
+    if is_new and wanted.cost is None and state.max_cost is not None:
         raise invalid("cost: an experiment with `max_cost` needs it")
     most = context.settings.max_generators
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
-    return View(experiment, await context.store.look(name)).report()
+    return report_of(await context.state(experiment))
 
 
 @router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -67,4 +68,4 @@ async def change_generator(name: Identifier, generator: str, change: GeneratorCh
     if change.cost is not None:
         await context.store.control(name, {f"{COST}{generator}": repr(change.cost)})
     context.polls.changed(name)
-    return View(experiment, await context.store.look(name)).report()
+    return report_of(await context.state(experiment))

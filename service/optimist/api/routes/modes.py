@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 
 from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
-from optimist.dispatch.views import needed_to_fit
-from optimist.store import Look, NotFound
+from optimist.dispatch.state import needed_to_fit
+from optimist.store import ExperimentState, NotFound
 from optimist_client.config import METRIC_FIELDS
 from optimist_client.models import Experiment, Identifier, Modes
 
@@ -58,26 +58,26 @@ async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -
     """The generator's log position. Raises NotFound where the experiment is gone, `ApiError` 422 where no scorer could
     make modes of what has come so far.
     """
-    look = await context.store.look(experiment.config.name)
-    if look.instance != experiment.instance:
+    stored = await context.store.state(experiment.config.name)
+    if stored.instance != experiment.instance:
         raise NotFound(f"experiment {experiment.config.name!r} was made again since")
-    generator = look.generators[ordinal]
+    generator = stored.generators[ordinal]
     if generator.seq == 0:
         raise invalid(f"generator {generator.name!r} has no samples yet")
     if generator.aside_count >= generator.batches:
         reasons = [f": {aside.reason}" for aside in generator.aside[:1]]
         raise invalid(f"no batch of generator {generator.name!r} can be read{''.join(reasons)}")
-    needed = needed_to_fit(experiment.config, len(look.active))
+    needed = needed_to_fit(experiment.config, len(stored.active))
     if needed and await context.store.fitted(experiment.config.name) is None:
-        missing = _missing(look, needed)
+        missing = _missing(stored, needed)
         if missing:
             raise invalid(f"the kernel is not fixed yet: it takes {missing}")
     return generator.seq
 
 
-def _missing(look: Look, needed: int) -> str:
+def _missing(stored: ExperimentState, needed: int) -> str:
     """Which active generators lack samples of those `needed` of each, in words; "" where none does."""
-    lacking = [generator for generator in look.active if generator.samples < needed]
+    lacking = [generator for generator in stored.active if generator.samples < needed]
     named = [f"{needed - generator.samples} more samples of {generator.name!r}" for generator in lacking[:NAMED]]
     others = [f"of {len(lacking) - NAMED} others"] if len(lacking) > NAMED else []
     return ", ".join(named + others)

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.batches import EMBEDDING, read_batch
-from optimist.api.context import ContextDep, context_of
+from optimist.api.context import Context, ContextDep, context_of
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
 from optimist.store import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
@@ -36,7 +36,13 @@ async def ask(name: Identifier, http: Request, request: AskRequest | None = None
     wanted, context, key = request or AskRequest(), context_of(http), http.scope["caller"].key
     # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
     async with context.vitals.room_for(wanted.count * PICK_BYTES, reserve=0.5):
-        return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted, key)))
+        return _answer(
+            await context.with_recent(name, lambda experiment: context.dispatcher(experiment).ask(wanted, key))
+        )
+
+
+async def _asked(context: Context, name: str, wanted: AskRequest, key: str) -> AskReply:
+    return await context.with_recent(name, lambda experiment: context.dispatcher(experiment).ask(wanted, key))
 
 
 class Told(BaseModel):
@@ -77,15 +83,10 @@ async def tell(request: Request) -> Response:
             # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
             again = f"after-{given.nonce or incoming.digest}"
             asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
+        if given.instance not in (None, experiment.instance):
+            raise NotFound("the experiment was deleted and made again since")
         async with context.vitals.room_for(len(batch.body), lambda: context.store.has_ended(name, given.number)):
-            if given.instance is None or given.instance == experiment.instance:
-                settled, following = await context.desk(experiment).tell(batch, asked, key)
-            else:
-                parts = batch.pick, batch.digest, batch.rows, batch.body
-                settled = await context.store.settle(
-                    name, *parts, nonce=batch.nonce, measures=batch.measures, instance=given.instance
-                )
-                following = None
+            settled, following = await context.dispatcher(experiment).tell(batch, asked, key)
         return await context.told(experiment, settled), asked, following
 
     reply, asked, following = await context.with_recent(name, settle)
@@ -96,7 +97,7 @@ async def tell(request: Request) -> Response:
     except NotFound:
         then = None
     if then is None:  # the experiment is another one by now
-        then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked, key))
+        then = await _asked(context, name, asked, key)
     return _answer(reply.model_copy(update={"next": then}))
 
 

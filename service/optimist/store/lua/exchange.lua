@@ -1,17 +1,25 @@
--- uses: prelude settling opening
+-- uses: prelude settling opening reading
 -- keys: counts
--- args: channel experiment remembered batches*(number digest rows body nonce measures)
+-- args: channel experiment remembered wants_state milliseconds batches*(number digest rows body nonce measures)
 
--- Settles batches, then opens picks where `groups` names any. remembered: how many ended picks are remembered.
--- Answers the mark before all steps, the answer of each step, and the mark after them.
+-- Settles batches, then opens picks where `groups` names any. Where `wants_state` is 1 and no picks were opened, it
+-- answers the state. With `who` given it then takes the turn at opening picks, for `milliseconds`, and answers no state
+-- while it is the turn of another; after a repeat, which needs no turn, it takes none.
+-- remembered: how many ended picks are remembered.
+-- Answers the marks before and after, the answer of each batch, that of the opening, and the state.
 local before = redis.call('HGET', counts, 'mark') or ''
-local answer = {'ok', before}
+local answers, opened, state = {}, false, false
 for i, batch in ipairs(batches) do
-  answer[2 + i] = settle(batch.number, batch.digest, batch.rows, batch.body, batch.nonce, batch.measures, channel,
+  answers[i] = settle(batch.number, batch.digest, batch.rows, batch.body, batch.nonce, batch.measures, channel,
     experiment, remembered)
 end
 if #groups > 0 then
-  answer[#answer + 1] = open(before)
+  opened = open(before)
 end
-answer[#answer + 1] = mark or before
-return answer
+local outcome = opened and opened[2]
+if wants_state == '1' and outcome ~= 'opened' then
+  if who == '' or outcome == 'repeated' or take_turn(who, milliseconds) then
+    state = read_state(remembered)
+  end
+end
+return {'ok', before, mark or before, answers, opened, state}

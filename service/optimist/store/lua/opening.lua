@@ -1,12 +1,12 @@
 -- uses: prelude
 -- keys: requests counts leases decision turn controls generators states returned picks terms
--- args: expected_rounds expected_last expected_standing lease_seconds who groups*(request size)
+-- args: expected_rounds expected_last expected_version expected_mark lease_seconds who groups*(request size)
 -- args: new_picks*(generator slice again terms record)
 
--- Opens the picks of the arguments. The expectations are: the number of picks opened so far, the nonce of the last one,
--- and "<batches told> <version> <mark>" ('' for any). `who`: who opens, for the turn. Each group is one ask, whose
--- `size` picks follow those of the groups before it in `new_picks`. `again`: the number of the pick whose returned
--- slice is handed out again, or ''. `at_first`: the mark before this script's own steps.
+-- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of the
+-- last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`. `who`: who
+-- opens, for the turn. Each group is one ask, whose `size` picks follow those of the groups before it in `new_picks`.
+-- `again`: the number of the pick whose returned slice is handed out again, or ''.
 local function open(at_first)
   local expected, last, lease = tonumber(expected_rounds), expected_last, tonumber(lease_seconds)
 
@@ -21,16 +21,15 @@ local function open(at_first)
   if #repeated > 2 then
     return repeated
   end
-  local rounds, newest, told, version, longest = unpack(redis.call(
-    'HMGET', counts, 'rounds', 'last', 'told', 'version', 'lease'))
-  version = version or 0
-  -- With as many batches more as versions more, nothing else has changed.
-  if tonumber(rounds) ~= expected or (newest or '') ~= last
-    or expected_standing ~= '' and expected_standing ~= table.concat({told, version, at_first}, ' ') then
+  local rounds, newest, version, longest = unpack(redis.call('HMGET', counts, 'rounds', 'last', 'version', 'lease'))
+  version = tonumber(version or 0)
+  if tonumber(rounds) ~= expected or (newest or '') ~= last then
     return {'ok', 'moved'}
   end
-  -- `look` would have freed the leases that ran out.
-  if expected_standing ~= '' and redis.call('ZCOUNT', leases, '-inf', now()) > 0 then
+  -- With a version more for each of this script's own steps, nothing else has changed but leases that ran out, which
+  -- are freed when the state is read.
+  if expected_version ~= '' and (tonumber(expected_version) ~= version or expected_mark ~= at_first
+    or redis.call('ZCOUNT', leases, '-inf', now()) > 0) then
     return {'ok', 'moved'}
   end
   local decided, holder = unpack(redis.call('MGET', decision, turn))
@@ -46,7 +45,7 @@ local function open(at_first)
     end
   end
 
-  local opened = {'ok', 'opened', version + 1, marked(version + 1)}
+  local opened = {'ok', 'opened'}
   local deadline = now() + lease
   local number = expected
   for _, group in ipairs(groups) do
@@ -71,7 +70,7 @@ local function open(at_first)
     opened[#opened + 1] = table.concat(numbers, ',')
     redis.call('HSET', requests, group.request, opened[#opened])
   end
-  redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'mark', mark,
+  redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'mark', marked(version + 1),
     'lease', math.max(lease, longest or 0))
   if holder then
     redis.call('DEL', turn)

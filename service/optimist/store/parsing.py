@@ -1,24 +1,30 @@
-"""What the script `look` answers, as records."""
+"""From the answer of the scripts that read the state of an experiment to `ExperimentState`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any, cast
 
-from optimist.store.records import GeneratorState, Look, OpenPick, Returned, SetAside, State, Suspect
+from optimist.store.state import ExperimentState, GeneratorState, OpenPick, Returned, SetAside, State, Suspect
 
 SAME = "same:"
 """Before another generator's ordinal: the count of a generator's batches that agree with that one's."""
 
 
-def parse_look(answer: Sequence[Any]) -> Look:
-    """The `Look` of one answer."""
+def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> ExperimentState:
+    """The state in what `read_state` of reading.lua answers.
+
+    known: a state read before; what it has of open picks that are there still is taken from it.
+    """
     decision, leased, *flat = answer
     counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
     set_aside, odd = _set_aside(aside), _suspects(suspects)
     by_generator = _by_generator(counts)
-    generators = []
+    known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
+    generators: list[GeneratorState] = []
     for ordinal in sorted(map(int, names)):
         g = str(ordinal)
         count = by_generator[g]
@@ -48,11 +54,11 @@ def parse_look(answer: Sequence[Any]) -> Look:
                 twins={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
             )
         )
-    return Look(
+    return ExperimentState(
         rounds=int(counts["rounds"]),
         told=int(counts["told"]),
         generators=generators,
-        open_picks=sorted((_open_pick(*entry) for entry in leased), key=lambda pick: pick.number),
+        open_picks=sorted((_open_pick(known_picks, *entry) for entry in leased), key=attrgetter("number")),
         decision=None if decision is None else decision.decode(),
         controls=controls,
         instance=counts["instance"],
@@ -76,9 +82,14 @@ def _by_generator(counts: dict[str, str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _open_pick(number: bytes, deadline: bytes, entry: bytes, terms: bytes | None) -> OpenPick:
-    generator, request_id, _, record = entry.decode().split("\t", 3)
+def _open_pick(
+    known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes | None
+) -> OpenPick:
     nonce, _, _, key = ("", "", "", "") if terms is None else terms.decode().split(" ", 3)
+    pick = known.get(int(number))
+    if pick is not None and nonce and pick.nonce == nonce:  # a nonce stands for one pick, which never changes
+        return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
+    generator, request_id, _, record = entry.decode().split("\t", 3)
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
 
 

@@ -1,0 +1,82 @@
+"""The open picks of an experiment: parsed once, and found by worker, request and access key."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from optimist.store import OpenPick
+from optimist_client.models import AskRequest, Pick
+
+
+class OpenPicks:
+    """Picks whose lease still runs, kept up to date by `add` and `remove`."""
+
+    def __init__(self, stored: Sequence[OpenPick], known: OpenPicks | None = None) -> None:
+        """stored: the picks. known: those of an earlier state, from which picks that are still open are taken."""
+        self.of_key: Counter[str] = Counter()
+        """How many picks were asked for with each access key."""
+        self.samples: Counter[int] = Counter()
+        """Samples on their way, by ordinal of the generator."""
+        self.batches: Counter[int] = Counter()
+        """Batches on their way, by ordinal of the generator."""
+        self._picks: dict[int, tuple[Pick, OpenPick]] = {}
+        self._of_worker: defaultdict[str | None, dict[int, Pick]] = defaultdict(dict)
+        self._of_request: defaultdict[str, dict[int, Pick]] = defaultdict(dict)
+        before = {} if known is None else known._picks
+        for one in stored:
+            pick, same = before.get(one.number, (None, None))
+            if pick is None or same is None or not _are_same(one, same):
+                pick = _parsed(one)
+            self.add(pick, one)
+
+    def __len__(self) -> int:
+        return len(self._picks)
+
+    def __getitem__(self, number: int) -> Pick:
+        return self._picks[number][0]
+
+    def add(self, pick: Pick, stored: OpenPick) -> None:
+        """Count a pick as on its way; stored: the same pick as the store has it."""
+        self._picks[pick.number] = pick, stored
+        self._of_worker[pick.worker][pick.number] = pick
+        self._of_request[pick.request_id][pick.number] = pick
+        self.of_key[stored.key] += 1
+        self.samples[stored.generator] += pick.size
+        self.batches[stored.generator] += 1
+
+    def remove(self, number: int) -> OpenPick | None:
+        """No longer count a pick as on its way; None where it was not."""
+        pick, stored = self._picks.pop(number, (None, None))
+        if pick is None or stored is None:
+            return None
+        del self._of_worker[pick.worker][number], self._of_request[pick.request_id][number]
+        if not self._of_worker[pick.worker]:
+            del self._of_worker[pick.worker]
+        if not self._of_request[pick.request_id]:
+            del self._of_request[pick.request_id]
+        self.of_key[stored.key] -= 1
+        self.samples[stored.generator] -= pick.size
+        self.batches[stored.generator] -= 1
+        return stored
+
+    def of_worker(self, worker: str) -> int:
+        """How many picks a worker has."""
+        return len(self._of_worker.get(worker, ()))
+
+    def owned(self, request: AskRequest) -> list[Pick]:
+        """The picks that this request may have back: its worker's, or those that an earlier try of it opened."""
+        found = dict(self._of_request.get(request.request_id or "", {}))
+        if request.worker is not None:
+            found |= self._of_worker.get(request.worker, {})
+        return [found[number] for number in sorted(found)][: request.count]
+
+
+def _are_same(one: OpenPick, other: OpenPick) -> bool:
+    """Whether two picks of one number are the same: a nonce stands for one pick, which never changes."""
+    return one.nonce == other.nonce and (bool(one.nonce) or one.record == other.record)
+
+
+def _parsed(stored: OpenPick) -> Pick:
+    pick = Pick.model_validate_json(stored.record)
+    return pick.model_copy(update={"nonce": stored.nonce}) if stored.nonce else pick

@@ -1,0 +1,94 @@
+"""The report of an experiment: standings, regret, pick ratio and decision. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from optimist.dispatch.state import PolicyState
+from optimist.dispatch.suspects import standing_warnings
+from optimist.numerics.estimate import natural
+from optimist.policies import Arm
+from optimist.store import GeneratorState
+from optimist_client.models import Regret, Report, Standing
+
+
+def report_of(state: PolicyState) -> Report:
+    """Standings, regret, pick ratio and decision."""
+    told = state.stored.told
+    scores = {arm.name: arm.estimate.score for arm in state.arms if arm.estimate is not None}
+    lower_is_better = next((arm.estimate.lower_is_better for arm in state.arms if arm.estimate), True)
+    best = state.decision.best
+    regret = None
+    if told and best is not None and best in scores and len(scores) == len(state.arms):
+        gaps = {name: abs(score - scores[best]) for name, score in scores.items()}
+        total = sum(arm.batches * gaps[arm.name] for arm in state.arms)
+        regret = Regret(total=total, average=total / told)
+    chosen = next((arm.batches for arm in state.arms if arm.name == best), None)
+    return Report(
+        experiment=state.config.name,
+        metric=state.config.metric,
+        lower_is_better=lower_is_better,
+        state=state.phase,
+        ended=state.has_ended,
+        decision=state.decision,
+        standings=[
+            _standing(arm, told, g, state.costs.get(arm.name), standing_warnings(g, state.contenders))
+            for arm, g in zip(state.arms, state.contenders, strict=True)
+        ],
+        samples=state.samples,
+        rounds=told,
+        open_picks=len(state.open_picks),
+        budget=state.budget,
+        cost=state.cost if state.costs else None,
+        max_cost=state.max_cost,
+        regret=regret,
+        optimal_pick_ratio=chosen / told if told and chosen is not None else None,
+        uniform_samples=state.policy.stopping.uniform_samples(state.rivals, told),
+        scored=state.is_scored,
+    )
+
+
+def _standing(
+    arm: Arm, told: int, generator: GeneratorState, cost: float | None, suspicions: Sequence[str]
+) -> Standing:
+    estimate = arm.estimate
+    error = lower = upper = None
+    if estimate is not None:
+        lower, upper = (
+            _finite(natural(estimate.lower, estimate.scale)),
+            _finite(natural(estimate.upper, estimate.scale)),
+        )
+        if estimate.stopping_error is not None:
+            # On the log scale an error is relative: d exp(v) = exp(v) dv.
+            error = estimate.stopping_error * (estimate.score if estimate.scale == "log" else 1.0)
+    warnings = list(estimate.warnings) if estimate else []
+    warnings += suspicions
+    if generator.aside_count:
+        positions = ", ".join(str(entry.seq) for entry in generator.aside[:3])
+        warnings.append(
+            f"batches that cannot be read are left out: {generator.aside_count}, as at position {positions}"
+        )
+    if generator.damage:
+        warnings.append(f"not scored: {generator.damage}")
+    return Standing(
+        generator=arm.name,
+        state=generator.state,
+        score=_finite(estimate.score) if estimate else None,
+        error=error,
+        lower=lower,
+        upper=upper,
+        samples=arm.samples,
+        batches=arm.batches,
+        pick_ratio=arm.batches / told if told else 0.0,
+        pending=arm.pending_samples,
+        scored_samples=estimate.samples if estimate else 0,
+        warnings=tuple(warnings),
+        damaged=bool(generator.aside_count or generator.damage),
+        cost_per_sample=cost,
+        cost=None if cost is None else cost * arm.samples,
+    )
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

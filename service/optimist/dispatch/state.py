@@ -1,0 +1,239 @@
+"""The state of one experiment as policies and users see it: arms, decision, phase. No I/O."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
+
+from optimist.dispatch.open_picks import OpenPicks
+from optimist.dispatch.suspects import decision_warnings
+from optimist.numerics.estimate import Estimate, is_due
+from optimist.numerics.kernel.open_kernels import rows_to_fit
+from optimist.policies import Arm, Policy, Stopping, default_warmup
+from optimist.store import COST, Batch, ExperimentState, GeneratorState, NewPick, OpenPick
+from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
+
+_SLACK = 1e-12
+"""Part of a limit on costs by which sums of floats may miss it."""
+
+
+def make_policy(config: ExperimentConfig, needed: int) -> Policy:
+    """The policy that picks are made by while `needed` samples of each generator are needed to fix open kernels."""
+    warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
+    warmup = max(warmup, -(-needed // config.batch_size))
+    return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
+
+
+def needed_to_fit(config: ExperimentConfig, active: int) -> int:
+    """Samples that each of so many active generators must have before open kernels can be fixed."""
+    return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], active)
+
+
+class PolicyState:
+    """One experiment: its config, and what the store holds of it.
+
+    It stands for one moment. A dispatcher that knows its own next steps keeps it up to date in place with `settle` and
+    `open`, which do what settling.lua and opening.lua do; the store's version and mark say whether that was all.
+    """
+
+    def __init__(self, experiment: Experiment, stored: ExperimentState, known: PolicyState | None = None) -> None:
+        """known: an earlier state; what has not changed since is taken from it instead of being parsed again.
+
+        Raises ValueError, KeyError or TypeError where what is stored cannot be read.
+        """
+        self.experiment = experiment
+        self.config: ExperimentConfig = experiment.config
+        self.stored = stored
+        self.open_picks = OpenPicks(stored.open_picks, None if known is None else known.open_picks)
+        self.estimates: list[Estimate | None] = _estimates(stored.generators, known)
+        """The latest estimate of each generator, in the experiment's order."""
+        self.contenders: list[GeneratorState] = [g for g in stored.generators if g.state != "retired"]
+        """The generators that are not retired, in the order of `arms`."""
+        self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
+        """Each contender with its estimate, counts and open picks."""
+        self.needed_to_fit = 0 if any(self.estimates) else needed_to_fit(self.config, len(stored.active))
+        """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
+        self.policy = make_policy(self.config, self.needed_to_fit)
+        """The policy that picks are made by; its warm-up lasts until the kernels can be fixed."""
+        self.samples = sum(generator.samples for generator in stored.generators)
+        """Samples told in all."""
+        controls = stored.controls
+        changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
+        self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
+        """What a sample costs, by generator, where that is known; a changed cost counts for every sample."""
+        self.budget = int(controls["budget"]) if "budget" in controls else self.config.budget
+        """Samples in all after which no more picks are made."""
+        self.max_cost = float(controls["max_cost"]) if "max_cost" in controls else self.config.max_cost
+        """Cost in all after which no more picks are made."""
+        self.max_wait = float(controls.get("max_wait", self.config.max_wait))
+        """Seconds an ask waits for estimates."""
+        self.stops = controls["stop"] == "1" if "stop" in controls else self.config.stop
+        """Whether picks end once the answer is sure."""
+        self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
+        self._live_decision: DecisionInfo | None = None
+
+    def settle(self, batch: Batch) -> bool:
+        """Count a batch as told for its pick; False, and nothing is counted, where that pick is not open."""
+        pick = self.open_picks.remove(batch.pick)
+        if pick is None:
+            return False
+        stored, generator = self.stored, self.stored.generators[pick.generator]
+        del stored.open_picks[bisect_left(stored.open_picks, batch.pick, key=attrgetter("number"))]
+        generator.samples += batch.rows
+        generator.batches += 1
+        generator.seq += 1
+        if is_due(generator.samples, generator.due_samples, self.config.rescore_growth):
+            generator.due_samples, generator.due_seq = generator.samples, generator.seq
+        stored.told += 1
+        stored.version += 1
+        self.samples += batch.rows
+        self._renew_arm(generator)
+        self._live_decision = None
+        return True
+
+    def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
+        """Count a pick, the next by number, as on its way; deadline: about when its lease runs out, in Unix seconds.
+
+        The version stays: it counts all picks that are opened together as one change.
+        """
+        stored, generator = self.stored, self.stored.generators[new.generator]
+        stored.rounds = pick.number
+        stored.last = new.nonce
+        leased = OpenPick(pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key)
+        stored.open_picks.append(leased)
+        if new.again is not None:
+            generator.returned = [part for part in generator.returned if part.pick != new.again]
+        elif new.start is not None:
+            generator.handed += new.size
+        self.open_picks.add(pick, leased)
+        self._renew_arm(generator)
+
+    def _renew_arm(self, generator: GeneratorState) -> None:
+        if generator.ordinal in self._places:
+            self.arms[self._places[generator.ordinal]] = self._arm(generator)
+
+    def _arm(self, generator: GeneratorState) -> Arm:
+        return Arm(
+            generator.name,
+            self.estimates[generator.ordinal],
+            generator.samples,
+            generator.batches,
+            self.open_picks.samples[generator.ordinal],
+            self.open_picks.batches[generator.ordinal],
+            active=generator.state == "active",
+        )
+
+    @property
+    def rivals(self) -> list[Arm]:
+        """The arms that a decision is between: a paused one without estimate would hold it up for ever."""
+        return [arm for arm in self.arms if arm.active or arm.estimate is not None]
+
+    @property
+    def samples_left(self) -> int | None:
+        """What the budget leaves beyond open picks; None: without limit."""
+        return None if self.budget is None else self.budget - self.samples - self.open_picks.samples.total()
+
+    @property
+    def unpriced(self) -> list[str]:
+        """The generators, retired ones included, whose cost is not known."""
+        return [generator.name for generator in self.stored.generators if generator.name not in self.costs]
+
+    @property
+    def cost(self) -> float:
+        """Cost of the samples told."""
+        return sum(self.costs.get(g.name, 0.0) * g.samples for g in self.stored.generators)
+
+    @property
+    def cost_left(self) -> float | None:
+        """What may still be told at a cost, not above 0 when it is spent; None: without limit."""
+        return None if self.max_cost is None else (1 - _SLACK) * self.max_cost - self.cost
+
+    @property
+    def pending_cost(self) -> float:
+        """Cost of the samples on their way under open picks."""
+        pending = self.open_picks.samples
+        return sum(self.costs.get(g.name, 0.0) * pending[g.ordinal] for g in self.stored.generators)
+
+    @property
+    def can_be_scored(self) -> bool:
+        """Whether there are samples enough to fix the kernels: before that nobody waits for estimates."""
+        needed = self.needed_to_fit
+        return not needed or all(generator.samples >= needed for generator in self.stored.active)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether every estimate that is due and can be made has been made."""
+        return not self.can_be_scored or all(g.estimate_seq >= g.due_seq for g in self.contenders)
+
+    @property
+    def live_decision(self) -> DecisionInfo:
+        """What the stopping rule says now."""
+        if self._live_decision is None:
+            now = self.policy.stopping.decide(self.rivals, self.stored.told)
+            self._live_decision = DecisionInfo(
+                best=now.best,
+                confidence=now.confidence,
+                decided=now.decided,
+                reason=now.reason,
+                warnings=decision_warnings(self.contenders),
+            )
+        return self._live_decision
+
+    @property
+    def decision(self) -> DecisionInfo:
+        """The latched decision if there is one, else the live one, which decides nothing before it is latched."""
+        if self.stored.decision is not None:
+            return DecisionInfo.model_validate_json(self.stored.decision)
+        if self.would_stop:
+            return self.live_decision.model_copy(update={"decided": False})
+        return self.live_decision
+
+    @property
+    def would_stop(self) -> bool:
+        """Whether the stopping rule, where the experiment has one, says stop."""
+        return self.stops and self.live_decision.decided
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether picks have ended because the answer is sure."""
+        return self.stored.decision is not None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody stopped the experiment."""
+        return "stopped" in self.stored.controls
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether picks have ended because the budget, of samples or of cost, is used up."""
+        left = self.cost_left
+        return (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there are no more picks to be had."""
+        return self.is_decided or self.is_spent or self.is_stopped
+
+    @property
+    def phase(self) -> State:
+        """The experiment's phase in a word."""
+        if self.is_decided:
+            return "decided"
+        if self.is_stopped:
+            return "stopped"
+        if self.is_spent:
+            return "out of budget"
+        begun = (arm.batches >= self.policy.warmup and arm.estimate is not None for arm in self.arms if arm.active)
+        return "running" if all(begun) else "warming up"
+
+
+def _estimates(generators: Sequence[GeneratorState], known: PolicyState | None) -> list[Estimate | None]:
+    parsed: dict[str | None, Estimate | None] = {}
+    if known is not None:
+        parsed = dict(zip((g.estimate for g in known.stored.generators), known.estimates, strict=True))
+    for generator in generators:
+        if generator.estimate and generator.estimate not in parsed:
+            parsed[generator.estimate] = Estimate.from_dict(json.loads(generator.estimate))
+    return [parsed[generator.estimate] if generator.estimate else None for generator in generators]

@@ -1,4 +1,0 @@
--- uses: opening
-
--- Opens picks, as opening.lua describes it.
-return open('')

@@ -1,0 +1,50 @@
+-- uses: prelude picks
+-- keys: turn counts leases picks terms expired_order decision
+-- keys: generators states controls estimates damaged aside returned snapshots suspects
+
+-- Whether the turn at opening picks is that of `who` now, for `milliseconds`. A turn that lasts longer than that means
+-- that the server's clock was set back.
+local function take_turn(who, milliseconds)
+  if redis.call('SET', turn, who, 'NX', 'PX', milliseconds) or redis.call('GET', turn) == who then
+    return true
+  elseif redis.call('PTTL', turn) <= tonumber(milliseconds) then
+    return false
+  end
+  redis.call('SET', turn, who, 'PX', milliseconds)
+  return true
+end
+
+-- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
+-- that its batch is still accepted. A deadline further off than a lease can last means that the server's clock was set
+-- back. remembered: how many expired picks are remembered.
+local function read_state(remembered)
+  local lease = redis.call('HGET', counts, 'lease')
+  if lease then
+    local latest = string.format('%.6f', now() + lease)
+    for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. latest, '+inf')) do
+      -- Removed first, as adding is refused while memory is full.
+      redis.call('ZREM', leases, number)
+      redis.call('ZADD', leases, latest, number)
+    end
+  end
+  for _, number in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now())) do
+    local pick = redis.call('HGET', picks, number)
+    release(number, pick)
+    hand_back(number, pick)
+    queue(expired_order, tonumber(remembered), number, picks)
+    changed()
+  end
+
+  local open = {}
+  local leased = redis.call('ZRANGE', leases, 0, -1, 'WITHSCORES')
+  for i = 1, #leased, 2 do
+    local number = leased[i]
+    open[#open + 1] = {number, leased[i + 1], redis.call('HGET', picks, number), redis.call('HGET', terms, number)}
+  end
+  local state = {redis.call('GET', decision), open}
+  for i, hash in ipairs({counts, generators, states, controls, estimates, damaged, aside, returned, snapshots,
+                          suspects}) do
+    state[2 + i] = redis.call('HGETALL', hash)
+  end
+  return state
+end

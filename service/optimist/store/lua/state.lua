@@ -1,0 +1,5 @@
+-- uses: prelude reading
+-- args: remembered
+
+-- Answers the state of the experiment. remembered: how many expired picks are remembered.
+return {'ok', read_state(remembered)}
