@@ -71,11 +71,11 @@ def test_what_was_written_is_read():
     assert [list(page) for page in archive.log(0)] == [ENTRIES[3:4], ENTRIES[4:]]
     assert (archive.snapshot(0), archive.snapshot(1)) == (Snapshot(3, b"statistic"), None)
     assert (archive.history, archive.fitted) == (HISTORY, None)
-    look = archive.look("new")
-    a, b = look.generators
+    stored = archive.state("new")
+    a, b = stored.generators
     # 2 samples or more, then half as many again: due after 3, 6 and 10 of the 15 samples, and after the last.
     assert (a.samples, a.batches, a.seq, a.due_samples, a.due_seq) == (15, 5, 5, 15, 5)
-    assert (b.samples, b.seq, look.told, look.rounds, look.instance) == (0, 0, 5, 15, "new")
+    assert (b.samples, b.seq, stored.told, stored.rounds, stored.instance) == (0, 0, 5, 15, "new")
 
 
 def test_any_zip_program_opens_it():

@@ -95,7 +95,7 @@ def test_lost_rounds_leave_the_charts(
     site.tell(name, "good", 20, 5, score=1.5)
     earlier = site.saved()
     site.tell(name, "bad", 20, 5, score=2.5)
-    site.progress(name, 40)  # this service knows the course by now
+    site.progress(name, 40)  # this service knows the progress curve by now
     page = open_page(f"{site.http.base_url}/#/e/{name}", expected=REFUSED)
     shown = """([samples, scores]) => {
       const data = (plot) => document.getElementById(plot)?.data ?? [];

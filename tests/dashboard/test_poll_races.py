@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from optimist.api.polls import Polls
+from optimist.dispatch.state import PolicyState
 from optimist.store import NotFound, Store, StoreError, open_store, start_embedded
 from optimist_client.models import Experiment, ExperimentConfig, Overview, Report
 
@@ -36,11 +37,14 @@ def polls_of(store: Store) -> Polls:
             raise NotFound(name)
         return Experiment.model_validate_json(text)
 
-    return Polls(store, experiment)
+    async def state(experiment: Experiment) -> PolicyState:
+        return PolicyState(experiment, await store.state(experiment.config.name))
+
+    return Polls(store, experiment, state)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])
-@pytest.mark.parametrize("moment", ["look", "history", "curves"])
+@pytest.mark.parametrize("moment", ["state", "history", "curves"])
 async def test_an_experiment_that_changes_under_a_poll_is_not_mixed(
     store: Store, monkeypatch: pytest.MonkeyPatch, moment: str, again: bool
 ):
@@ -76,13 +80,13 @@ async def test_an_experiment_that_changes_under_a_poll_is_not_mixed(
 
 async def test_nor_does_the_overview_mix_them(store: Store, monkeypatch: pytest.MonkeyPatch):
     await make(store, ["a"], "one")
-    look = store.look
+    state = store.state
 
-    async def replacing(name: str) -> Any:
+    async def replacing(*arguments: Any) -> Any:
         await store.delete_experiment("x")
         await make(store, ["a", "b", "c"], "two")
-        return await look(name)
+        return await state(*arguments)
 
-    monkeypatch.setattr(store, "look", replacing)
+    monkeypatch.setattr(store, "state", replacing)
     body = await polls_of(store).overview(50, 0)
     assert Overview.model_validate_json(body.text).experiments == []

@@ -10,7 +10,7 @@ import numpy as np
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
-from optimist.store import GeneratorState, Look, open_store
+from optimist.store import ExperimentState, GeneratorState, open_store
 from optimist.store.formats import HISTORY
 from optimist.store.keys import experiment_key
 from optimist_client.models import Experiment, ExperimentConfig
@@ -65,9 +65,9 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
     ]
     config = ExperimentConfig(name=name, generators=generators(count), metric="is", dimension=10, stop=False)
     made = Experiment(config=config, dimension=10, created=time.time(), instance=uuid.uuid4().hex)
-    look = Look(rounds, rounds, states, instance=made.instance)
+    stored = ExperimentState(rounds, rounds, states, instance=made.instance)
     async with open_store(redis_url) as store, store.restoring(name) as restoration:
-        await restoration.commit(made.model_dump_json(), config.rescore_growth, look, history.tobytes(), None)
+        await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), None)
     _write_curves(redis_url, name, history, count)
     return history
 

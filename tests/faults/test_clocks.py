@@ -87,7 +87,8 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(tmp_path: Path, redi
 
         async def leave_a_turn() -> None:
             async with open_store(redis.url) as store:
-                assert await store.take_turn("x", "a replica that dies") is not None
+                done = await store.exchange("x", wants_state=True, who="a replica that dies")
+                assert done.state is not None
 
         asyncio.run(leave_a_turn())
         redis.set(-HOUR)

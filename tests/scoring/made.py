@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from optimist.scoring import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL
-from optimist.store import Look, Store
+from optimist.store import ExperimentState, Store
 from optimist_client.models import ExperimentConfig
 
 
@@ -62,12 +62,12 @@ async def until(condition: Callable[[], Awaitable[object]], seconds: float = 120
         await asyncio.sleep(0.02)
 
 
-async def settled(made: Made, but: Sequence[int] = ()) -> Look:
+async def settled(made: Made, but: Sequence[int] = ()) -> ExperimentState:
     """When all estimates that are due are made, but those of some generators, and logs have shrunk."""
 
     async def done() -> bool:
-        states = [state for state in (await made.store.look(made.name)).generators if state.ordinal not in but]
+        states = [state for state in (await made.store.state(made.name)).generators if state.ordinal not in but]
         return all(state.estimate_seq >= state.due_seq and state.log_bytes < SMALLEST_TAIL for state in states)
 
     await until(done)
-    return await made.store.look(made.name)
+    return await made.store.state(made.name)

@@ -50,11 +50,11 @@ async def scored(made: Made, generator: int = 0) -> GeneratorState:
     """The generator, once its estimate that is due is made."""
 
     async def done() -> bool:
-        state = (await made.store.look(made.name)).generators[generator]
+        state = (await made.store.state(made.name)).generators[generator]
         return state.estimate_seq >= state.due_seq > 0
 
     await until(done)
-    return (await made.store.look(made.name)).generators[generator]
+    return (await made.store.state(made.name)).generators[generator]
 
 
 async def all_kinds(make: Any) -> dict[str, Made]:
@@ -176,8 +176,8 @@ async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis
             await tell(made, 0, 4)
 
         async def failed() -> bool:
-            looks = [await made.store.look(made.name) for made in all_made]
-            return all(look.generators[0].damage is not None for look in looks)
+            states = [await made.store.state(made.name) for made in all_made]
+            return all(stored.generators[0].damage is not None for stored in states)
 
         await until(failed)
         await quiet(scorer)

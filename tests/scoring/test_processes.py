@@ -62,14 +62,14 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
             assert before.generators[0].snapshot_seq > 20
             paused.send_signal(signal.SIGCONT)
             await asyncio.sleep(2.5)  # it renews claims, and sweeps, once a second
-            assert await made.store.look("x") == before
+            assert await made.store.state("x") == before
             other.kill()
             # Its own statistic ends where the log no longer is: the snapshot leads on, once the claim has run out.
             await made.tell_many(0, 3, seed=3)
-            look = await settled(made)
+            stored = await settled(made)
         assert (await redis.hget("optimist:{x}:claims", 0)).split()[2] == owner
     whole = WarmGenerator(moments_bound(), 0.0)
     told = [*batches(made, 10, 100, 0), *batches(made, 10, 100, 1), *batches(made, 40, 100, 2), *batches(made, 3, 5, 3)]
     step = whole.apply([entry(seq, {"features": rows}) for seq, rows in enumerate(told, start=1)])
     assert step.scored is not None
-    assert look.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
+    assert stored.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())

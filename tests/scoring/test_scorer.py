@@ -15,11 +15,12 @@ from made import Made, scoring, settled, until
 from redis.asyncio import Redis
 
 from optimist import score
-from optimist.dispatch.views import View
+from optimist.dispatch.report import report_of
+from optimist.dispatch.state import PolicyState
 from optimist.evaluation import Question
 from optimist.scoring.scorer import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator
-from optimist.store import EmbeddedRedis, Look, Snapshot, Store, Unavailable, open_store
+from optimist.store import EmbeddedRedis, ExperimentState, Snapshot, Store, Unavailable, open_store
 from optimist_client import tensors
 
 BIG = 100
@@ -36,8 +37,8 @@ async def scorers(server: EmbeddedRedis, count: int = 1) -> AsyncIterator[list[S
         yield stores
 
 
-def standing(made: Made, look: Look, generator: int = 0) -> Any:
-    return View(made, look).report().standings[generator]
+def standing(made: Made, stored: ExperimentState, generator: int = 0) -> Any:
+    return report_of(PolicyState(made, stored)).standings[generator]
 
 
 async def rewrite(redis: Redis, made: Made, generator: int, change: Callable[[int, dict[bytes, bytes]], bool]) -> None:
@@ -60,9 +61,9 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
             for made in (kept, trimmed):
                 for generator in (0, 1):
                     await made.tell_many(generator, 20, BIG, seed=turn)
-            looks = [await settled(made) for made in (kept, trimmed)]
+            states = [await settled(made) for made in (kept, trimmed)]
     for generator in (0, 1):
-        states = [look.generators[generator] for look in looks]
+        states = [stored.generators[generator] for stored in states]
         assert all(state.snapshot_seq > 0 for state in states)
         whole = WarmGenerator(moments_bound(), growth)
         estimates, bodies = {}, {}
@@ -86,8 +87,8 @@ async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server:
         await settled(made)
         early = int((await redis.info("memory"))["used_memory"])
         await made.tell_many(0, 340, BIG, seed=1)
-        look = await settled(made)
-    state = look.generators[0]
+        stored = await settled(made)
+    state = stored.generators[0]
     assert (state.seq, state.samples) == (400, 400 * BIG)
     assert state.log_bytes < SMALLEST_TAIL
     assert await redis.xlen("optimist:{x}:log:0") == 400 - state.snapshot_seq
@@ -101,8 +102,8 @@ async def test_a_kept_log_is_not_trimmed(make, server: EmbeddedRedis, redis: Red
     made = await make(keep_log=True)
     async with scorers(server):
         await made.tell_many(0, 60, BIG)
-        look = await settled(made)
-    assert look.generators[0].snapshot_seq > 0
+        stored = await settled(made)
+    assert stored.generators[0].snapshot_seq > 0
     assert await redis.xlen("optimist:{x}:log:0") == 60
 
 
@@ -157,11 +158,11 @@ async def test_what_fails_once_is_done_again_without_another_tell(
 
     monkeypatch.setattr(Store, call, failing)
     async with scorers(server):
-        look = await settled(made)
+        stored = await settled(made)
     assert failed == [call]
-    state = look.generators[0]
+    state = stored.generators[0]
     assert (state.damage, state.aside_count, state.snapshot_seq > 0) == (None, 1, True)
-    assert standing(made, look).scored_samples == state.due_samples - BIG
+    assert standing(made, stored).scored_samples == state.due_samples - BIG
 
 
 async def test_one_damaged_experiment_keeps_no_other_from_being_swept(
@@ -191,19 +192,19 @@ async def test_a_damaged_entry_is_set_aside_and_named_and_all_else_scored(
         await made.tell_many(generator, 12)
     await rewrite(redis, made, 0, lambda seq, held: held.update(fields if seq == 5 else {}) or True)
     async with scorers(server):
-        look = await settled(made)
-        damaged, whole = (standing(made, look, generator) for generator in (0, 1))
+        stored = await settled(made)
+        damaged, whole = (standing(made, stored, generator) for generator in (0, 1))
         assert damaged.warnings[-1] == "batches that cannot be read are left out: 1, as at position 5"
         assert not any("left out" in warning for warning in whole.warnings)
         assert (damaged.samples, damaged.scored_samples, whole.scored_samples) == (60, 55, 60)
         # A second scorer that goes through it again, and more tells, change nothing of that.
         await made.tell_many(0, 40, BIG, seed=1)
-        look = await settled(made)
+        stored = await settled(made)
     async with scorers(server):
         await made.tell_many(0, 1, seed=2)
-        look = await settled(made)
-    assert look.generators[0].aside_count == 1
-    assert look.generators[0].samples - standing(made, look).scored_samples == 5
+        stored = await settled(made)
+    assert stored.generators[0].aside_count == 1
+    assert stored.generators[0].samples - standing(made, stored).scored_samples == 5
 
 
 async def test_due_counts_stay_in_step_past_a_damaged_entry(make, server: EmbeddedRedis, redis: Redis):
@@ -213,8 +214,8 @@ async def test_due_counts_stay_in_step_past_a_damaged_entry(make, server: Embedd
     await rewrite(redis, made, 0, lambda seq, held: held.update({b"body": b""} if seq in due else {}) or True)
     async with scorers(server):
         for turn in range(1, 15):
-            look = await settled(made, but=[1])
-            assert look.generators[0].aside_count == 5
+            stored = await settled(made, but=[1])
+            assert stored.generators[0].aside_count == 5
             await made.tell_many(0, 1 + turn % 3, seed=turn)
 
 
@@ -227,15 +228,15 @@ async def test_a_hole_in_a_log_is_said_and_the_other_generator_goes_on(make, ser
         await settled(made, but=[0])
 
         async def said() -> bool:
-            return (await made.store.look("x")).generators[0].damage is not None
+            return (await made.store.state("x")).generators[0].damage is not None
 
         await until(said)
-        look = await made.store.look("x")
-        warnings = standing(made, look).warnings
+        stored = await made.store.state("x")
+        warnings = standing(made, stored).warnings
         assert any("not scored: Damaged: log of generator 0 in 'x' has 6-0 where 5-0" in line for line in warnings)
         await made.tell_many(1, 1, seed=1)
-        look = await settled(made, but=[0])
-    assert look.generators[1].estimate_seq == 13
+        stored = await settled(made, but=[0])
+    assert stored.generators[1].estimate_seq == 13
 
 
 @pytest.mark.parametrize("keep_log", [False, True])
@@ -264,24 +265,24 @@ async def test_a_damaged_snapshot_is_never_scored_from(
         await made.tell_many(generator, 2, seed=2)
     async with scorers(server):
         if keep_log:
-            look = await settled(made)
+            stored = await settled(made)
             whole = WarmGenerator(moments_bound(), 0.0)
             step = whole.apply(await made.store.read_log("x", 0, 0, max_entries=1000))
             assert step.scored is not None
-            assert look.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
-            assert look.generators[0].damage is None
+            assert stored.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
+            assert stored.generators[0].damage is None
             return
-        look = await settled(made, but=[0])
-        assert look.generators[1].estimate_seq == 42
+        stored = await settled(made, but=[0])
+        assert stored.generators[1].estimate_seq == 42
 
         async def said() -> bool:
-            return (await made.store.look("x")).generators[0].damage is not None
+            return (await made.store.state("x")).generators[0].damage is not None
 
         await until(said)
-    look = await made.store.look("x")
-    assert standing(made, look).warnings[-1].startswith("not scored: Damaged: ")
-    assert look.generators[0].estimate == before.generators[0].estimate
-    assert standing(made, look, 1).warnings == ()
+    stored = await made.store.state("x")
+    assert standing(made, stored).warnings[-1].startswith("not scored: Damaged: ")
+    assert stored.generators[0].estimate == before.generators[0].estimate
+    assert standing(made, stored, 1).warnings == ()
 
 
 OPEN = {"name": "nystrom", "sigma": "median", "features": 40}
@@ -305,11 +306,11 @@ async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server:
         await made.store.set_state("x", 1, "active")
         for generator in (1, 3):
             await made.tell_many(generator, 3)
-        look = await settled(made)
+        stored = await settled(made)
         assert await made.store.fitted("x") == fitted
-    assert [state.damage for state in look.generators] == [None] * 4
-    assert all(state.estimate_seq > 0 for state in look.generators)
-    assert View(made, look).policy.warmup == 2
+    assert [state.damage for state in stored.generators] == [None] * 4
+    assert all(state.estimate_seq > 0 for state in stored.generators)
+    assert PolicyState(made, stored).policy.warmup == 2
 
 
 async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: EmbeddedRedis, redis: Redis):
@@ -319,12 +320,12 @@ async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: 
     await rewrite(redis, made, 1, lambda seq, held: held.update({b"body": b"?"} if seq == 3 else {}) or True)
     async with scorers(server):
         await asyncio.sleep(1.5)
-        look = await made.store.look("x")
-        assert [state.damage for state in look.generators] == [None, None]
+        stored = await made.store.state("x")
+        assert [state.damage for state in stored.generators] == [None, None]
         assert await made.store.fitted("x") is None, "125 samples can be read"
         await made.tell_many(1, 1, seed=1)
-        look = await settled(made)
-    assert [state.aside_count for state in look.generators] == [0, 1]
+        stored = await settled(made)
+    assert [state.aside_count for state in stored.generators] == [0, 1]
 
 
 async def test_batches_that_redis_lost_are_not_in_the_estimates(make, server: EmbeddedRedis, redis: Redis):
@@ -342,15 +343,17 @@ async def test_batches_that_redis_lost_are_not_in_the_estimates(make, server: Em
                 pipeline.restore(key, 0, value, replace=True)
             await pipeline.execute()
         await made.tell_many(0, 2, seed=2)
-        look = await settled(made, but=[1])
+        stored = await settled(made, but=[1])
     log = await made.store.read_log("x", 0, 0)
     rows = np.concatenate([tensors.decode(entry.body)["features"] for entry in log])
     assert len(rows) == 60
-    assert standing(made, look).score == pytest.approx(score(rows, reference=(np.zeros(4), np.eye(4))).score, rel=1e-12)
+    assert standing(made, stored).score == pytest.approx(
+        score(rows, reference=(np.zeros(4), np.eye(4))).score, rel=1e-12
+    )
 
 
 class Swallowing(Store):
-    """A store that swallows the cancellation of a look at its experiments, as a call to Redis may."""
+    """A store that swallows the cancellation of a read of its experiments, as a call to Redis may."""
 
     async def experiments(self) -> list[str]:
         try:

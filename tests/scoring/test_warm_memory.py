@@ -54,13 +54,13 @@ async def test_what_is_dropped_is_made_again_bit_for_bit(make, server: EmbeddedR
                 await made.tell_many(
                     generator, 1 + turn % 3 if generator % 2 else 12, 5 if turn % 2 else BIG, seed=turn
                 )
-            look = await settled(made)
+            stored = await settled(made)
             await until(lambda: _quiet(scorer))
-            published |= {(state.ordinal, state.estimate_seq): state.estimate for state in look.generators}
+            published |= {(state.ordinal, state.estimate_seq): state.estimate for state in stored.generators}
             kept = 4 if warm_bytes is None else 1
             assert len(alive() - before) == sum(held.bytes > 0 for held in scorer._held.values()) == kept
             assert len(scorer._held) == 4, "its claims stay with it"
-    assert any(state.snapshot_seq > 0 for state in look.generators)
+    assert any(state.snapshot_seq > 0 for state in stored.generators)
     assert len(published) > 8
     for generator in range(4):
         expected = await estimates_of_the_whole_log(made, generator)

@@ -278,14 +278,14 @@ def test_an_export_while_workers_tell_is_of_one_moment(
             worker.join()
     for turn in range(6):
         archive = opened(tmp_path / f"{turn}")
-        look = archive.look("any")
+        stored = archive.state("any")
         holding(archive)  # reads every page, checked against the history
-        assert all(g.samples == 2_000 * g.batches for g in look.generators)
-    assert look.told > 0
+        assert all(g.samples == 2_000 * g.batches for g in stored.generators)
+    assert stored.told > 0
     imported = other.import_experiment(tmp_path / "5")
     report = scored(imported)
-    assert report.rounds == look.told
-    assert [row.samples for row in report.standings] == [g.samples for g in look.generators]
+    assert report.rounds == stored.told
+    assert [row.samples for row in report.standings] == [g.samples for g in stored.generators]
     assert all(row.score is not None and not row.warnings for row in report.standings)
 
 

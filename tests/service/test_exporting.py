@@ -38,7 +38,7 @@ async def append(store: Store, number: int) -> None:
 async def trim(store: Store, generator: int = 0) -> None:
     claim = await store.claim("x", generator, "scorer", 60)
     assert claim is not None
-    seq = (await store.look("x")).generators[generator].seq
+    seq = (await store.state("x")).generators[generator].seq
     await store.put_snapshot("x", generator, seq, f"statistic at {seq}".encode(), claim.token)
 
 
@@ -78,14 +78,14 @@ async def test_a_log_trimmed_meanwhile_is_read_anew(
         await append(store, next(numbers))
     before(store, monkeypatch, moment, grow_and_trim, times=2)
     archive = await exported(store, experiment)
-    look, snapshot = archive.look("any"), archive.snapshot(0)
+    stored, snapshot = archive.state("any"), archive.snapshot(0)
     logs = [[entry.seq for page in archive.log(g) for entry in page] for g in range(2)]
     assert snapshot is not None
     assert (logs[0], snapshot.seq) == expected
     assert snapshot.body == f"statistic at {snapshot.seq}".encode()
-    assert look.generators[0].seq == (logs[0] or [snapshot.seq])[-1]
-    assert logs[1] == [1, 2, 3, 4], "the other generator is as of the first look"
-    assert look.told == len(archive.history) // 7 == look.generators[0].seq + 4
+    assert stored.generators[0].seq == (logs[0] or [snapshot.seq])[-1]
+    assert logs[1] == [1, 2, 3, 4], "the other generator is as of the first state"
+    assert stored.told == len(archive.history) // 7 == stored.generators[0].seq + 4
 
 
 async def test_a_log_trimmed_all_the_time_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -103,7 +103,7 @@ async def test_a_log_trimmed_all_the_time_is_given_up(store: Store, monkeypatch:
         await exported(store, experiment)
 
 
-@pytest.mark.parametrize("moment", ["look", "read_log", "history"])
+@pytest.mark.parametrize("moment", ["state", "read_log", "history"])
 async def test_an_experiment_deleted_meanwhile_is_not_exported(
     store: Store, monkeypatch: pytest.MonkeyPatch, moment: str
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import AskGroup, Measures, NewPick, Refused, Settled, Size, Store, Suspect
@@ -31,10 +32,10 @@ async def append(store: Store, generator: int, measures: Measures, rows: int = 1
 async def told(store: Store, generator: int, prompts: str, measures: Measures) -> Settled:
     """A batch for a pick of these prompts."""
     record = f'{{"size":2,"prompts":[{prompts}],"prompts_start":0,"seed":1}}'
-    rounds = (await store.look("x")).rounds
+    rounds = (await store.state("x")).rounds
     group = AskGroup(next(keys), [NewPick(generator, record)])
-    assert await store.open_picks("x", rounds, [group], lease_seconds=60)
-    return await store.settle("x", rounds + 1, next(keys), 2, b"body", measures=measures)
+    assert await open_picks(store, "x", rounds, [group], lease_seconds=60)
+    return await settle(store, "x", rounds + 1, next(keys), 2, b"body", measures=measures)
 
 
 async def test_nothing_is_checked_before_a_scale_is_known(store: Store):
@@ -43,8 +44,8 @@ async def test_nothing_is_checked_before_a_scale_is_known(store: Store):
     # By the first batch that reaches 20 rows it is.
     with pytest.raises(Refused, match=r"features: row 3 .* 1e\+30.*1 generator.*max_magnitude"):
         await append(store, 0, sized(1e30))
-    look = await store.look("x")
-    assert (look.generators[0].samples, look.told) == (38, 2)
+    stored = await store.state("x")
+    assert (stored.generators[0].samples, stored.told) == (38, 2)
 
 
 async def test_a_reference_is_a_scale_from_the_start(store: Store):
@@ -68,7 +69,7 @@ async def test_a_large_batch_counts_is_named_and_does_not_make_what_is_usual(sto
         assert odd.suspect == Suspect(odd.seq, None, "features: 1e+05 in row 3, usual size 1")
     with pytest.raises(Refused):
         await append(store, 0, sized(1e7))
-    state = (await store.look("x")).generators[0]
+    state = (await store.state("x")).generators[0]
     assert (state.samples, state.large, [suspect.seq for suspect in state.suspects]) == (340, 3, [2, 3, 4])
 
 
@@ -87,11 +88,11 @@ async def test_copies_are_named_in_their_generator_and_counted_between_two(store
     assert (first.suspect, copy.suspect) == (None, Suspect(2, 1, ""))
     assert (await append(store, 1, measures)).suspect is None
     assert (await append(store, 0, Measures("ab" * 7 + "ac"))).suspect is None, "another digest that begins alike"
-    a, b, _ = (await store.look("x")).generators
+    a, b, _ = (await store.state("x")).generators
     assert (a.copies, a.suspects, a.twins, b.copies, b.twins) == (1, [Suspect(2, 1, "")], {1: 1}, 0, {})
     with pytest.raises(Refused, match="position 1"):
         await append(store, 0, Measures("ab" * 8, refuse_copies=True))
-    assert (await store.look("x")).told == 4
+    assert (await store.state("x")).told == 4
 
 
 async def test_equal_answers_to_equal_prompts_are_lawful(store: Store):
@@ -103,9 +104,9 @@ async def test_equal_answers_to_equal_prompts_are_lawful(store: Store):
     assert (await append(store, 0, measures)).suspect is None
     assert (await append(store, 0, Measures("ab" * 8, prompts="beefbeef"))).suspect == Suspect(4, 1, "")
     assert (await told(store, 0, '"where?","[how]"', measures)).suspect == Suspect(5, 1, "")
-    assert (await store.look("x")).generators[0].twins == {}
+    assert (await store.state("x")).generators[0].twins == {}
     await told(store, 2, '"where?","[how]"', measures)
-    assert (await store.look("x")).generators[0].twins == {2: 1}
+    assert (await store.state("x")).generators[0].twins == {2: 1}
 
 
 async def test_only_the_newest_contents_are_remembered(store: Store, redis: Redis):
@@ -120,7 +121,7 @@ async def test_what_is_odd_is_named_of_the_first_and_counted_of_all_and_deleted(
     await append(store, 0, Measures("ab" * 8))
     for _ in range(258):
         await append(store, 0, Measures("ab" * 8), rows=1)
-    state = (await store.look("x")).generators[0]
+    state = (await store.state("x")).generators[0]
     assert (state.copies, len(state.suspects), state.suspects[-1].seq) == (258, 256, 257)
     await store.delete_experiment("x")
     assert await redis.keys("*") == []

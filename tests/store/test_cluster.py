@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 from servers import Cluster, cluster, redis_6, redis_7
 
@@ -39,11 +40,11 @@ def store(redis: Redis) -> Store:
 
 async def round_(store: Store, experiment: str) -> int:
     """Ask and tell once; the number of the pick."""
-    rounds = (await store.look(experiment)).rounds
-    opened = await store.open_picks(experiment, rounds, [AskGroup(f"ask {rounds}", [NewPick(0, "{}")])], 60)
+    rounds = (await store.state(experiment)).rounds
+    opened = await open_picks(store, experiment, rounds, [AskGroup(f"ask {rounds}", [NewPick(0, "{}")])], 60)
     assert opened is not None
     (number,) = opened.numbers[f"ask {rounds}"]
-    await store.settle(experiment, number, f"digest {number}", 5, b"body")
+    await settle(store, experiment, number, f"digest {number}", 5, b"body")
     return number
 
 
@@ -136,20 +137,20 @@ async def test_lost_connections_open_and_count_nothing_twice(store: Store, serve
     for _ in range(20):
         await asyncio.gather(cut(), *(patiently(store, name) for name in NAMES))
     for name in NAMES:
-        look = await store.look(name)
+        stored = await store.state(name)
         log = await store.read_log(name, 0, 0)
         picks = [entry.pick for entry in log]
-        assert len(set(picks)) == len(picks) == look.told == look.generators[0].batches >= 20
-        assert len(await store.history(name)) == 7 * look.told
+        assert len(set(picks)) == len(picks) == stored.told == stored.generators[0].batches >= 20
+        assert len(await store.history(name)) == 7 * stored.told
 
 
 async def test_more_calls_than_connections_wait_for_their_turn(store: Store, servers: Cluster):
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
     async with connect(f"{servers.url}?client_name=few", max_connections=2) as redis:
         few = Store(redis)
-        looks = asyncio.gather(*(few.look("x") for _ in range(100)))
+        states = asyncio.gather(*(few.state("x") for _ in range(100)))
         configs = asyncio.gather(*(few.config("x") for _ in range(100)))
-        assert {look.rounds for look in await looks} == {0}
+        assert {stored.rounds for stored in await states} == {0}
         assert set(await configs) == {"{}"}
         # Two for commands, two for pipelines, and the one that asked who is there.
         assert 1 <= servers.owner("{x}").call("CLIENT", "LIST").count(b"name=few") <= 5
@@ -160,7 +161,7 @@ async def test_calls_given_up_leave_no_reply_to_another(store: Store):
         await store.create_experiment(name, f'"{name}"', ["a"], growth=0.0)
 
     async def ask(name: str) -> bool:
-        return await store.config(name) == f'"{name}"' and (await store.look(name)).rounds == 0
+        return await store.config(name) == f'"{name}"' and (await store.state(name)).rounds == 0
 
     for delay in range(40):
         asks = [asyncio.create_task(ask(random.choice(NAMES))) for _ in range(10)]
@@ -174,7 +175,7 @@ async def test_calls_given_up_leave_no_reply_to_another(store: Store):
 async def test_an_experiment_is_away_while_its_slot_moves_and_whole_after(store: Store, servers: Cluster):
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
     assert [await round_(store, "x") for _ in range(3)] == [1, 2, 3]
-    before = await store.look("x")
+    before = await store.state("x")
     source = servers.owner("{x}")
     target = next(master for master in servers.masters if master is not source)
     slot = source.call("CLUSTER", "KEYSLOT", "{x}")
@@ -189,7 +190,7 @@ async def test_an_experiment_is_away_while_its_slot_moves_and_whole_after(store:
     for master in (target, source, *servers.masters):
         master.call("CLUSTER", "SETSLOT", slot, "NODE", servers.node_id(target))
     assert servers.owner("{x}") is target
-    assert await store.look("x") == before
+    assert await store.state("x") == before
     assert await patiently(store, "x") == 4
     assert await store.references.put("r", "{}", b"body")
 
@@ -205,7 +206,7 @@ async def test_what_is_known_of_the_nodes_may_grow_stale_altogether(store: Store
 async def test_an_unreachable_cluster_is_named():
     redis = connect("redis+cluster://127.0.0.1:1")
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1"):
-        await Store(redis).look("x")
+        await Store(redis).state("x")
     async with Store(redis).announcements(DUE) as stream:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvloop
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 from servers import Server
@@ -71,18 +72,18 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Re
         unreliable = Store(redis)
         for n in range(20):
             group = AskGroup(f"ask {n}", [NewPick(0, "{}")])
-            opened = await unreliable.open_picks("x", (await unreliable.look("x")).rounds, [group], lease_seconds=60)
+            opened = await open_picks(unreliable, "x", (await unreliable.state("x")).rounds, [group], lease_seconds=60)
             assert opened is not None
             assert opened.numbers == {f"ask {n}": [n + 1]}
-        assert len((await store.look("x")).open_picks) == 20
+        assert len((await store.state("x")).open_picks) == 20
         for pick in range(1, 21):
-            assert (await unreliable.settle("x", pick, f"d{pick}", 5, b"body")).seq == pick
+            assert (await settle(unreliable, "x", pick, f"d{pick}", 5, b"body")).seq == pick
             claim = await unreliable.claim("x", 0, "scorer", 60)
             assert claim is not None
             assert await unreliable.put_estimate("x", 0, pick, "{}", claim.token)
         assert await unreliable.latch_decision("x", "{}")
-    look = await store.look("x")
-    assert (look.rounds, look.told, look.generators[0].samples, look.open_picks) == (20, 20, 100, [])
+    stored = await store.state("x")
+    assert (stored.rounds, stored.told, stored.generators[0].samples, stored.open_picks) == (20, 20, 100, [])
     assert len(await store.history("x")) == 7 * 20
 
 
@@ -105,20 +106,20 @@ async def next_announcement(stream: Announcements) -> Announcement:
 
 async def test_due_and_new_estimates_are_announced(store: Store):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
-    await store.open_picks("x", 0, [AskGroup("ask", [NewPick(1, "{}")])], lease_seconds=60)
+    await open_picks(store, "x", 0, [AskGroup("ask", [NewPick(1, "{}")])], lease_seconds=60)
     claim = await store.claim("x", 1, "scorer", 60)
     assert claim is not None
     async with store.announcements(DUE, SCORED) as stream:
         assert await anext(stream) is None, "subscribed: look now"
         assert await anext(stream) is None
         for _ in range(2):
-            await store.settle("x", 1, "digest", 5, b"body")
+            await settle(store, "x", 1, "digest", 5, b"body")
             await store.put_estimate("x", 1, 1, "{}", claim.token)
         assert await anext(stream) == Announcement(DUE, "x", 1, 1)
         assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
         # Repeats change nothing, so they are not announced: the next one heard is the next batch's.
-        await store.open_picks("x", 1, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
-        await store.settle("x", 2, "digest", 5, b"body")
+        await open_picks(store, "x", 1, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
+        await settle(store, "x", 2, "digest", 5, b"body")
         assert await anext(stream) == Announcement(DUE, "x", 0, 1)
 
 
@@ -136,30 +137,30 @@ async def test_announcements_come_back_after_a_lost_connection(store: Store, red
 
 async def test_full_memory_refuses_a_batch_whole(store: Store, redis: Redis):
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
-    await store.open_picks("x", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
-    before = await store.look("x")
+    await open_picks(store, "x", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
+    before = await store.state("x")
     await redis.config_set("maxmemory", 1)
     try:
         with pytest.raises(Unavailable):
-            await store.settle("x", 1, "digest", 5, b"body")
-        assert await store.look("x") == before
+            await settle(store, "x", 1, "digest", 5, b"body")
+        assert await store.state("x") == before
     finally:
         await redis.config_set("maxmemory", 0)
-    assert not (await store.settle("x", 1, "digest", 5, b"body")).duplicate
+    assert not (await settle(store, "x", 1, "digest", 5, b"body")).duplicate
 
 
 async def test_an_unreachable_redis_is_named(tmp_path: Path):
     async with connect(f"unix://{tmp_path / 'nobody'}") as redis:
-        for call in (Store(redis).look("x"), Store(redis).experiments(), Store(redis).references.all()):
+        for call in (Store(redis).state("x"), Store(redis).experiments(), Store(redis).references.all()):
             with pytest.raises(Unavailable):
                 await call
 
 
 async def test_scripts_lost_from_the_server_are_loaded_again(store: Store, redis: Redis):
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
-    await store.look("x")
+    await store.state("x")
     await redis.script_flush()
-    assert (await store.look("x")).rounds == 0
+    assert (await store.state("x")).rounds == 0
 
 
 def test_a_connection_that_was_closed_is_made_again(server: Server):

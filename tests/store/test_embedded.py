@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from exchanges import open_picks, settle
 from redis import Redis
 from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
@@ -182,7 +183,7 @@ def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path
         async with connect(server.url) as redis:
             store = Store(redis)
             await store.create_experiment("x", "{}", ["a"], growth=0.04)
-            await store.open_picks("x", 0, [AskGroup("all", [NewPick(0, "{}")] * batches)], lease_seconds=60)
+            await open_picks(store, "x", 0, [AskGroup("all", [NewPick(0, "{}")] * batches)], lease_seconds=60)
             for pick in range(1, batches + 1):
                 if pick in kills:  # or in the middle of one of the next
                     asyncio.get_running_loop().call_later(0.002, os.kill, server.pid, signal.SIGKILL)
@@ -193,15 +194,15 @@ def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with contextlib.suppress(Unavailable):
-                await store.settle("x", pick, f"d{pick}", size, bodies[size])
+                await settle(store, "x", pick, f"d{pick}", size, bodies[size])
                 return
         raise AssertionError("redis-server did not come back")
 
     async def check(server: EmbeddedRedis) -> None:
         async with connect(server.url) as redis:
             store = Store(redis)
-            look = await store.look("x")
-            assert look.told == look.generators[0].batches == batches
+            stored = await store.state("x")
+            assert stored.told == stored.generators[0].batches == batches
             assert len(await store.history("x")) == 7 * batches
             after = 0
             while entries := await store.read_log("x", 0, after):

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
@@ -34,12 +35,12 @@ async def test_creating_is_idempotent_by_name_and_config(store: Store):
         await store.create_experiment("one", '{"metric": "is"}', ["a", "b"], growth=0.04)
     assert await store.experiments() == ["one"]
     assert await store.config("one") == CONFIG
-    look = await store.look("one")
-    assert [(g.ordinal, g.name, g.samples, g.seq, g.estimate) for g in look.generators] == [
+    stored = await store.state("one")
+    assert [(g.ordinal, g.name, g.samples, g.seq, g.estimate) for g in stored.generators] == [
         (0, "a", 0, 0, None),
         (1, "b", 0, 0, None),
     ]
-    assert (look.rounds, look.told, look.open_picks, look.decision) == (0, 0, [], None)
+    assert (stored.rounds, stored.told, stored.open_picks, stored.decision) == (0, 0, [], None)
 
 
 @pytest.mark.parametrize("mending", ["create", "read"])
@@ -57,15 +58,15 @@ async def test_a_crash_between_config_and_index_is_mended(store: Store, redis: R
 async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
     groups = [AskGroup(f"ask {n}", [NewPick(g, "{}"), NewPick(g, "{}", 0, 5)]) for n, g in enumerate((0, 1, 1))]
-    await store.open_picks("one", 0, groups, lease_seconds=60)
+    await open_picks(store, "one", 0, groups, lease_seconds=60)
     for pick in (1, 3):
-        await store.settle("one", pick, "digest", 5, b"body")
+        await settle(store, "one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     for key in ("key", "copy"):
         await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8))
-    await store.open_picks("one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa")])], lease_seconds=0.001)
+    await open_picks(store, "one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa")])], lease_seconds=0.001)
     await asyncio.sleep(0.01)
-    await store.look("one")
+    await store.state("one")
     first, second = await token(store, 0), await token(store, 1)
     await store.put_snapshot("one", 0, 1, b"statistic", first)
     with pytest.MonkeyPatch.context() as patch:  # an upload cut short
@@ -80,7 +81,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")
-    await store.take_turn("one", "me")
+    await store.exchange("one", wants_state=True, who="me")
     parts = {str(key, "utf-8").rsplit("}:")[1] for key in await redis.keys("optimist:{one}:*")}
     chunks = {part for part in parts if part.startswith("snapshot:")}
     assert sorted(chunk.split(":")[1] for chunk in chunks) == ["0", "1"], "of a snapshot and of an upload"
@@ -93,9 +94,9 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
 
 async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Store, redis: Redis):
     calls = [
-        store.look("gone"),
-        store.open_picks("gone", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60),
-        store.settle("gone", 1, "digest", 5, b"body"),
+        store.state("gone"),
+        open_picks(store, "gone", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60),
+        settle(store, "gone", 1, "digest", 5, b"body"),
         store.give_up("gone", 1, "tired"),
         store.append("gone", 0, "key", "digest", 5, b"body"),
         store.renew_leases("gone", [1], 60),
@@ -139,7 +140,7 @@ async def test_names_that_would_break_keys_are_refused(store: Store, name: str):
 
 async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_successor(store: Store):
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
-    old, instance = await token(store, 0), (await store.look("one")).instance
+    old, instance = await token(store, 0), (await store.state("one")).instance
     await store.delete_experiment("one")
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
     assert await token(store, 0) != old
@@ -147,18 +148,18 @@ async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_success
         await store.put_estimate("one", 0, 9, "{}", old)
     group = [AskGroup("ask", [NewPick(0, "{}")])]
     for call in (
-        store.open_picks("one", 0, group, 60, instance=instance),
-        store.settle("one", 1, "digest", 5, b"body", instance=instance),
+        open_picks(store, "one", 0, group, 60, instance=instance),
+        settle(store, "one", 1, "digest", 5, b"body", instance=instance),
         store.give_up("one", 1, "tired", instance=instance),
         store.append("one", 0, "key", "digest", 5, b"body", instance=instance),
         store.latch_decision("one", "{}", instance=instance),
     ):
         with pytest.raises(NotFound, match="made again"):
             await call
-    look = await store.look("one")
-    assert (look.rounds, look.told, look.decision, look.generators[0].estimate_seq) == (0, 0, None, 0)
-    assert await store.open_picks("one", 0, group, 60, instance=look.instance)
-    await store.settle("one", 1, "digest", 5, b"body", instance=look.instance)
+    stored = await store.state("one")
+    assert (stored.rounds, stored.told, stored.decision, stored.generators[0].estimate_seq) == (0, 0, None, 0)
+    assert await open_picks(store, "one", 0, group, 60, instance=stored.instance)
+    await settle(store, "one", 1, "digest", 5, b"body", instance=stored.instance)
 
 
 async def test_an_estimate_mends_the_damage_noted_before(store: Store):
@@ -166,7 +167,7 @@ async def test_an_estimate_mends_the_damage_noted_before(store: Store):
     for generator in (0, 1):
         await store.put_damage("one", generator, "scratched", await token(store, generator))
     await store.put_estimate("one", 0, 1, "{}", await token(store, 0))
-    assert [g.damage for g in (await store.look("one")).generators] == [None, "scratched"]
+    assert [g.damage for g in (await store.state("one")).generators] == [None, "scratched"]
 
 
 async def test_only_newer_estimates_replace(store: Store):
@@ -177,7 +178,7 @@ async def test_only_newer_estimates_replace(store: Store):
     assert not await store.put_estimate("one", 1, 9, "other", mine)
     assert not await store.put_estimate("one", 1, 8, "older", mine)
     assert await store.put_estimate("one", 1, 10, payload, mine)
-    first, second = (await store.look("one")).generators
+    first, second = (await store.state("one")).generators
     assert (first.estimate_seq, first.estimate) == (0, None)
     assert (second.estimate_seq, second.estimate) == (10, payload)
 
@@ -188,9 +189,9 @@ async def test_a_decision_is_latched_and_damage_noted(store: Store):
     assert await store.latch_decision("one", '{"best": "a"}'), "sent again after a lost reply"
     assert not await store.latch_decision("one", '{"best": "b"}')
     await store.put_damage("one", 1, "the snapshot does not match its digest", await token(store, 1))
-    look = await store.look("one")
-    assert look.decision == '{"best": "a"}'
-    assert [g.damage for g in look.generators] == [None, "the snapshot does not match its digest"]
+    stored = await store.state("one")
+    assert stored.decision == '{"best": "a"}'
+    assert [g.damage for g in stored.generators] == [None, "the snapshot does not match its digest"]
 
 
 async def test_what_is_fitted_first_stands(store: Store):
@@ -220,15 +221,15 @@ async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store):
 
 async def test_controls_are_kept_and_stopping_opens_nothing(store: Store):
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0, instance="i", keep_log=True)
-    look = await store.look("one")
-    assert (look.controls, look.instance, look.keep_log) == ({}, "i", True)
+    stored = await store.state("one")
+    assert (stored.controls, stored.instance, stored.keep_log) == ({}, "i", True)
     await store.control("one", {"budget": "1e3", "stopped": "by hand", "stop": ""})
-    assert (await store.look("one")).controls == {"budget": "1e3", "stopped": "by hand"}
+    assert (await store.state("one")).controls == {"budget": "1e3", "stopped": "by hand"}
     group = [AskGroup("ask", [NewPick(0, "{}")])]
-    assert await store.open_picks("one", 0, group, lease_seconds=60) is None
+    assert await open_picks(store, "one", 0, group, lease_seconds=60) is None
     await store.control("one", {"stopped": ""})
-    assert (await store.look("one")).controls == {"budget": "1e3"}
-    assert await store.open_picks("one", 0, group, lease_seconds=60)
+    assert (await store.state("one")).controls == {"budget": "1e3"}
+    assert await open_picks(store, "one", 0, group, lease_seconds=60)
     with pytest.raises(ValueError, match="controls are"):
         await store.control("one", {"colour": "red"})
 
@@ -238,10 +239,10 @@ async def test_reopening_drops_the_decision_that_was_seen(store: Store):
     assert await store.latch_decision("one", "first")
     for _ in range(2):
         assert await store.reopen("one", "first")
-    assert (await store.look("one")).decision is None
+    assert (await store.state("one")).decision is None
     assert await store.latch_decision("one", "second")
     assert not await store.reopen("one", "first"), "sent again after a lost reply, much later"
-    assert (await store.look("one")).decision == "second"
+    assert (await store.state("one")).decision == "second"
 
 
 async def test_generators_join_pause_and_retire(store: Store):
@@ -258,37 +259,37 @@ async def test_generators_join_pause_and_retire(store: Store):
         await store.add_generator("one", "c")
     with pytest.raises(NotFound):
         await store.set_state("one", 3, "paused")
-    assert [(g.name, g.state) for g in (await store.look("one")).generators] == [
+    assert [(g.name, g.state) for g in (await store.state("one")).generators] == [
         ("a", "paused"),
         ("b", "active"),
         ("c", "retired"),
     ]
     await store.set_state("one", 0, "active")
     await store.set_state("one", 1, "retired")
-    assert [g.state for g in (await store.look("one")).generators] == ["active", "retired", "retired"]
+    assert [g.state for g in (await store.state("one")).generators] == ["active", "retired", "retired"]
 
 
 async def test_a_pause_races_with_nothing(store: Store):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
-    assert await store.open_picks("one", 0, [AskGroup("ask", [NewPick(1, "{}", 0, 5)])], lease_seconds=60)
-    look = await store.look("one")
+    assert await open_picks(store, "one", 0, [AskGroup("ask", [NewPick(1, "{}", 0, 5)])], lease_seconds=60)
+    stored = await store.state("one")
     await store.set_state("one", 1, "paused")
     both = [AskGroup("next", [NewPick(0, "{}"), NewPick(1, "{}")])]
-    assert await store.open_picks("one", look.rounds, both, lease_seconds=60) is None
-    assert (await store.look("one")).rounds == 1
+    assert await open_picks(store, "one", stored.rounds, both, lease_seconds=60) is None
+    assert (await store.state("one")).rounds == 1
     with pytest.raises(NotFound):
-        await store.open_picks("one", 1, [AskGroup("next", [NewPick(2, "{}")])], lease_seconds=60)
-    assert (await store.settle("one", 1, "digest", 5, b"body")).samples == 5, "what was on its way counts"
+        await open_picks(store, "one", 1, [AskGroup("next", [NewPick(2, "{}")])], lease_seconds=60)
+    assert (await settle(store, "one", 1, "digest", 5, b"body")).samples == 5, "what was on its way counts"
 
 
 async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Redis):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
-    await store.open_picks("one", 0, [AskGroup("ask", [NewPick(g, "{}", 0, 5) for g in (0, 1, 1)])], lease_seconds=60)
+    await open_picks(store, "one", 0, [AskGroup("ask", [NewPick(g, "{}", 0, 5) for g in (0, 1, 1)])], lease_seconds=60)
     for pick in (1, 2):
         await store.give_up("one", pick, "tired")
     await store.set_state("one", 1, "retired")
     await store.give_up("one", 3, "tired")
-    first, second = (await store.look("one")).generators
+    first, second = (await store.state("one")).generators
     assert [r.pick for r in first.returned] == [1]
     assert second.returned == []
     assert await redis.hlen("optimist:{one}:returned") == 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
     AskGroup,
     Batch,
+    ExperimentState,
     Gone,
     LogGap,
-    Look,
     NewPick,
     Refused,
     Settled,
@@ -45,9 +46,9 @@ async def remembered(redis: Redis) -> Back:
 
 
 async def opened(store: Store, generator: int, nonce: str, least: int = 1, most: int = 0) -> int:
-    look = await store.look("x")
+    stored = await store.state("x")
     group = AskGroup(f"ask {nonce}", [NewPick(generator, "{}", nonce=nonce, least=least, most=most, key="k")])
-    done = await store.open_picks("x", look.rounds, [group], 60.0, last=look.last)
+    done = await open_picks(store, "x", stored.rounds, [group], 60.0, last=stored.last)
     assert done is not None
     [[number]] = done.numbers.values()
     return number
@@ -59,57 +60,57 @@ async def test_a_pick_number_that_is_given_again_takes_no_batch_of_the_pick_that
     first = await opened(store, 0, "aa")
     await back()
     with pytest.raises(Gone, match="lost"):
-        await store.settle("x", first, "of a", 5, b"body", nonce="aa")
+        await settle(store, "x", first, "of a", 5, b"body", nonce="aa")
     second = await opened(store, 1, "bb")
     assert second == first
     with pytest.raises(Gone, match="lost"):
-        await store.settle("x", first, "of a", 5, b"body", nonce="aa")
+        await settle(store, "x", first, "of a", 5, b"body", nonce="aa")
     with pytest.raises(Gone, match="lost"):
         await store.give_up("x", first, "tired", nonce="aa")
-    settled = await store.settle("x", second, "of b", 5, b"body", nonce="bb")
+    settled = await settle(store, "x", second, "of b", 5, b"body", nonce="bb")
     assert (settled.generator, settled.samples) == (1, 5)
 
 
 async def test_a_repeat_is_known_by_its_contents_whatever_nonce_it_brings(experiment: Store):
     number = await opened(experiment, 0, "aa")
-    told = await experiment.settle("x", number, "digest", 5, b"body", nonce="aa")
+    told = await settle(experiment, "x", number, "digest", 5, b"body", nonce="aa")
     for nonce in ("aa", "", "cc"):
-        again = await experiment.settle("x", number, "digest", 5, b"body", nonce=nonce)
+        again = await settle(experiment, "x", number, "digest", 5, b"body", nonce=nonce)
         assert (again.seq, again.duplicate) == (told.seq, True)
 
 
 async def test_a_tell_brings_the_nonce_of_its_pick_unless_an_older_version_made_it(experiment: Store):
     number = await opened(experiment, 0, "aa")
     with pytest.raises(Refused, match="nonce"):
-        await experiment.settle("x", number, "digest", 5, b"body")
+        await settle(experiment, "x", number, "digest", 5, b"body")
     without = await opened(experiment, 0, "")
-    assert (await experiment.settle("x", without, "digest", 5, b"body")).samples == 5
-    look = await experiment.look("x")
-    assert [(pick.number, pick.nonce, pick.key) for pick in look.open_picks] == [(number, "aa", "k")]
+    assert (await settle(experiment, "x", without, "digest", 5, b"body")).samples == 5
+    stored = await experiment.state("x")
+    assert [(pick.number, pick.nonce, pick.key) for pick in stored.open_picks] == [(number, "aa", "k")]
 
 
 @pytest.mark.parametrize(("least", "most", "rows", "taken"), [(1, 5, 6, False), (1, 5, 1, True), (5, 5, 4, False)])
 async def test_a_batch_has_as_many_rows_as_its_pick_asks_for(experiment: Store, least, most, rows, taken):
     number = await opened(experiment, 0, "aa", least, most)
-    call = experiment.settle("x", number, "digest", rows, b"body", nonce="aa")
+    call = settle(experiment, "x", number, "digest", rows, b"body", nonce="aa")
     if taken:
         assert (await call).rows == rows
         return
     with pytest.raises(Refused, match=f"expected .* {most} rows for pick {number}, got {rows}|expected {most} rows"):
         await call
-    assert (await experiment.look("x")).told == 0
+    assert (await experiment.state("x")).told == 0
 
 
 async def test_what_is_known_of_lost_writes_opens_no_picks(experiment: Store, redis: Redis):
     first, second = await opened(experiment, 0, "aa"), await opened(experiment, 1, "bb")
     back = await remembered(redis)
-    known: Look = await experiment.look("x")
-    await experiment.settle("x", first, "one", 5, b"body", nonce="aa")
-    foreseen = await experiment.look("x")
+    known: ExperimentState = await experiment.state("x")
+    await settle(experiment, "x", first, "one", 5, b"body", nonce="aa")
+    foreseen = await experiment.state("x")
     await back()
     # As many batches, picks and versions as before: another batch.
-    await experiment.settle("x", second, "other", 5, b"body", nonce="bb")
-    now = await experiment.look("x")
+    await settle(experiment, "x", second, "other", 5, b"body", nonce="bb")
+    now = await experiment.state("x")
     assert (now.rounds, now.told, now.version) == (foreseen.rounds, foreseen.told, foreseen.version)
     group = AskGroup("next", [NewPick(0, "{}", nonce="cc")])
     assert (await experiment.exchange("x", [], foreseen, [group], 60.0)).opened is None
@@ -118,14 +119,14 @@ async def test_what_is_known_of_lost_writes_opens_no_picks(experiment: Store, re
     assert done.opened is not None
 
 
-async def test_picks_are_not_opened_by_a_look_at_picks_that_are_lost(experiment: Store, redis: Redis):
+async def test_picks_are_not_opened_by_a_state_of_picks_that_are_lost(experiment: Store, redis: Redis):
     back = await remembered(redis)
     await opened(experiment, 0, "aa")
-    look = await experiment.look("x")
+    stored = await experiment.state("x")
     await back()
     await opened(experiment, 1, "bb")
     group = AskGroup("next", [NewPick(0, "{}", nonce="cc")])
-    assert await experiment.open_picks("x", look.rounds, [group], 60.0, last=look.last) is None
+    assert await open_picks(experiment, "x", stored.rounds, [group], 60.0, last=stored.last) is None
 
 
 async def test_the_log_is_chained_and_a_reader_notices_that_its_end_was_lost(experiment: Store, redis: Redis):
@@ -203,14 +204,14 @@ async def test_a_claim_that_was_lost_is_not_taken_for_one_of_the_same_number(exp
 
 
 async def test_no_decision_by_estimates_that_were_lost(experiment: Store):
-    look = await experiment.look("x")
+    stored = await experiment.state("x")
     claim = await experiment.claim("x", 0, "scorer", 60.0)
     assert claim is not None
     await experiment.put_estimate("x", 0, 1, "{}", claim.token)
-    assert not await experiment.latch_decision("x", "a is best", look.estimates_digest)
-    look = await experiment.look("x")
-    assert look.decision is None
-    assert await experiment.latch_decision("x", "a is best", look.estimates_digest)
+    assert not await experiment.latch_decision("x", "a is best", stored.estimates_digest)
+    stored = await experiment.state("x")
+    assert stored.decision is None
+    assert await experiment.latch_decision("x", "a is best", stored.estimates_digest)
 
 
 async def test_batches_of_one_exchange_are_settled_each_by_its_own_nonce(experiment: Store):

@@ -5,6 +5,7 @@ import itertools
 from typing import Any
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import AskGroup, NewPick, Store, Unavailable
@@ -23,15 +24,15 @@ async def everything(redis: Redis) -> dict[bytes, bytes]:
 async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: Store, redis: Redis):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
     for rounds in range(4):
-        await store.open_picks("x", rounds, ask(NewPick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
-    await store.settle("x", 1, "digest", 5, b"body")
+        await open_picks(store, "x", rounds, ask(NewPick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
+    await settle(store, "x", 1, "digest", 5, b"body")
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     mine = claim.token
     calls = {
         "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0),
-        "open": lambda: store.open_picks("x", 4, ask(), lease_seconds=60),
-        "settle": lambda: store.settle("x", 2, "digest", 5, b"body"),
+        "open": lambda: open_picks(store, "x", 4, ask(), lease_seconds=60),
+        "settle": lambda: settle(store, "x", 2, "digest", 5, b"body"),
         "append": lambda: store.append("x", 0, "key", "digest", 5, b"body"),
         "renew": lambda: store.renew_leases("x", [2, 3], 600),
         "claim": lambda: store.claim("x", 1, "scorer", 60),
@@ -54,17 +55,17 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
                 await call()
             assert await everything(redis) == before, name
         # What makes room, or takes hardly any, goes on.
-        assert (await store.settle("x", 1, "digest", 5, b"body")).duplicate
+        assert (await settle(store, "x", 1, "digest", 5, b"body")).duplicate
         await store.give_up("x", 3, "tired")
-        look = await store.look("x")
-        assert ([r.pick for r in look.generators[0].returned], look.told) == ([3], 1)
+        stored = await store.state("x")
+        assert ([r.pick for r in stored.generators[0].returned], stored.told) == ([3], 1)
     finally:
         await redis.config_set("maxmemory", 0)
     for call in calls.values():
         assert await call() is not False
-    look = await store.look("x")
-    assert (look.rounds, look.told, len(look.open_picks), look.generators[0].samples) == (5, 3, 2, 15)
-    assert (look.generators[0].snapshot_seq, look.generators[0].estimate, look.decision) == (1, "{}", "{}")
+    stored = await store.state("x")
+    assert (stored.rounds, stored.told, len(stored.open_picks), stored.generators[0].samples) == (5, 3, 2, 15)
+    assert (stored.generators[0].snapshot_seq, stored.generators[0].estimate, stored.decision) == (1, "{}", "{}")
 
 
 async def test_how_full_redis_is_is_known(store: Store, redis: Redis):
@@ -102,22 +103,22 @@ async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
 async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
     store, limit = Store(redis, settled_limit=6), 6
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
-    held = await store.open_picks("x", 0, ask(), lease_seconds=60)
+    held = await open_picks(store, "x", 0, ask(), lease_seconds=60)
     assert held is not None
 
     async def live(rounds: int) -> dict[str, int]:
         for n in range(rounds):
-            first = (await store.look("x")).rounds + 1
+            first = (await store.state("x")).rounds + 1
             three = ask(*(NewPick(g, "{}", start=n, size=1) for g in (0, 1, 1)))
-            await store.open_picks("x", first - 1, three, lease_seconds=0.001 if n % 3 == 0 else 60)
+            await open_picks(store, "x", first - 1, three, lease_seconds=0.001 if n % 3 == 0 else 60)
             await asyncio.sleep(0.002)
             await store.renew_leases("x", [1], 60)
             if n % 3:
-                await store.settle("x", first, "digest", 5, bytes(100))
+                await settle(store, "x", first, "digest", 5, bytes(100))
                 await store.give_up("x", first + 1, "tired")
-                await store.settle("x", first + 2, "digest", 5, bytes(100))
+                await settle(store, "x", first + 2, "digest", 5, bytes(100))
             await store.append("x", n % 2, f"key {first}", "digest", 5, bytes(100))
-            for g, state in enumerate((await store.look("x")).generators):
+            for g, state in enumerate((await store.state("x")).generators):
                 claim = await store.claim("x", g, "scorer", 60)
                 assert claim is not None
                 await store.put_estimate("x", g, state.seq, "{}", claim.token)
@@ -135,7 +136,7 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
     assert later["requests"] == later["leases"] == 1
     assert later["picks"] == 1 + limit
     assert later["returned"] <= 3 * limit
-    assert not (await store.settle("x", 1, "digest", 5, b"body")).late, "renewed all along"
+    assert not (await settle(store, "x", 1, "digest", 5, b"body")).late, "renewed all along"
     await store.delete_experiment("x")
     assert await redis.keys("*") == []
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from exchanges import open_picks, settle
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -83,7 +84,7 @@ class Pick:
     request: str
     start: int | None
     nonce: str
-    status: str = "leased"  # overdue: its lease ran out and nobody has looked; expired; told; given up
+    status: str = "leased"  # overdue: its lease ran out and nobody has read the state; expired; told; given up
     digest: str = ""
     seq: int = 0
 
@@ -116,7 +117,7 @@ class Model(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            self.look()
+            self.read_state()
             assert self.run(self.store.delete_experiment("m"))
             assert self.run(self.redis.keys("*")) == []
         finally:
@@ -204,7 +205,7 @@ class Model(RuleBasedStateMachine):
                 picks.append(NewPick(g, "{}", handed[g], SIZE, nonce=nonce))
                 handed[g] += SIZE
         rounds, last = len(self.picks), self.picks[len(self.picks)].nonce if self.picks else ""
-        opened = self.run(self.store.open_picks("m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
+        opened = self.run(open_picks(self.store, "m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
         inactive = any(self.gs[pick.generator].state != "active" for pick in picks)
         if stale or self.decision is not None or self.stopped or inactive:
             assert opened is None
@@ -223,7 +224,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def ask_again(self, data: st.DataObject) -> None:
         request = data.draw(st.sampled_from(sorted(self.requests)))
-        opened = self.run(self.store.open_picks("m", 0, [AskGroup(request, [NewPick(0, "{}")])], 60))
+        opened = self.run(open_picks(self.store, "m", 0, [AskGroup(request, [NewPick(0, "{}")])], 60))
         assert (opened.numbers, opened.repeated) == ({request: self.requests[request]}, True)
 
     @precondition(lambda self: self.picks)
@@ -232,7 +233,7 @@ class Model(RuleBasedStateMachine):
         number = self.chosen(choice)
         nonce = self.picks[number].nonce if number in self.picks else ""
         settled = self.attempt(
-            self.store.settle("m", number, digest, 3, digest.encode(), nonce=nonce, measures=MEASURES[digest])
+            settle(self.store, "m", number, digest, 3, digest.encode(), nonce=nonce, measures=MEASURES[digest])
         )
         if refused := self.recalled(number):
             assert settled is refused
@@ -279,7 +280,7 @@ class Model(RuleBasedStateMachine):
             self.picks[number].status = "overdue"
             self.overdue.append(number)
         if seen:
-            self.look()
+            self.read_state()
 
     @rule()
     def renew(self) -> None:
@@ -287,7 +288,7 @@ class Model(RuleBasedStateMachine):
         assert self.run(self.store.renew_leases("m", [0, *self.picks], 120)) == leased
 
     @rule()
-    def look(self) -> None:
+    def read_state(self) -> None:
         for number in list(self.overdue):
             self.release(number)
             self.hand_back(number)
@@ -295,11 +296,11 @@ class Model(RuleBasedStateMachine):
             forgotten = self.queue(self.expired, number)
             if forgotten is not None and self.picks[forgotten].status == "expired":
                 self.known.discard(forgotten)
-        look = self.run(self.store.look("m"))
-        assert (look.rounds, look.told) == (len(self.picks), sum(len(g.log) for g in self.gs))
-        assert [pick.number for pick in look.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
-        assert (look.decision, look.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
-        for ordinal, (g, seen) in enumerate(zip(self.gs, look.generators, strict=True)):
+        stored = self.run(self.store.state("m"))
+        assert (stored.rounds, stored.told) == (len(self.picks), sum(len(g.log) for g in self.gs))
+        assert [pick.number for pick in stored.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
+        assert (stored.decision, stored.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
+        for ordinal, (g, seen) in enumerate(zip(self.gs, stored.generators, strict=True)):
             returned = [self.returned[n] for n in sorted(self.returned) if self.picks[n].generator == ordinal]
             position = g.snapshot.seq if g.snapshot else 0
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
@@ -436,7 +437,7 @@ class Model(RuleBasedStateMachine):
     def tell_what_was_lost(self, data: st.DataObject) -> None:
         """A pick that Redis has lost, though another may have its number: nothing is counted."""
         number, nonce = data.draw(st.sampled_from(self.lost))
-        assert self.attempt(self.store.settle("m", number, "lost", 3, b"lost", nonce=nonce)) in (Gone, Conflict)
+        assert self.attempt(settle(self.store, "m", number, "lost", 3, b"lost", nonce=nonce)) in (Gone, Conflict)
         told = self.attempt(self.store.give_up("m", number, "lost", nonce=nonce))
         assert told in (Gone, Conflict) or (told is None and self.picks[number].status == "given up")
 

@@ -3,6 +3,7 @@ import itertools
 import struct
 
 import pytest
+from exchanges import open_picks, settle
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -22,42 +23,42 @@ def ask(*generators: int, request_id: str | None = None) -> AskGroup:
 
 
 async def open_one(store: Store, generator: int = 0, lease_seconds: float = 60) -> int:
-    look = await store.look("x")
-    assert await store.open_picks("x", look.rounds, [ask(generator)], lease_seconds)
-    return look.rounds + 1
+    stored = await store.state("x")
+    assert await open_picks(store, "x", stored.rounds, [ask(generator)], lease_seconds)
+    return stored.rounds + 1
 
 
 async def test_picks_are_numbered_in_order_and_seen(store: Store):
-    opened = await store.open_picks("x", 0, [ask(1, 2, request_id="é"), ask(0, request_id="s")], lease_seconds=60)
+    opened = await open_picks(store, "x", 0, [ask(1, 2, request_id="é"), ask(0, request_id="s")], lease_seconds=60)
     assert opened is not None
     assert opened.numbers == {"é": [1, 2], "s": [3]}
     assert not opened.repeated
-    look = await store.look("x")
-    assert look.rounds == 3
-    assert [(p.number, p.generator, p.request_id) for p in look.open_picks] == [(1, 1, "é"), (2, 2, "é"), (3, 0, "s")]
-    assert look.open_picks[2].record == '{"g": 0, "tab": "\\t"}'
-    assert look.open_picks[0].deadline > 1.7e9
+    stored = await store.state("x")
+    assert stored.rounds == 3
+    assert [(p.number, p.generator, p.request_id) for p in stored.open_picks] == [(1, 1, "é"), (2, 2, "é"), (3, 0, "s")]
+    assert stored.open_picks[2].record == '{"g": 0, "tab": "\\t"}'
+    assert stored.open_picks[0].deadline > 1.7e9
 
 
 async def test_of_two_stores_one_opens(store: Store, server: EmbeddedRedis):
     async with connect(server.url) as other_redis:
         stores = [store, Store(other_redis)] * 4
-        results = await asyncio.gather(*(s.open_picks("x", 0, [ask(0)], lease_seconds=60) for s in stores))
+        results = await asyncio.gather(*(open_picks(s, "x", 0, [ask(0)], lease_seconds=60) for s in stores))
     assert sum(result is not None for result in results) == 1
-    assert (await store.look("x")).rounds == 1
+    assert (await store.state("x")).rounds == 1
 
 
 async def test_a_repeated_ask_opens_nothing_and_gets_its_numbers(store: Store):
-    first = await store.open_picks("x", 0, [ask(0, 1, request_id="r")], lease_seconds=60)
+    first = await open_picks(store, "x", 0, [ask(0, 1, request_id="r")], lease_seconds=60)
     for rounds in (0, 2):
-        again = await store.open_picks("x", rounds, [ask(2), ask(0, 1, request_id="r")], lease_seconds=60)
+        again = await open_picks(store, "x", rounds, [ask(2), ask(0, 1, request_id="r")], lease_seconds=60)
         assert again is not None
         assert again.repeated
         assert first is not None
         assert again.numbers == first.numbers
-    assert (await store.look("x")).rounds == 2
-    await store.settle("x", 1, "digest", 5, b"body")
-    after = await store.open_picks("x", 2, [ask(0, request_id="r")], lease_seconds=60)
+    assert (await store.state("x")).rounds == 2
+    await settle(store, "x", 1, "digest", 5, b"body")
+    after = await open_picks(store, "x", 2, [ask(0, request_id="r")], lease_seconds=60)
     assert after is not None
     assert (after.repeated, after.numbers) == (False, {"r": [3]})
 
@@ -65,27 +66,27 @@ async def test_a_repeated_ask_opens_nothing_and_gets_its_numbers(store: Store):
 async def test_asks_that_cannot_be_recognised_or_are_empty_are_refused(store: Store):
     for groups in ([ask(0, request_id="r"), ask(1, request_id="r")], [ask(0, request_id="r\t")], [ask()]):
         with pytest.raises(ValueError):
-            await store.open_picks("x", 0, groups, lease_seconds=60)
+            await open_picks(store, "x", 0, groups, lease_seconds=60)
 
 
 async def test_a_latched_decision_opens_nothing_but_batches_still_count(store: Store):
     pick = await open_one(store)
     await store.latch_decision("x", "{}")
-    assert await store.open_picks("x", 1, [ask(0)], lease_seconds=60) is None
-    settled = await store.settle("x", pick, "digest", 5, b"body")
+    assert await open_picks(store, "x", 1, [ask(0)], lease_seconds=60) is None
+    settled = await settle(store, "x", pick, "digest", 5, b"body")
     assert (settled.samples, settled.late) == (5, False)
 
 
 async def test_parallel_tells_of_one_pick_count_once(store: Store):
     pick = await open_one(store, generator=1)
-    answers = await asyncio.gather(*(store.settle("x", pick, "digest", 5, b"body") for _ in range(10)))
+    answers = await asyncio.gather(*(settle(store, "x", pick, "digest", 5, b"body") for _ in range(10)))
     assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 9
     assert {(a.pick, a.generator, a.rows, a.samples, a.batches, a.seq, a.late) for a in answers} == {
         (1, 1, 5, 5, 1, 1, False)
     }
-    look = await store.look("x")
-    assert (look.told, look.open_picks) == (1, [])
-    assert (look.generators[1].samples, look.generators[1].batches, look.generators[1].seq) == (5, 1, 1)
+    stored = await store.state("x")
+    assert (stored.told, stored.open_picks) == (1, [])
+    assert (stored.generators[1].samples, stored.generators[1].batches, stored.generators[1].seq) == (5, 1, 1)
     assert [(e.seq, e.pick, e.rows, e.digest, e.body) for e in await store.read_log("x", 1, 0)] == [
         (1, 1, 5, "digest", b"body")
     ]
@@ -93,27 +94,27 @@ async def test_parallel_tells_of_one_pick_count_once(store: Store):
 
 async def test_refused_tells_change_nothing(store: Store):
     pick = await open_one(store)
-    await store.settle("x", pick, "digest", 5, b"body")
-    before = await store.look("x")
+    await settle(store, "x", pick, "digest", 5, b"body")
+    before = await store.state("x")
     with pytest.raises(Conflict, match="another batch"):
-        await store.settle("x", pick, "other", 5, b"other")
+        await settle(store, "x", pick, "other", 5, b"other")
     for number in (-1, 0, 2):
         with pytest.raises(NotFound, match="never made"):
-            await store.settle("x", number, "digest", 5, b"body")
+            await settle(store, "x", number, "digest", 5, b"body")
     with pytest.raises(ValueError):
-        await store.settle("x", pick, "digest", 0, b"body")
-    assert await store.look("x") == before
+        await settle(store, "x", pick, "digest", 0, b"body")
+    assert await store.state("x") == before
 
 
 async def test_giving_up_is_idempotent_and_final(store: Store):
     pick = await open_one(store)
     for _ in range(2):
         await store.give_up("x", pick, "the generator crashed")
-    assert (await store.look("x")).open_picks == []
+    assert (await store.state("x")).open_picks == []
     with pytest.raises(Conflict, match="given up: the generator crashed"):
-        await store.settle("x", pick, "digest", 5, b"body")
+        await settle(store, "x", pick, "digest", 5, b"body")
     told = await open_one(store)
-    await store.settle("x", told, "digest", 5, b"body")
+    await settle(store, "x", told, "digest", 5, b"body")
     with pytest.raises(Conflict, match="told already"):
         await store.give_up("x", told, "too late")
     with pytest.raises(NotFound):
@@ -122,28 +123,28 @@ async def test_giving_up_is_idempotent_and_final(store: Store):
 
 async def test_a_lease_that_ran_out_frees_the_pick_and_a_late_batch_counts(store: Store):
     request = ask(2)
-    await store.open_picks("x", 0, [request, ask(1)], lease_seconds=0.05)
-    assert len((await store.look("x")).open_picks) == 2
+    await open_picks(store, "x", 0, [request, ask(1)], lease_seconds=0.05)
+    assert len((await store.state("x")).open_picks) == 2
     await asyncio.sleep(0.1)
-    unseen = await store.settle("x", 2, "digest", 5, b"body")
-    assert unseen.late, "late by the clock, though nobody has looked since"
-    assert (await store.look("x")).open_picks == []
-    again = await store.open_picks("x", 2, [request], lease_seconds=60)
+    unseen = await settle(store, "x", 2, "digest", 5, b"body")
+    assert unseen.late, "late by the clock, though nobody has read the state since"
+    assert (await store.state("x")).open_picks == []
+    again = await open_picks(store, "x", 2, [request], lease_seconds=60)
     assert again is not None
     assert again.numbers == {request.request_id: [3]}, "the freed pick is no longer the ask's"
-    settled = await store.settle("x", 1, "digest", 4, b"body")
+    settled = await settle(store, "x", 1, "digest", 4, b"body")
     assert (settled.late, settled.duplicate, settled.samples) == (True, False, 4)
-    assert (await store.settle("x", 1, "digest", 4, b"body")).duplicate
-    repeat = await store.open_picks("x", 3, [request], lease_seconds=60)
+    assert (await settle(store, "x", 1, "digest", 4, b"body")).duplicate
+    repeat = await open_picks(store, "x", 3, [request], lease_seconds=60)
     assert repeat is not None
     assert repeat.repeated, "the late batch did not touch the newer ask"
 
 
 async def test_history_is_seven_bytes_a_batch(store: Store):
-    await store.open_picks("x", 0, [ask(2)], lease_seconds=0.001)
+    await open_picks(store, "x", 0, [ask(2)], lease_seconds=0.001)
     await asyncio.sleep(0.01)
-    await store.settle("x", 1, "digest", 70_000, b"body")
-    await store.settle("x", await open_one(store, 1), "digest", 3, b"body")
+    await settle(store, "x", 1, "digest", 70_000, b"body")
+    await settle(store, "x", await open_one(store, 1), "digest", 3, b"body")
     assert list(struct.iter_unpack("<HBI", await store.history("x"))) == [(2, 1, 70_000), (1, 0, 3)]
     assert await store.history("x", start=7) == struct.pack("<HBI", 1, 0, 3)
     assert await store.history("x", start=14) == b""
@@ -153,17 +154,17 @@ async def test_ended_picks_are_remembered_within_the_limit(redis: Redis):
     store = Store(redis, settled_limit=8)
     held = await open_one(store)
     for _ in range(15):
-        await store.settle("x", await open_one(store), "digest", 5, b"body")
+        await settle(store, "x", await open_one(store), "digest", 5, b"body")
         await store.give_up("x", await open_one(store), "tired")
-    for call in (store.settle("x", 20, "digest", 5, b"body"), store.give_up("x", 20, "reason")):
+    for call in (settle(store, "x", 20, "digest", 5, b"body"), store.give_up("x", 20, "reason")):
         with pytest.raises(Gone):
             await call
-    assert (await store.settle("x", 30, "digest", 5, b"body")).duplicate
+    assert (await settle(store, "x", 30, "digest", 5, b"body")).duplicate
     await store.give_up("x", 31, "tired")
-    assert (await store.look("x")).told == 15
+    assert (await store.state("x")).told == 15
     assert await redis.hlen("optimist:{x}:settled") == await redis.llen("optimist:{x}:settled_order") == 8
     assert await redis.hlen("optimist:{x}:requests") == 1
-    assert not (await store.settle("x", held, "digest", 5, b"body")).late, "a lease that runs is never forgotten"
+    assert not (await settle(store, "x", held, "digest", 5, b"body")).late, "a lease that runs is never forgotten"
 
 
 async def test_expired_picks_are_remembered_within_the_limit(redis: Redis):
@@ -171,30 +172,30 @@ async def test_expired_picks_are_remembered_within_the_limit(redis: Redis):
     for _ in range(20):
         await open_one(store, lease_seconds=0.001)
         await asyncio.sleep(0.002)
-    await store.look("x")
+    await store.state("x")
     assert await redis.hlen("optimist:{x}:picks") == await redis.llen("optimist:{x}:expired_order") == 8
     assert await redis.exists("optimist:{x}:requests", "optimist:{x}:leases") == 0
     with pytest.raises(Gone):
-        await store.settle("x", 12, "digest", 5, b"body")
-    assert (await store.settle("x", 13, "digest", 5, b"body")).late
+        await settle(store, "x", 12, "digest", 5, b"body")
+    assert (await settle(store, "x", 13, "digest", 5, b"body")).late
 
 
 async def test_a_lease_is_renewed_unless_it_ran_out(store: Store):
     running, expired = await open_one(store), await open_one(store, lease_seconds=0.02)
     told = await open_one(store)
-    await store.settle("x", told, "digest", 5, b"body")
+    await settle(store, "x", told, "digest", 5, b"body")
     await asyncio.sleep(0.05)
-    before = (await store.look("x")).open_picks
+    before = (await store.state("x")).open_picks
     assert await store.renew_leases("x", [running, expired, told, 99], 600) == [running]
-    after = (await store.look("x")).open_picks
+    after = (await store.state("x")).open_picks
     assert [p.number for p in after] == [running]
     assert after[0].deadline > before[0].deadline + 500
     assert await store.renew_leases("x", [running], 1) == [running]
-    assert (await store.look("x")).open_picks == after, "a deadline never comes nearer"
+    assert (await store.state("x")).open_picks == after, "a deadline never comes nearer"
 
 
 async def test_a_batch_without_a_pick_counts_once(store: Store):
-    await store.settle("x", await open_one(store, 1), "digest", 5, b"body")
+    await settle(store, "x", await open_one(store, 1), "digest", 5, b"body")
     answers = await asyncio.gather(*(store.append("x", 1, "key\n", "digest", 3, b"mine") for _ in range(5)))
     assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 4
     assert {(a.pick, a.generator, a.rows, a.samples, a.batches, a.seq, a.late) for a in answers} == {
@@ -207,7 +208,7 @@ async def test_a_batch_without_a_pick_counts_once(store: Store):
     for key, digest, rows in (("", "digest", 3), ("key", "", 3), ("key", "digest", 0)):
         with pytest.raises(ValueError):
             await store.append("x", 1, key, digest, rows, b"body")
-    assert (await store.look("x")).told == 2
+    assert (await store.state("x")).told == 2
     assert [(e.seq, e.pick, e.body) for e in await store.read_log("x", 1, 1)] == [(2, 0, b"mine")]
     assert list(struct.iter_unpack("<HBI", await store.history("x"))) == [(1, 0, 5), (1, 2, 3)]
 
@@ -246,7 +247,7 @@ async def test_a_key_of_a_batch_without_a_pick_is_its_generators(redis: Redis):
 
 async def test_the_log_is_read_in_pages_within_bounds(store: Store):
     for number in range(1, 24):
-        await store.settle("x", await open_one(store), f"d{number}", number, bytes(1000))
+        await settle(store, "x", await open_one(store), f"d{number}", number, bytes(1000))
     entries = await store.read_log("x", 0, 0)
     assert [(e.seq, e.rows, e.digest) for e in entries] == [(n, n, f"d{n}") for n in range(1, 24)]
     assert [e.seq for e in await store.read_log("x", 0, 20)] == [21, 22, 23]
@@ -264,7 +265,7 @@ async def test_the_log_is_read_in_pages_within_bounds(store: Store):
 @pytest.mark.parametrize("missing", [[1], [3], [5], [1, 2, 3, 4, 5]])
 async def test_a_gap_in_the_log_is_refused(store: Store, redis: Redis, missing: list[int]):
     for _ in range(5):
-        await store.settle("x", await open_one(store), "digest", 5, b"body")
+        await settle(store, "x", await open_one(store), "digest", 5, b"body")
     await redis.xdel("optimist:{x}:log:0", *(f"{seq}-0" for seq in missing))
     with pytest.raises(LogGap):
         await store.read_log("x", 0, 0)
@@ -282,10 +283,10 @@ def test_estimates_are_due_where_the_rule_says(server: EmbeddedRedis, growth: fl
             await redis.flushall()
             store, seen = Store(redis), []
             await store.create_experiment("due", "{}", ["a"], growth)
-            await store.open_picks("due", 0, [ask(*[0] * len(sizes))], lease_seconds=60)
+            await open_picks(store, "due", 0, [ask(*[0] * len(sizes))], lease_seconds=60)
             for pick, rows in enumerate(sizes, start=1):
-                await store.settle("due", pick, "digest", rows, b"")
-                state = (await store.look("due")).generators[0]
+                await settle(store, "due", pick, "digest", rows, b"")
+                state = (await store.state("due")).generators[0]
                 seen.append((state.due_samples, state.due_seq))
             return seen
 

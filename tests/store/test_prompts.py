@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import AskGroup, NewPick, Returned, Store
@@ -14,13 +15,13 @@ async def experiment(store: Store) -> None:
 
 
 async def take(store: Store, pick: NewPick, lease_seconds: float = 60) -> int | None:
-    rounds = (await store.look("x")).rounds
-    opened = await store.open_picks("x", rounds, [AskGroup(f"ask {rounds}", [pick])], lease_seconds)
+    rounds = (await store.state("x")).rounds
+    opened = await open_picks(store, "x", rounds, [AskGroup(f"ask {rounds}", [pick])], lease_seconds)
     return None if opened is None else rounds + 1
 
 
 async def slices(store: Store) -> list[tuple[int, list[Returned]]]:
-    return [(g.handed, g.returned) for g in (await store.look("x")).generators]
+    return [(g.handed, g.returned) for g in (await store.state("x")).generators]
 
 
 async def test_a_slice_returns_when_its_pick_ends_without_a_batch(store: Store):
@@ -33,7 +34,7 @@ async def test_a_slice_returns_when_its_pick_ends_without_a_batch(store: Store):
         await store.give_up("x", 1, "tired")
     await store.give_up("x", 4, "tired")
     assert await slices(store) == [(0, []), (13, [Returned(1, 0, 5), Returned(2, 5, 5)])]
-    await store.settle("x", 3, "digest", 3, b"body")
+    await settle(store, "x", 3, "digest", 3, b"body")
     assert (await slices(store))[1] == (13, [Returned(1, 0, 5), Returned(2, 5, 5)])
 
 
@@ -56,9 +57,9 @@ async def test_a_late_batch_takes_its_slice_back(store: Store):
     assert late is not None
     assert unseen is not None
     await asyncio.sleep(0.05)
-    await store.settle("x", unseen, "digest", 5, b"late, though nobody has looked since")
+    await settle(store, "x", unseen, "digest", 5, b"late, though nobody has read the state since")
     assert await slices(store) == [(10, [Returned(late, 0, 5)]), (0, [])]
-    assert (await store.settle("x", late, "digest", 5, b"body")).late
+    assert (await settle(store, "x", late, "digest", 5, b"body")).late
     assert await slices(store) == [(10, []), (0, [])]
     assert await take(store, NewPick(0, "{}", start=0, size=5, again=late)) is None
 
@@ -84,7 +85,7 @@ async def test_giving_up_late_returns_no_slice_that_another_pick_has(store: Stor
     late = await take(store, NewPick(0, "{}", start=0, size=5), lease_seconds=0.02)
     assert late is not None
     await asyncio.sleep(0.05)
-    await store.look("x")
+    await store.state("x")
     assert await take(store, NewPick(0, "{}", start=0, size=5, again=late)) is not None
     await store.give_up("x", late, "tired")
     assert await slices(store) == [(5, []), (0, [])]
@@ -96,4 +97,4 @@ async def test_a_slice_is_handed_out_again_once_in_an_ask(store: Store):
     await store.give_up("x", first, "tired")
     again = NewPick(0, "{}", start=0, size=5, again=first)
     with pytest.raises(ValueError, match="once"):
-        await store.open_picks("x", 1, [AskGroup("ask", [again, again])], lease_seconds=60)
+        await open_picks(store, "x", 1, [AskGroup("ask", [again, again])], lease_seconds=60)

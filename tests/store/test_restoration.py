@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
     AskGroup,
     Conflict,
+    ExperimentState,
     GeneratorState,
     Gone,
     LogEntry,
     LogGap,
-    Look,
     NewPick,
     NotFound,
     Returned,
@@ -28,7 +29,7 @@ from optimist.store.restoration import Restoration
 
 ENTRIES = [LogEntry(seq, pick=2 * seq, rows=5, digest=f"digest {seq}", body=bytes([seq]) * 100) for seq in (4, 5)]
 HISTORY = b"sevenby" * 5
-LOOK = Look(
+STATE = ExperimentState(
     rounds=12,
     told=5,
     generators=[
@@ -68,15 +69,15 @@ async def stage(restoration: Restoration) -> None:
         await restoration.add_entries(0, [entry], keep_log=False)
 
 
-async def restore(store: Store, look: Look = LOOK) -> bool:
+async def restore(store: Store, stored: ExperimentState = STATE) -> bool:
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        return await restoration.commit("config", 0.04, look, HISTORY, b"fitted", SIZES)
+        return await restoration.commit("config", 0.04, stored, HISTORY, b"fitted", SIZES)
 
 
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await restore(store)
-    assert await store.look("x") == LOOK
+    assert await store.state("x") == STATE
     assert (await store.config("x"), await store.experiments()) == ("config", ["x"])
     assert await store.snapshot("x", 0) == Snapshot(3, bytes(range(256)) * 20_000)
     assert await store.read_log("x", 0, 3) == ENTRIES
@@ -90,19 +91,19 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
 
     assert await store.reopen("x", '{"best": "a"}')
     with pytest.raises(Gone):
-        await store.settle("x", 12, "digest", 5, b"body")
-    assert await store.open_picks("x", 12, [AskGroup("ask", [NewPick(0, "{}", 10, 5, again=3)])], 60)
-    told = await store.settle("x", 13, "digest", 7, b"body")
+        await settle(store, "x", 12, "digest", 5, b"body")
+    assert await open_picks(store, "x", 12, [AskGroup("ask", [NewPick(0, "{}", 10, 5, again=3)])], 60)
+    told = await settle(store, "x", 13, "digest", 7, b"body")
     assert (told.seq, told.samples, told.batches) == (6, 32, 6)
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     assert claim.instance == "instance"
     await store.set_aside("x", 0, 2, "torn", claim.token)  # counted already
-    state = (await store.look("x")).generators[0]
+    state = (await store.state("x")).generators[0]
     assert (state.log_bytes, state.due_seq, state.aside_count) == (204, 6, 1)
     assert await store.put_snapshot("x", 0, 6, b"newer", claim.token)
     assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1
-    assert (await store.look("x")).generators[0].log_bytes == 0
+    assert (await store.state("x")).generators[0].log_bytes == 0
     await store.delete_experiment("x")
     assert await redis.keys("*") == []
 
@@ -113,15 +114,15 @@ async def test_a_log_that_was_kept_keeps_its_records_and_is_not_trimmed(store: S
     async with store.restoring("x") as restoration:
         await restoration.add_snapshot(0, Snapshot(2, b"statistic"))
         await restoration.add_entries(0, entries, keep_log=True)
-        await restoration.commit("config", 0.0, Look(3, 3, [a], instance="i", keep_log=True), b"", None)
+        await restoration.commit("config", 0.0, ExperimentState(3, 3, [a], instance="i", keep_log=True), b"", None)
     assert await store.read_log("x", 0, 0) == entries
-    look = await store.look("x")
-    assert (look.keep_log, look.generators[0].log_bytes) == (True, 4)
+    stored = await store.state("x")
+    assert (stored.keep_log, stored.generators[0].log_bytes) == (True, 4)
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     await store.put_snapshot("x", 0, 3, b"newer", claim.token)
     assert await store.read_log("x", 0, 0) == entries
-    assert (await store.look("x")).generators[0].log_bytes == 0
+    assert (await store.state("x")).generators[0].log_bytes == 0
 
 
 async def test_nothing_stays_of_one_that_was_not_committed(store: Store, redis: Redis):
@@ -142,14 +143,14 @@ async def test_a_name_that_is_taken_meanwhile_stays_as_it_is(store: Store, redis
         await store.create_experiment("x", "other", ["a"], growth=0.0)
         before = sorted(await redis.keys("optimist:{x}:[^i]*"))
         with pytest.raises(Conflict):
-            await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+            await restoration.commit("config", 0.04, STATE, HISTORY, None)
     assert await store.config("x") == "other"
     assert sorted(await redis.keys("optimist:{x}:*")) == before
 
 
 async def test_the_same_instance_again_is_as_good_as_once(store: Store, redis: Redis):
     assert await restore(store)
-    await store.open_picks("x", 12, [AskGroup("ask", [NewPick(0, "{}")])], 60)
+    await open_picks(store, "x", 12, [AskGroup("ask", [NewPick(0, "{}")])], 60)
     before = sorted(await redis.keys("*"))
     assert not await restore(store)
     assert sorted(await redis.keys("*")) == before
@@ -165,7 +166,7 @@ async def test_entries_sent_again_stand_once(store: Store, monkeypatch: pytest.M
     monkeypatch.setattr(store._commands, "script", twice)
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+        await restoration.commit("config", 0.04, STATE, HISTORY, None)
     assert await store.read_log("x", 0, 3) == ENTRIES
 
 
@@ -174,7 +175,7 @@ async def test_parts_that_have_expired_are_missed(store: Store, redis: Redis):
         await stage(restoration)
         await redis.delete(*await redis.keys("*log:0"))
         with pytest.raises(NotFound, match="expired"):
-            await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+            await restoration.commit("config", 0.04, STATE, HISTORY, None)
     assert await redis.keys("*") == []
 
 
@@ -184,7 +185,7 @@ async def test_a_full_redis_refuses_and_keeps_nothing(store: Store, redis: Redis
         await redis.config_set("maxmemory", 1)
         try:
             with pytest.raises(Unavailable):
-                await restoration.commit("config", 0.04, LOOK, HISTORY, None)
+                await restoration.commit("config", 0.04, STATE, HISTORY, None)
         finally:
             await redis.config_set("maxmemory", 0)
     assert await redis.keys("*") == []

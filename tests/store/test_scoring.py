@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import pytest
+from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
@@ -34,9 +35,9 @@ async def experiment(store: Store) -> None:
 
 async def tell(store: Store, *bodies: bytes, record: str = "{}") -> None:
     for body in bodies:
-        rounds = (await store.look("x")).rounds
-        await store.open_picks("x", rounds, [AskGroup(f"ask {next(asks)}", [NewPick(0, record)])], 60)
-        await store.settle("x", rounds + 1, "digest", 5, body)
+        rounds = (await store.state("x")).rounds
+        await open_picks(store, "x", rounds, [AskGroup(f"ask {next(asks)}", [NewPick(0, record)])], 60)
+        await settle(store, "x", rounds + 1, "digest", 5, body)
 
 
 async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str:
@@ -88,7 +89,7 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
     await asyncio.sleep(0.03)
     other = await token(store, "b")
     assert other != mine
-    before = await store.look("x")
+    before = await store.state("x")
     for call in (
         store.put_estimate("x", 0, 2, "{}", mine),
         store.put_fitted("x", 0, b"sigma", mine),
@@ -100,14 +101,14 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
     ):
         with pytest.raises(Superseded):
             await call
-    assert await store.look("x") == before
+    assert await store.state("x") == before
     assert (await store.fitted("x"), await store.modes("x", 0), await store.snapshot("x", 0)) == (None, None, None)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2 * CHUNK_BYTES + 1])
 async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store, redis: Redis, size: int):
     await tell(store, bytes(10), bytes(20), bytes(30))
-    assert (await store.look("x")).generators[0].log_bytes == 60
+    assert (await store.state("x")).generators[0].log_bytes == 60
     body, mine = os.urandom(size), await token(store)
     assert await store.snapshot("x", 0) is None
     assert await store.put_snapshot("x", 0, 2, memoryview(body), mine)
@@ -115,7 +116,7 @@ async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store,
     with pytest.raises(LogGap):
         await store.read_log("x", 0, 1)
     assert [e.seq for e in await store.read_log("x", 0, 2)] == [3]
-    state = (await store.look("x")).generators[0]
+    state = (await store.state("x")).generators[0]
     assert (state.seq, state.snapshot_seq, state.log_bytes) == (3, 2, 30)
     assert not await store.put_snapshot("x", 0, 2, b"as new", mine)
     assert not await store.put_snapshot("x", 0, 1, b"older", mine)
@@ -127,7 +128,7 @@ async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store,
     assert await store.read_log("x", 0, 3) == []
     await tell(store, bytes(5))
     assert [e.seq for e in await store.read_log("x", 0, 3)] == [4]
-    assert (await store.look("x")).generators[0].log_bytes == 5
+    assert (await store.state("x")).generators[0].log_bytes == 5
 
 
 async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Store):
@@ -141,7 +142,7 @@ async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Stor
         (2, 2, '{"seed": "\\t1"}'),
         (3, 0, ""),
     ]
-    assert (await store.look("x")).generators[0].log_bytes == 5
+    assert (await store.state("x")).generators[0].log_bytes == 5
 
 
 async def test_a_snapshot_ahead_of_the_log_is_refused(store: Store):
@@ -258,12 +259,12 @@ async def test_batches_set_aside_are_named_counted_once_and_bounded(store: Store
     for _ in range(2):  # the second time after a takeover, from the snapshot on
         for seq in (1, 3):
             await store.set_aside("x", 0, seq, f"torn: {seq}", mine)
-    state = (await store.look("x")).generators[0]
+    state = (await store.state("x")).generators[0]
     assert (state.aside, state.aside_count) == ([SetAside(1, "torn: 1"), SetAside(3, "torn: 3")], 2)
     assert [e.body for e in await store.read_log("x", 0, 0)] == [b"one", b"two", b"three"]
     for seq in range(4, ASIDE_LIMIT + 10):
         await store.set_aside("x", 0, seq, "torn", mine)
-    state = (await store.look("x")).generators[0]
+    state = (await store.state("x")).generators[0]
     assert (len(state.aside), state.aside_count) == (ASIDE_LIMIT, ASIDE_LIMIT + 8)
     assert await redis.hlen("optimist:{x}:aside") == ASIDE_LIMIT
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.dispatch.progress_curve import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, Course, stride_of
+from optimist.dispatch.progress_curve import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, ProgressCurve, stride_of
 from optimist.store import CurvePoint
 from optimist.store.formats import HISTORY
 
@@ -26,10 +26,10 @@ def history(rounds: int, generators: int, seed: int = 0) -> np.ndarray:
 def test_checkpoints_hold_what_the_history_does_however_it_came(cuts: list[int], after: int):
     batches = history(3000, 3)
     edges = [0, *sorted(cuts), 3000]
-    course = Course()
+    curve = ProgressCurve()
     for start, end in itertools.pairwise(edges):
-        course = course.then(batches[start:end].tobytes(), [[], [], []])
-    rounds, samples, counts = course.checkpoints(after)
+        curve = curve.then(batches[start:end].tobytes(), [[], [], []])
+    rounds, samples, counts = curve.checkpoints(after)
     stride = stride_of(3000)
     assert rounds == [at for at in [*range(stride, 3000, stride), 3000] if at > after - stride]
     for at, told, row in zip(rounds, samples, counts, strict=True):
@@ -46,8 +46,8 @@ def test_checkpoints_are_few_and_earlier_ones_stay(told: int):
 
 
 def test_a_generator_that_joins_had_no_batches_before():
-    course = Course().then(history(300, 2).tobytes(), [[], []]).then(history(300, 3).tobytes(), [[], [], []])
-    rounds, _, counts = course.checkpoints(0)
+    curve = ProgressCurve().then(history(300, 2).tobytes(), [[], []]).then(history(300, 3).tobytes(), [[], [], []])
+    rounds, _, counts = curve.checkpoints(0)
     assert rounds[-1] == 600
     assert counts[:75, 2].tolist() == [0] * 75
     assert counts[-1].sum() == 600
@@ -56,27 +56,29 @@ def test_a_generator_that_joins_had_no_batches_before():
 
 def test_curves_are_thinned_to_what_can_be_drawn_and_end_with_the_newest():
     points = [[CurvePoint(told, told, f"[{told},1.5,null,2]") for told in range(1, 501)] for _ in range(20)]
-    course = Course().then(history(500, 20).tobytes(), points)
+    curve = ProgressCurve().then(history(500, 20).tobytes(), points)
     names = [f"g{g}" for g in range(20)]
-    whole = course.generators(names, course.checkpoints(0)[2], 0)
+    whole = curve.generators(names, curve.checkpoints(0)[2], 0)
     assert sum(len(known.curve.samples) for known in whole) <= MOST_POINTS
     assert all(known.curve.samples[-1] == 500 for known in whole)
-    newest = course.generators(names, course.checkpoints(490)[2], 490)
+    newest = curve.generators(names, curve.checkpoints(490)[2], 490)
     assert newest[0].curve.told == list(range(489, 501))
     assert (newest[0].curve.scores[0], newest[0].curve.lower[0], newest[0].curve.upper[0]) == (1.5, None, 2)
 
 
 def test_a_course_follows_only_from_what_was_read_before():
     batches, points = history(1000, 2).tobytes(), [[CurvePoint(n, n, f"[{n},1.5,1,2]") for n in (5, 700)], []]
-    course = Course().then(batches[: 7 * 600], [points[0][:1], []])
-    start, starts = course.starts
+    curve = ProgressCurve().then(batches[: 7 * 600], [points[0][:1], []])
+    start, starts = curve.starts
     assert (start, starts) == (7 * (600 - REMEMBERED), [0, 0])
-    followed = course.follows(batches[start:], [*points, []])  # and a generator joined
+    followed = curve.follows(batches[start:], [*points, []])  # and a generator joined
     assert followed is not None
-    assert followed.checkpoints(0)[2].tolist() == Course().then(batches, [*points, []]).checkpoints(0)[2].tolist()
+    assert (
+        followed.checkpoints(0)[2].tolist() == ProgressCurve().then(batches, [*points, []]).checkpoints(0)[2].tolist()
+    )
     assert [[point.seq for point in curve] for curve in followed.points] == [[5, 700], [], []]
     shorter, others = batches[start : 7 * 599], batches[start : 7 * 599] + history(1, 2, seed=9).tobytes()
-    assert course.follows(shorter, points) is None
-    assert course.follows(others, points) is None
-    assert course.follows(batches[start:], [[CurvePoint(5, 5, "[5,1.6,1,2]")], []]) is None
-    assert course.follows(batches[start:], [[], []]) is None
+    assert curve.follows(shorter, points) is None
+    assert curve.follows(others, points) is None
+    assert curve.follows(batches[start:], [[CurvePoint(5, 5, "[5,1.6,1,2]")], []]) is None
+    assert curve.follows(batches[start:], [[], []]) is None

@@ -1,4 +1,4 @@
-"""The desk works from what it knows, and knows what a look would show."""
+"""The dispatcher works from what it knows, and that is what reading the state would show."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.dispatch.assignment import MostOpen
-from optimist.dispatch.dispatcher import Desk
-from optimist.store import Batch, Conflict, Look, Store, connect, start_embedded
+from optimist.dispatch.dispatcher import Dispatcher
+from optimist.store import Batch, Conflict, ExperimentState, Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
@@ -31,7 +31,7 @@ async def store(redis: Redis) -> Store:
     return Store(redis)
 
 
-async def make_desk(store: Store, **config: object) -> Desk:
+async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
     asked = ExperimentConfig(
         **{
             "name": "x",
@@ -44,7 +44,7 @@ async def make_desk(store: Store, **config: object) -> Desk:
         }
     )
     await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i")
-    return Desk(
+    return Dispatcher(
         store, Experiment(config=asked, dimension=10, created=0.0, instance="i"), most_open=MostOpen(1000, 1000, 1000)
     )
 
@@ -53,15 +53,15 @@ def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:
     return Batch(pick.number, "digest", rows, body, pick.nonce or "")
 
 
-async def round_(desk: Desk, pick: Pick) -> Pick:
+async def round_(dispatcher: Dispatcher, pick: Pick) -> Pick:
     """Tell a pick, and take the one that comes with the answer."""
-    _, following = await desk.tell(batch(pick), AskRequest(worker=pick.worker, request_id=f"after-{pick.number}"))
+    _, following = await dispatcher.tell(batch(pick), AskRequest(worker=pick.worker, request_id=f"after-{pick.number}"))
     assert following is not None
     return (await following).picks[0]
 
 
-async def first(desk: Desk, worker: str = "w") -> Pick:
-    return (await desk.ask(AskRequest(worker=worker))).picks[0]
+async def first(dispatcher: Dispatcher, worker: str = "w") -> Pick:
+    return (await dispatcher.ask(AskRequest(worker=worker))).picks[0]
 
 
 async def calls(redis: Redis) -> int:
@@ -70,68 +70,73 @@ async def calls(redis: Redis) -> int:
     return stats["cmdstat_evalsha"]["calls"]
 
 
-def known(look: Look | None) -> Look:
+def comparable(state: ExperimentState) -> ExperimentState:
     """What picks are made from."""
-    assert look is not None
     return replace(
-        look,
-        open_picks=[replace(pick, deadline=0.0) for pick in look.open_picks],
-        generators=[replace(generator, log_bytes=0) for generator in look.generators],
+        state,
+        open_picks=[replace(pick, deadline=0.0) for pick in state.open_picks],
+        generators=[replace(generator, log_bytes=0) for generator in state.generators],
     )
 
 
+def known(dispatcher: Dispatcher) -> ExperimentState:
+    assert dispatcher._is_known
+    assert dispatcher._state is not None
+    return comparable(dispatcher._state.stored)
+
+
 @pytest.mark.parametrize("growth", [0.0, 0.04, 1.0])
-async def test_it_foresees_what_a_look_shows(store: Store, growth: float):
-    desk = await make_desk(store, rescore_growth=growth)
-    picks = [await first(desk, worker) for worker in "uvw"]
+async def test_it_knows_what_reading_the_state_shows(store: Store, growth: float):
+    dispatcher = await make_dispatcher(store, rescore_growth=growth)
+    picks = [await first(dispatcher, worker) for worker in "uvw"]
     for _ in range(8):
-        picks = [await round_(desk, pick) for pick in picks]
-        assert known(desk._known) == known(await store.look("x"))
+        picks = [await round_(dispatcher, pick) for pick in picks]
+        assert known(dispatcher) == comparable(await store.state("x"))
 
 
-async def test_it_foresees_which_prompts_are_handed_out(store: Store):
+async def test_it_knows_which_prompts_are_handed_out(store: Store):
     kernel = {"name": "gaussian", "sigma": 1.0, "features": 8}
     pairs = {"metric": "conditional-vendi", "kernel": kernel, "prompt_kernel": kernel, "prompt_dimension": 2}
-    desk = await make_desk(store, prompts=PROMPTS, **pairs)
-    returned = await first(desk, "u")
-    pick = await first(desk, "v")
+    dispatcher = await make_dispatcher(store, prompts=PROMPTS, **pairs)
+    returned = await first(dispatcher, "u")
+    pick = await first(dispatcher, "v")
     await store.give_up("x", returned.number, "")
     for _ in range(6):
-        pick = await round_(desk, pick)
-        assert known(desk._known) == known(await store.look("x"))
-    assert not any(generator.returned for generator in (await store.look("x")).generators)
+        pick = await round_(dispatcher, pick)
+        assert known(dispatcher) == comparable(await store.state("x"))
+    assert not any(generator.returned for generator in (await store.state("x")).generators)
 
 
 async def test_a_round_asks_redis_once(store: Store, redis: Redis):
-    desk = await make_desk(store)
-    pick = await round_(desk, await first(desk))
+    dispatcher = await make_dispatcher(store)
+    pick = await round_(dispatcher, await first(dispatcher))
     before = await calls(redis)
     for _ in range(5):
-        pick = await round_(desk, pick)
+        pick = await round_(dispatcher, pick)
     assert await calls(redis) - before == 5
     for _ in range(5):
-        await desk.tell(batch(pick))
-        pick = await first(desk)
+        await dispatcher.tell(batch(pick))
+        pick = await first(dispatcher)
     assert await calls(redis) - before == 15
 
 
 async def test_what_others_change_is_seen(store: Store):
-    desk = await make_desk(store)
-    pick = await round_(desk, await first(desk))
+    dispatcher = await make_dispatcher(store)
+    pick = await round_(dispatcher, await first(dispatcher))
     await store.set_state("x", 0, "paused")
     for _ in range(6):
-        pick = await round_(desk, pick)
+        pick = await round_(dispatcher, pick)
         assert pick.generator != "a"
     await store.control("x", {"stopped": "1"})
-    _, following = await desk.tell(batch(pick), AskRequest())
+    _, following = await dispatcher.tell(batch(pick), AskRequest())
     assert following is not None
     reply = await following
     assert (reply.picks, reply.ended) == ([], True)
 
 
 async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):
-    desk = await make_desk(store, rescore_growth=0.0)
-    pick = await round_(desk, await first(desk))
+    dispatcher = await make_dispatcher(store, rescore_growth=0.0)
+    pick = await round_(dispatcher, await first(dispatcher))
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     estimate = (
@@ -139,43 +144,45 @@ async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):
     )
     estimate += '"stopping_error": 0.1, "scale": "log", "lower_is_better": false, "warnings": []}'
     assert await store.put_estimate("x", 0, 1, estimate, claim.token)
-    assert (await round_(desk, pick)).positions == [1, 0, 0]
+    assert (await round_(dispatcher, pick)).positions == [1, 0, 0]
 
 
 async def test_a_lease_that_ran_out_is_seen(store: Store, redis: Redis):
-    desk = await make_desk(store)
-    late, pick = await first(desk, "u"), await first(desk, "v")
+    dispatcher = await make_dispatcher(store)
+    late, pick = await first(dispatcher, "u"), await first(dispatcher, "v")
     await redis.zadd("optimist:{x}:leases", {str(late.number): 1.0})
-    pick = await round_(desk, pick)
+    pick = await round_(dispatcher, pick)
     assert sum(pick.pending_batches) == 0
-    settled, _ = await desk.tell(batch(late))
+    settled, _ = await dispatcher.tell(batch(late))
     assert settled.late
 
 
 async def test_what_is_told_again_opens_nothing_again(store: Store):
-    desk = await make_desk(store)
-    pick = await first(desk)
-    following = await round_(desk, pick)
-    assert (await round_(desk, pick)) == following
+    dispatcher = await make_dispatcher(store)
+    pick = await first(dispatcher)
+    following = await round_(dispatcher, pick)
+    assert (await round_(dispatcher, pick)) == following
     with pytest.raises(Conflict):
-        await desk.tell(Batch(pick.number, "another", 4, b"body", pick.nonce or ""), AskRequest(request_id="other"))
-    assert (await store.look("x")).rounds == 2
+        await dispatcher.tell(
+            Batch(pick.number, "another", 4, b"body", pick.nonce or ""), AskRequest(request_id="other")
+        )
+    assert (await store.state("x")).rounds == 2
 
 
 async def test_one_conflict_among_many_is_one_answer(store: Store):
-    desk = await make_desk(store)
-    picks = [await first(desk, worker) for worker in "uvw"]
-    await desk.tell(batch(picks[0]))
+    dispatcher = await make_dispatcher(store)
+    picks = [await first(dispatcher, worker) for worker in "uvw"]
+    await dispatcher.tell(batch(picks[0]))
     wrong = [Batch(picks[0].number, "another", 4, b"", picks[0].nonce or ""), batch(picks[1]), batch(picks[2])]
-    told = await _all(desk, wrong)
+    told = await _all(dispatcher, wrong)
     assert [type(answer) for answer in told] == [Conflict, AskReply, AskReply]
-    look = await store.look("x")
-    assert (look.told, look.rounds) == (3, 5)
+    stored = await store.state("x")
+    assert (stored.told, stored.rounds) == (3, 5)
 
 
-async def _all(desk: Desk, batches: list[Batch]) -> list[object]:
+async def _all(dispatcher: Dispatcher, batches: list[Batch]) -> list[object]:
     async def one(told: Batch) -> AskReply:
-        _, following = await desk.tell(told, AskRequest(request_id=f"after-{told.pick}-{told.digest}"))
+        _, following = await dispatcher.tell(told, AskRequest(request_id=f"after-{told.pick}-{told.digest}"))
         assert following is not None
         return await following
 
@@ -183,8 +190,8 @@ async def _all(desk: Desk, batches: list[Batch]) -> list[object]:
 
 
 async def test_more_asks_than_one_turn_serves_are_all_answered(store: Store):
-    desk = await make_desk(store)
-    replies = await asyncio.gather(*(desk.ask(AskRequest(count=30)) for _ in range(10)))
+    dispatcher = await make_dispatcher(store)
+    replies = await asyncio.gather(*(dispatcher.ask(AskRequest(count=30)) for _ in range(10)))
     assert sorted(pick.number for reply in replies for pick in reply.picks) == list(range(1, 301))
     assert {len(reply.picks) for reply in replies} == {30}
-    assert (await store.look("x")).rounds == 300
+    assert (await store.state("x")).rounds == 300
