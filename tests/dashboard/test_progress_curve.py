@@ -73,9 +73,8 @@ def test_a_course_follows_only_from_what_was_read_before():
     assert (start, starts) == (7 * (600 - REMEMBERED), [0, 0])
     followed = curve.follows(batches[start:], [*points, []])  # and a generator joined
     assert followed is not None
-    assert (
-        followed.checkpoints(0)[2].tolist() == ProgressCurve().then(batches, [*points, []]).checkpoints(0)[2].tolist()
-    )
+    whole = ProgressCurve().then(batches, [*points, []])
+    assert followed.checkpoints(0)[2].tolist() == whole.checkpoints(0)[2].tolist()
     assert [[point.seq for point in curve] for curve in followed.points] == [[5, 700], [], []]
     shorter, others = batches[start : 7 * 599], batches[start : 7 * 599] + history(1, 2, seed=9).tobytes()
     assert curve.follows(shorter, points) is None

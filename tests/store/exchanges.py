@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optimist.store import AskGroup, Batch, Measures, Opened, Opening, Settled, Store, StoreError
+from optimist.store import AskGroup, Batch, ExperimentState, Measures, Opened, Opening, Settled, Store, StoreError
 
 
 async def settle(
@@ -43,3 +43,8 @@ async def open_picks(
     if isinstance(opened, StoreError):
         raise opened
     return opened
+
+
+def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_seconds: float = 60.0) -> Opening:
+    """Picks that are opened if the experiment is still exactly in this state."""
+    return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.mark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import open_picks, opening_for, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
@@ -106,16 +106,16 @@ async def test_what_is_known_of_lost_writes_opens_no_picks(experiment: Store, re
     back = await remembered(redis)
     known: ExperimentState = await experiment.state("x")
     await settle(experiment, "x", first, "one", 5, b"body", nonce="aa")
-    foreseen = await experiment.state("x")
+    predicted = await experiment.state("x")
     await back()
     # As many batches, picks and versions as before: another batch.
     await settle(experiment, "x", second, "other", 5, b"body", nonce="bb")
     now = await experiment.state("x")
-    assert (now.rounds, now.told, now.version) == (foreseen.rounds, foreseen.told, foreseen.version)
+    assert (now.rounds, now.told, now.version) == (predicted.rounds, predicted.told, predicted.version)
     group = AskGroup("next", [NewPick(0, "{}", nonce="cc")])
-    assert (await experiment.exchange("x", [], foreseen, [group], 60.0)).opened is None
-    assert (await experiment.exchange("x", [], known, [group], 60.0)).opened is None
-    done = await experiment.exchange("x", [], now, [group], 60.0)
+    assert (await experiment.exchange("x", [], opening_for(predicted, [group]))).opened is None
+    assert (await experiment.exchange("x", [], opening_for(known, [group]))).opened is None
+    done = await experiment.exchange("x", [], opening_for(now, [group]))
     assert done.opened is not None
 
 
@@ -217,7 +217,7 @@ async def test_no_decision_by_estimates_that_were_lost(experiment: Store):
 async def test_batches_of_one_exchange_are_settled_each_by_its_own_nonce(experiment: Store):
     first, second = await opened(experiment, 0, "aa"), await opened(experiment, 1, "bb")
     batches = [Batch(first, "one", 5, b"", "bb"), Batch(second, "two", 5, b"", "bb")]
-    wrong, settled = (await experiment.exchange("x", batches, None, [], 0.0)).settled
+    wrong, settled = (await experiment.exchange("x", batches)).settled
     assert isinstance(wrong, Gone)
     assert isinstance(settled, Settled)
     assert settled.generator == 1
