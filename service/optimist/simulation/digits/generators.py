@@ -1,4 +1,4 @@
-"""Generators of 8×8 digit images. Each is a pure function of (size, seed): the same bits in every process."""
+"""Generators of 8×8 digit images. Each is a pure function of (size, seed), with the same bits in every process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ def mixture(name: str, tensors: Mapping[str, np.ndarray]) -> GaussianMixture:
 
 
 def generators(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, Generator]:
-    """The demo's generators by name, from what `fitting.fit` made of `recipe`."""
+    """The demo's generators by name, from the tensors that `fitting.fit` returned for `recipe`."""
     images = tensors["images"].astype(np.float64)
     origin, basis = tensors["pca.mean"], tensors["pca.basis"]
     one = np.ones(1)

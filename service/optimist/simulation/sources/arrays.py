@@ -1,4 +1,4 @@
-"""Samples that are there already, as arrays."""
+"""Sources with given samples in arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optimist.simulation.sources.base import Draw, Rows
 
 @dataclass(frozen=True, eq=False)
 class ArraySource:
-    """A generator's samples, drawn without replacement: `rows` of each tensor (n, …), as many of each."""
+    """A generator's samples, drawn without replacement: `rows` (n, …) of each tensor, with equal n."""
 
     rows: Rows
     origin: str = "an array"
@@ -34,7 +34,7 @@ class ArraySource:
         return ArrayStream(self.rows, order)
 
     def exact(self, question: Question) -> None:
-        """None: of samples there is only what they show."""
+        """None: the true score of given samples has no closed form."""
 
 
 class ArrayStream:
