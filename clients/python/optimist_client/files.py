@@ -28,9 +28,7 @@ def read_arrays(file: Path) -> Arrays:
             f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
         )
     if file.exists() and not file.is_file():
-        raise FileError(
-            f"{file}: expected a file, found {'a folder' if file.is_dir() else 'something that is not a regular file'}"
-        )
+        raise FileError(f"{file}: expected a regular file, found {'a folder' if file.is_dir() else 'a special file'}")
     try:
         arrays = _readers[file.suffix](file)
     except FileNotFoundError:

@@ -63,7 +63,7 @@ class Stopping:
             reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
             return Decision(best.name, None, False, reason)
         if len(arms) == 1:
-            return Decision(best.name, None, False, "there is only one generator, so nothing to compare it with")
+            return Decision(best.name, None, False, "there is no other generator to compare it with")
         separation = min(self.separations(values, stopping_errors(arms)))
         threshold = self.threshold(len(arms), told)
         doubt = _correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
