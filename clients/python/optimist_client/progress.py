@@ -55,7 +55,7 @@ class Nothing:
     """Shows nothing."""
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -70,13 +70,13 @@ class TqdmBar:
         self._bar = tqdm(desc=title, total=total, unit=" samples", file=file)
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Move on to so many samples."""
+        """Show the number of samples and, if given, the newest decision."""
         if decision is not None:
             self._bar.set_postfix_str(leader(decision), refresh=False)
         self._bar.update(samples - self._bar.n)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """End the display and keep the bar visible."""
         self._bar.close()
 
 
@@ -95,13 +95,13 @@ class RichBar:
         self._task = self._bars.add_task(title, total=total, leader="")
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Move on to so many samples."""
+        """Show the number of samples and, if given, the newest decision."""
         if decision is not None:
             self._bars.update(self._task, leader=leader(decision))
         self._bars.update(self._task, completed=samples)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """End the display and keep the bar visible."""
         self._bars.stop()
 
 

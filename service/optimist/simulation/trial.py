@@ -30,7 +30,7 @@ class Played:
     named: NDArray[np.int32]
     """The generator named best after each round; `NO_GENERATOR` while a generator has no estimate."""
     estimates: NDArray[np.float64]
-    """Value, lower and upper end of the last estimate of each generator (G, 3); NaN where it has none."""
+    """Value, lower and upper end of the last estimate of each generator (G, 3); NaN without an estimate."""
     samples: NDArray[np.int64]
     """Samples drawn from each generator (G,)."""
     decided: bool

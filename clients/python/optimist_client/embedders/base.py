@@ -27,7 +27,7 @@ class Embedder(ABC):
         """Embed a batch of n ≥ 1 samples. Returns rows (n, dimension) in the same order."""
 
     def __call__(self, batch: Any) -> NDArray[np.float32]:
-        """The same as `embed`."""
+        """Embed a batch, like `embed`."""
         return self.embed(batch)
 
 

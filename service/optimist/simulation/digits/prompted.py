@@ -41,7 +41,7 @@ class ByClass:
     generators: Sequence[Generator]
 
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
-        """See `PromptedGenerator.sample`."""
+        """One image (64,) for each prompt, drawn with `seed`; raises ValueError for an unknown prompt."""
         asked = classes(prompts)
         # Each digit has its own seed; otherwise all digits would have the same noise.
         seeds = np.random.SeedSequence(seed).generate_state(len(self.generators), np.uint64)
@@ -59,7 +59,7 @@ class PromptIgnoring:
     generator: Generator
 
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
-        """See `PromptedGenerator.sample`."""
+        """One image (64,) for each prompt, drawn with `seed`; raises ValueError for an unknown prompt."""
         return self.generator.sample(len(classes(prompts)), seed)
 
 

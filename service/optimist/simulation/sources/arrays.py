@@ -20,16 +20,16 @@ class ArraySource:
 
     @property
     def samples(self) -> int:
-        """See `Source.samples`."""
+        """The number of samples."""
         return len(next(iter(self.rows.values())))
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Source.widths`."""
+        """The number of columns of each tensor, by name."""
         return {name: rows.shape[1] for name, rows in self.rows.items()}
 
     def stream(self, draw: Draw) -> ArrayStream:
-        """See `Source.stream`."""
+        """The samples in the order of `draw`, from the start."""
         order = draw.rng().permutation(self.samples) if draw.shuffle else np.arange(self.samples)
         return ArrayStream(self.rows, order)
 
@@ -46,7 +46,7 @@ class ArrayStream:
         self._taken = 0
 
     def take(self, count: int) -> Rows | None:
-        """See `Stream.take`."""
+        """The next `count` rows of each tensor; None if fewer are left."""
         chosen = self._order[self._taken : self._taken + count]
         if len(chosen) < count:
             return None

@@ -29,11 +29,11 @@ class GaussianSource:
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Source.widths`."""
+        """The number of columns of each tensor, by name."""
         return {"features": len(self.mean)}
 
     def stream(self, draw: Draw) -> GaussianStream:
-        """New rows without end, see `Source.stream`."""
+        """An unlimited stream of new rows."""
         return GaussianStream(self.mean, self._root, draw.rng())
 
     def exact(self, question: Question) -> float | None:
@@ -62,5 +62,5 @@ class GaussianStream:
         self._rng = rng
 
     def take(self, count: int) -> Rows:
-        """See `Stream.take`."""
+        """The next `count` rows of each tensor."""
         return {"features": self._mean + self._rng.standard_normal((count, len(self._mean))) @ self._root}
