@@ -379,7 +379,7 @@ def test_the_bandwidth_table_says_what_was_chosen(clusters: Path):
     assert "σ = 1000." in out
     assert "Median distance" in out
     out, _ = run("bandwidth", clusters, "--sigmas=1.5", "--metric=rke", *options)
-    assert "none is: try larger σ" in out
+    assert "none found, try larger σ" in out
 
 
 @pytest.mark.parametrize(

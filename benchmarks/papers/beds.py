@@ -10,7 +10,7 @@ import images
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.simulation.sources import ArraySource, Bed, GaussianSource
+from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
 
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 64}
 """Half the median distance between the features of real digits; 128 columns."""
@@ -34,27 +34,27 @@ class Comparison:
 
     title: str
     metric: str
-    make: Callable[[int], Bed]
+    make: Callable[[int], SourceSet]
     rounds: int = 1000
     batch: int = 5
 
 
-def _digits(which: Callable[[], Any], embed: Callable[[Any], NDArray[Any]]) -> Callable[[int], Bed]:
-    def make(size: int) -> Bed:
+def _digits(which: Callable[[], Any], embed: Callable[[Any], NDArray[Any]]) -> Callable[[int], SourceSet]:
+    def make(size: int) -> SourceSet:
         settings = {} if embed is images.probabilities else {"reference": images.reference(embed)}
-        return Bed(images.pools(which(), embed, size), settings)
+        return SourceSet(images.pools(which(), embed, size), settings)
 
     return make
 
 
-def _kernel(which: Callable[[], Any]) -> Callable[[int], Bed]:
-    def make(size: int) -> Bed:
-        return Bed(images.pools(which(), images.features, size), {"kernel": KERNEL})
+def _kernel(which: Callable[[], Any]) -> Callable[[int], SourceSet]:
+    def make(size: int) -> SourceSet:
+        return SourceSet(images.pools(which(), images.features, size), {"kernel": KERNEL})
 
     return make
 
 
-def _mixtures(size: int) -> Bed:
+def _mixtures(size: int) -> SourceSet:
     """Mixtures of the first 1 … 10 digits, in equal shares."""
     prompted = images.digits().prompted["class-gmm-4"]
     rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def _mixtures(size: int) -> Bed:
         prompts = [f"a handwritten {digit}" for digit in rng.integers(count, size=size)]
         rows = images.features(prompted.sample(prompts, seed=count))
         sources[f"{count}-digits"] = ArraySource({"features": rows}, f"{count} digits")
-    return Bed(sources, {"kernel": KERNEL})
+    return SourceSet(sources, {"kernel": KERNEL})
 
 
 def _power_law(dimension: int, exponent: float, total: float = 50.0) -> NDArray[np.float64]:
@@ -72,7 +72,7 @@ def _power_law(dimension: int, exponent: float, total: float = 50.0) -> NDArray[
     return total * ranks / ranks.sum()
 
 
-def _scaled_gaussians(size: int) -> Bed:
+def _scaled_gaussians(size: int) -> SourceSet:
     """d = 96, λ ∝ 1/j: the best has the reference's variance and its mean a little off; others too little variance."""
     real = _power_law(96, 1.0)
     arms = {"collapsed": (0.1, 0.0), "half": (0.5, 0.0), "0.7": (0.7, 0.0), "0.85": (0.85, 0.1), "best": (1.0, 0.1)}
@@ -81,19 +81,19 @@ def _scaled_gaussians(size: int) -> Bed:
         name: GaussianSource(np.full(96, np.sqrt(gap / 96)), np.diag(scale * real), name)
         for name, (scale, gap) in arms.items()
     }
-    return Bed(sources, {"reference": (np.zeros(96), np.diag(real))})
+    return SourceSet(sources, {"reference": (np.zeros(96), np.diag(real))})
 
 
-def _spectra(size: int) -> Bed:
+def _spectra(size: int) -> SourceSet:
     """d = 64, equal variance in all, spectra λ ∝ j^−s against s = 1, along the same axes."""
     sources = {
         f"s-{exponent:g}": GaussianSource(np.full(64, 0.05), np.diag(_power_law(64, exponent)), f"s = {exponent:g}")
         for exponent in (0.4, 0.6, 0.8, 1.1, 1.3, 1.6, 2.0)
     }
-    return Bed(sources, {"reference": (np.zeros(64), np.diag(_power_law(64, 1.0)))})
+    return SourceSet(sources, {"reference": (np.zeros(64), np.diag(_power_law(64, 1.0)))})
 
 
-def _rotations(size: int) -> Bed:
+def _rotations(size: int) -> SourceSet:
     """d = 128, λ ∝ 1/j: the reference's spectrum turned by 0 … 45° in every plane of neighbouring axes, and scaled."""
     real = np.diag(_power_law(128, 1.0))
     sources = {}
@@ -103,7 +103,7 @@ def _rotations(size: int) -> Bed:
         turn = np.roll(turn, (1, 1), axis=(0, 1)) @ turn
         name = f"{angle}-degrees-{scale:g}"
         sources[name] = GaussianSource(np.zeros(128), scale * turn @ real @ turn.T, name)
-    return Bed(sources, {"reference": (np.zeros(128), real)})
+    return SourceSet(sources, {"reference": (np.zeros(128), real)})
 
 
 COMPARISONS = {

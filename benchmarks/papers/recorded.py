@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from beds import Comparison
 
-from optimist.simulation.sources import ArraySource, Bed
+from optimist.simulation.sources import ArraySource, SourceSet
 
 PRINCIPAL = 64
 """Directions of the largest variance in the reference that the 2048 features are projected on."""
@@ -42,7 +42,7 @@ _FILES = {
 }
 
 
-def _mnist(folder: Path, metric: str, size: int) -> Bed:
+def _mnist(folder: Path, metric: str, size: int) -> SourceSet:
     with np.load(folder / "mnist_lenet_generators.npz") as data:
         names, tensor = data["arm_names"].tolist(), "prob" if metric == "is" else "feat"
         rows = data[f"arm_{tensor}"].astype(np.float64)
@@ -51,27 +51,27 @@ def _mnist(folder: Path, metric: str, size: int) -> Bed:
         rows /= rows.sum(axis=2, keepdims=True)
     wanted = "probabilities" if metric == "is" else "features"
     settings = {} if metric == "is" else {"reference": (real.mean(axis=0), np.cov(real, rowvar=False))}
-    return Bed({name: ArraySource({wanted: own}, name) for name, own in zip(names, rows, strict=True)}, settings)
+    return SourceSet({name: ArraySource({wanted: own}, name) for name, own in zip(names, rows, strict=True)}, settings)
 
 
-def _cifar10(folder: Path, metric: str, size: int) -> Bed:
+def _cifar10(folder: Path, metric: str, size: int) -> SourceSet:
     """Without the grid of 64 DCGAN images: the others have 800 each."""
     with np.load(folder / "cifar10_ref2048_arms.npz") as data:
         names = [name for name in data["names"].tolist() if name != "csinva_dcgan_grid64"]
         tensor = "prob" if metric == "is" else "feat2048"
         rows = {name: data[f"{tensor}_{name}"].astype(np.float64) for name in names}
     if metric == "is":
-        return Bed(
+        return SourceSet(
             {name: ArraySource({"probabilities": own / own.sum(1, keepdims=True)}, name) for name, own in rows.items()}
         )
     with np.load(folder / "cifar10_ref2048_stats.npz") as data:
         mean, covariance = data["mu"].astype(np.float64), data["sigma"].astype(np.float64)
     basis = np.linalg.eigh(covariance).eigenvectors[:, -PRINCIPAL:]
     sources = {name: ArraySource({"features": own @ basis}, name) for name, own in rows.items()}
-    return Bed(sources, {"reference": (mean @ basis, basis.T @ covariance @ basis)})
+    return SourceSet(sources, {"reference": (mean @ basis, basis.T @ covariance @ basis)})
 
 
-def _llmfao(folder: Path, size: int) -> Bed:
+def _llmfao(folder: Path, size: int) -> SourceSet:
     """Answers of families of language models to the same 19 prompts: embeddings (n, 384)."""
     families = {
         "claude": "Claude",
@@ -86,10 +86,10 @@ def _llmfao(folder: Path, size: int) -> Bed:
         family: rows[[name.startswith(prefix) for name in made_by.tolist()]] for family, prefix in families.items()
     }
     sources = {family: ArraySource({"features": own}, family) for family, own in chosen.items()}
-    return Bed(sources, {"kernel": SENTENCES})
+    return SourceSet(sources, {"kernel": SENTENCES})
 
 
-def _pakucb(folder: Path, size: int) -> Bed:
+def _pakucb(folder: Path, size: int) -> SourceSet:
     """Ten completions by two language models of 164 coding tasks, in two languages: embeddings (1640, 384)."""
     with np.load(folder / "pakucb_code_minilm.npz") as data:
         sources = {
@@ -97,4 +97,4 @@ def _pakucb(folder: Path, size: int) -> Bed:
             for tasks in ("human_eval", "human_eval_x_java2cpp")
             for model, own in zip(data["models"].tolist(), data[tasks], strict=True)
         }
-    return Bed(sources, {"kernel": SENTENCES})
+    return SourceSet(sources, {"kernel": SENTENCES})

@@ -1,4 +1,4 @@
-"""The `optimist` command."""
+"""Entry point of the `optimist` command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; without the extras it needs, say which to install."""
+    """Run the command line. If a required package is missing, exit with a message that says what to install."""
     try:
         from optimist.commands import app
     except ModuleNotFoundError as error:

@@ -72,9 +72,9 @@ def test_without_experiments_it_says_how_to_make_one(open_page: OpenPage, mortal
 
 def test_without_tells_it_waits(open_page: OpenPage, experiment: Experiment):
     page = open_page(f"/#/e/{experiment.name}")
-    expect(page.locator(".answer")).to_have_text("Waiting for the first samples: 3 generators are to be scored by FID.")
+    expect(page.locator(".answer")).to_have_text("Waiting for the first samples. 3 generators will be scored by FID.")
     expect(page.locator(".badge.warming-up")).to_be_visible()
-    expect(page.get_by_text("Nothing to draw yet.")).to_have_count(4)
+    expect(page.get_by_text("No data yet.")).to_have_count(4)
     expect(page.locator("tbody tr")).to_have_count(3)
     expect(page.get_by_text("No pick is open")).to_be_visible()
 
@@ -83,7 +83,7 @@ def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, c
     experiment = create(client, "lone", ["good"], budget=50)
     work(experiment, None)
     page = open_page("/#/e/lone")
-    expect(page.locator(".answer")).to_contain_text("There is nothing to compare it with.")
+    expect(page.locator(".answer")).to_contain_text("There is no generator to compare it with.")
     expect(page.locator(".badge.out-of-budget")).to_be_visible()
     expect(page.locator("progress")).to_have_attribute("value", "50")
     assert points(page, "plot-estimates")[-1] >= 5
@@ -123,7 +123,9 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
     assert report.state == "decided"
     answer = page.locator(".answer")
     expect(answer).to_contain_text(f"{report.decision.best} is best with")
-    expect(answer).to_contain_text(f"confidence after {report.samples:,} samples; uniform would have needed about")
+    expect(answer).to_contain_text(
+        f"confidence after {report.samples:,} samples; uniform sampling would have needed about"
+    )
     expect(page.locator(".title .badge.decided")).to_be_visible()
     drawn = "samples => document.getElementById('plot-regret').data[0].x.at(-1) === samples"
     until(page, drawn, report.samples)
@@ -271,7 +273,7 @@ def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Se
         page = open_page(f"{mortal.url}/#/e/mortal", expected=REFUSED)
         expect(page.locator("#live")).to_have_text("Live")
         mortal.kill()
-        expect(page.locator("#banner")).to_contain_text("The service does not answer")
+        expect(page.locator("#banner")).to_contain_text("The service does not respond")
         expect(page.locator(".standings tbody tr")).to_have_count(2)  # what is known stays
         mortal.start()
         work(experiment, 25)

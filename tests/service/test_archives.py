@@ -221,7 +221,7 @@ def test_files_that_are_no_archive_leave_nothing(client: Optimist, service: Serv
     rng = np.random.default_rng(0)
     refused = {"": "expected an archive", "{}": "expected an archive"}
     bodies = {text.encode(): reason for text, reason in refused.items()}
-    bodies |= {whole[:-1]: "cut short", whole[: len(whole) // 2]: "cut short", whole[:50]: "cut short"}
+    bodies |= {whole[:-1]: "truncated", whole[: len(whole) // 2]: "truncated", whole[:50]: "truncated"}
     bodies |= {whole + b"\0": "digest", edited(whole, "format", b"2"): "expected an archive of format 1, found '2'"}
     bodies |= {edited(whole, "history", whole[:7]): "does not exist", edited(whole, "history", b""): "history"}
     bodies |= {edited(whole, "experiment.json", b"{}"): "Field required"}
@@ -235,7 +235,7 @@ def test_files_that_are_no_archive_leave_nothing(client: Optimist, service: Serv
             assert answer.json()["action"] == "fix"
     assert client.experiments() == known
     (tmp_path / "file").write_bytes(whole[:-9])
-    with pytest.raises(Fix, match="cut short"):
+    with pytest.raises(Fix, match="truncated"):
         client.import_experiment(tmp_path / "file")
 
 

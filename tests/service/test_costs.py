@@ -114,7 +114,7 @@ def test_a_limit_needs_every_cost(client: Optimist, name: str, reference):
     experiment = priced(client, name, reference, costs={"cheap": 1.0})
     with pytest.raises(Fix, match="dear have none"):
         experiment.resume(max_cost=10.0)
-    with pytest.raises(ValueError, match="knows no cost of dear"):
+    with pytest.raises(ValueError, match="every generator needs a cost; dear have none"):
         experiment.run(dict.fromkeys(COSTS, rows), max_cost=1.0)
     with pytest.raises(Fix, match="greater than or equal to 0"):
         experiment.set_cost("dear", -1.0)

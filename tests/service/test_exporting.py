@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from optimist.archive.exporting import Exporting
+from optimist.archive.exporting import Exporter
 from optimist.archive.file import Archive, ArchiveWriter
 from optimist.store import NotFound, Store, Unavailable, open_store, start_embedded
 from optimist_client.models import Experiment, ExperimentConfig
@@ -45,7 +45,7 @@ async def trim(store: Store, generator: int = 0) -> None:
 async def exported(store: Store, experiment: Experiment) -> Archive:
     file = BytesIO()
     with ArchiveWriter(file) as writer:
-        await Exporting(store, experiment, writer).run()
+        await Exporter(store, experiment, writer).run()
     return Archive(file)
 
 

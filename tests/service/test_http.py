@@ -164,8 +164,8 @@ def test_unknown_names_are_not_found(http: httpx.Client, experiment):
     [
         ({"generators": []}, "generators"),
         ({"generators": ["a", "a"]}, "distinct"),
-        ({"generators": ["a", "."]}, "'.' cannot stand in a URL"),
-        ({"generators": ["..", "a"]}, "'..' cannot stand in a URL"),
+        ({"generators": ["a", "."]}, "'.' cannot be used in a URL"),
+        ({"generators": ["..", "a"]}, "'..' cannot be used in a URL"),
         ({"metric": "beauty"}, "fid"),
         ({"policy": "best"}, "top-two"),
         ({"bound": "theorem"}, "needs standard errors"),
@@ -194,7 +194,7 @@ def test_a_generator_that_no_route_would_reach_is_not_added(http: httpx.Client, 
     for generator in (".", ".."):
         problem = http.post(path, json={"name": generator})
         assert problem.status_code == 422
-        assert "cannot stand in a URL" in problem.json()["detail"]
+        assert "cannot be used in a URL" in problem.json()["detail"]
     for generator in ("...", ".a", "a/..b"):
         experiment.add_generator(generator)
         assert {row.generator: row.state for row in experiment.set_state(generator, "paused").standings}[

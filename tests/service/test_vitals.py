@@ -1,4 +1,4 @@
-"""What looks at Redis once a second ends when the service does."""
+"""Monitoring of Redis stops when the service does."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ async def test_a_cancellation_that_is_swallowed_ends_it():
     redis = connect("redis://127.0.0.1:1")
     vitals = Vitals(Swallowing(redis), Settings(redis_url="redis://127.0.0.1:1"))
     async with asyncio.timeout(10.0):
-        async with vitals.watching():
+        async with vitals.monitoring():
             await asyncio.sleep(0.1)
     await redis.aclose()

@@ -17,7 +17,7 @@ from optimist.commands import app
 from optimist.simulation.contenders import contenders
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.result import Result, Run
-from optimist.simulation.sources import ArraySource, Bed, GaussianSource
+from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
 from optimist.simulation.trial import Played
 
 DATA = Path(__file__).parent.parent / "data"
@@ -199,7 +199,7 @@ def test_stopping_ends_trials_and_its_numbers_stand():
         ({"a": rows(1)}, {"reference": None}, "reference: the metric 'fid' needs real features"),
         ({"a": rows(1)}, {"reference": "no.npz"}, "no.npz: no such file"),
         ({"a": rows(1)}, {"truth": {"b": 1.0}}, "truth: expected scores of a; got b"),
-        ({"a": rows(1)}, {"truth": {"a": math.nan}}, "expected a score of 'fid' for 'a', got nan"),
+        ({"a": rows(1)}, {"truth": {"a": math.nan}}, "expected a finite score of 'fid' for 'a', got nan"),
         ({"a": rows(1)}, {"trials": 0}, "trials"),
         ({"a": rows(1)}, {"policies": "is-ucb"}, "preset 'is-ucb' is of metric 'is'"),
         ({"a": rows(1)}, {"policies": "thompson:bound=theorem"}, "standard errors"),
@@ -231,7 +231,7 @@ def test_policies_as_they_are_written():
 
 
 def test_a_bed_s_settings_hold_unless_others_are_given():
-    made = Bed({"a": ArraySource({"features": rows(0)}), "b": ArraySource({"features": rows(1)})},
+    made = SourceSet({"a": ArraySource({"features": rows(0)}), "b": ArraySource({"features": rows(1)})},
                {"metric": "rke", "kernel": {"sigma": 1.0, "features": 8}})  # fmt: skip
     assert optimist.simulate(made, rounds=4, trials=1).metric == "rke"
     assert simulated(made, metric="fid", rounds=4, trials=1).metric == "fid"

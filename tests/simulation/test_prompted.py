@@ -10,7 +10,7 @@ import torch
 
 from optimist.numerics.pairs.score import ConditionedScore
 from optimist.numerics.registry import make_metric
-from optimist.simulation.digits.prompted import TEXTS, Heedless, classes
+from optimist.simulation.digits.prompted import TEXTS, PromptIgnoring, classes
 
 FOLLOWING = {"class-gaussian-0.3", "class-gaussian-0.7", "class-gmm-4", "class-kde-0.05", "class-kde-0.1"}
 HEEDLESS = "heedless-vae-0.5"
@@ -74,9 +74,9 @@ def test_most_images_show_the_digit_that_was_asked_for(digits, name):
     assert min(right[classes(prompts) == digit].mean() for digit in range(10)) > 0.85
 
 
-def test_the_heedless_one_does_not_look_at_its_prompts(digits):
+def test_the_heedless_generator_ignores_its_prompts(digits):
     generator = digits.prompted[HEEDLESS]
-    assert isinstance(generator, Heedless)
+    assert isinstance(generator, PromptIgnoring)
     np.testing.assert_array_equal(generator.sample(SOME, seed=1), generator.sample(SOME[::-1], seed=1))
 
 

@@ -111,7 +111,7 @@ def test_samples_of_no_use_are_refused(bed, real: Path, generators: dict[str, An
         ({"a": {"features": rows(1), "prompts": rows(2, 9)}}, PAIRS, "got 20 of features, 9 of prompts"),
         (FINE, ["--metric=rke"], "'rke' needs --sigma"),
         (FINE, ["--metric=rke", "--sigma=nan"], "sigma must be positive and finite, not nan"),
-        (FINE, [], "reference: the metric 'fid' needs real features, or their moments, to compare with; found none"),
+        (FINE, [], "reference: expected real features or their moments, which the metric 'fid' compares with; found"),
     ],
 )  # fmt: skip
 def test_samples_and_options_that_do_not_go_together(bed, generators: dict[str, Any], options: list[str], said: str):
@@ -133,8 +133,8 @@ def test_samples_and_options_that_do_not_go_together(bed, generators: dict[str, 
         (["--jobs=0"], "jobs: expected a number of processes, or -1 for as many as there are cores; got 0"),
         (["--truth=a=1"], "truth: expected scores of a, b; got a"),
         (["--truth=a=1,b=2,b=3"], "--truth: expected each generator once, got 'a=1,b=2,b=3'"),
-        (["--json=no/such.json"], "--json no/such.json: expected a file in a folder that is there, found no folder no"),
-        (["--csv=."], "--csv .: expected a file in a folder that is there, found a folder"),
+        (["--json=no/such.json"], "--json no/such.json: expected a file in an existing folder, found no folder no"),
+        (["--csv=."], "--csv .: expected a file in an existing folder, found a folder"),
         (["--plot=" + __file__], "expected a folder, found a file"),
         (["--reference=no.npz"], "no.npz: no such file"),
         (["--reference=."], ".: expected a file ending in .npy, .npz, .safetensors, .parquet, found"),
@@ -149,7 +149,7 @@ def test_more_than_memory_can_hold(bed, real: Path):
     for size, said in (
         (
             ["--rounds=1000000000000"],
-            "rounds, trials: expected at most 10,000,000 rounds in all, got 1,000,000,000,000",
+            "rounds, trials: expected at most 10,000,000 rounds in total, got 1,000,000,000,000",
         ),
         (["--rounds=2", "--trials=1", "--batch=1000000000000000"], "Unable to allocate"),
     ):
@@ -169,14 +169,16 @@ def test_places_that_hold_no_samples(bed, real: Path, tmp_path: Path):
     assert "c.npy: no such file" in refused(f"--features={folder}", f"--reference={real}")
     (folder / "c.npy").unlink()
     os.mkfifo(folder / "c.npy")
-    assert "c.npy: expected a file, found what is none" in refused(f"--features={folder}", f"--reference={real}")
+    assert "c.npy: expected a regular file, found a special file" in refused(
+        f"--features={folder}", f"--reference={real}"
+    )
     (folder / "c.npy").unlink()
     try:
         (folder / "a.npy").rename(folder / os.fsdecode(b"\xff.npy"))
     except OSError:
         return  # a file system that has UTF-8 names only
     said = refused(f"--features={folder}", f"--reference={real}")
-    assert said.endswith(r"bed: expected names of generators in UTF-8, found '\udcff'")
+    assert said.endswith(r"bed: expected generator names in UTF-8, found '\udcff'")
 
 
 def test_odd_names_and_types_are_played_and_drawn(bed, real: Path, tmp_path: Path):

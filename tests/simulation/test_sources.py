@@ -87,7 +87,7 @@ def test_pairs_are_read_from_files_and_folders(tmp_path: Path):
         ({"a.npz": {"features": rows(1)}}, "conditional-vendi", "a.npz: expected the arrays features, prompts; found"),
         ({"a.npz": {"x": np.zeros(3)}}, "fid", r"a.npz: features: expected shape \(n, d\), found \(3,\)"),
         ({"a.npz": {"mean": np.zeros(3), "covariance": -np.eye(3)}}, "fid", "a.npz: the covariance must be positive"),
-        ({"a.npz": {"x": rows(1)}, "a.npy": rows(1)}, "fid", "expected one generator of each name, found 'a' in"),
+        ({"a.npz": {"x": rows(1)}, "a.npy": rows(1)}, "fid", "expected distinct generator names, found 'a' in"),
     ],
 )
 def test_files_that_are_not_as_expected(tmp_path: Path, made: dict[str, Any], metric: str, message: str):

@@ -1,6 +1,6 @@
 """The Python SDK of Optimist: `Optimist(url).create_experiment(…).run(…)`, or `AsyncOptimist` for asyncio.
 
-Names are loaded on first use: who imports a part of it, such as `tensors` or an embedder, does not pay for the rest.
+Names are loaded on first use, so that importing one module, such as `tensors` or an embedder, does not load the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the SDK's operations wait in an event loop. A module of its own, as the blocking client does without asyncio."""
+"""The transport of the asyncio client. It is a separate module so that the blocking client does not import asyncio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optimist_client.transport import Loop, Transport
 
 
 class AsyncTransport(Transport[httpx.AsyncClient]):
-    """Never blocks the event loop it is used in."""
+    """A transport that never blocks the event loop."""
 
     def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
         super().__init__(timeout, patience)
@@ -37,18 +37,18 @@ class AsyncTransport(Transport[httpx.AsyncClient]):
             yield piece
 
     async def sleep(self, seconds: float) -> None:
-        """Do nothing else for so long."""
+        """Wait for `seconds`."""
         await asyncio.sleep(seconds)
 
     async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function answers, awaited if it is asynchronous; any other runs in a thread."""
+        """Call the function and return its result: await it if it is asynchronous, else run it in a thread."""
         if _is_asynchronous(function):
             return await function(*args)
         answer = await asyncio.to_thread(function, *args)
         return await answer if inspect.isawaitable(answer) else answer
 
     async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
-        """A task each. Where this one is cancelled, so are they, and each cleans up for itself."""
+        """Run each loop as a task. If this task is cancelled, they are cancelled, too, and clean up themselves."""
         ends = await asyncio.gather(*(loop() for loop in loops), return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):

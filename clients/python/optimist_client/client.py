@@ -1,4 +1,4 @@
-"""The SDK: ask which generator to sample, tell what came out, read the report."""
+"""The SDK's clients `Optimist` and `AsyncOptimist`: create and open experiments and references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
 
 
 class ServiceOperations(Generic[ExperimentT]):
-    """What `Optimist` and `AsyncOptimist` do."""
+    """The operations of `Optimist` and `AsyncOptimist`."""
 
     _experiment: type[ExperimentT]
 
@@ -53,8 +53,8 @@ class ServiceOperations(Generic[ExperimentT]):
         """Upload a reference: real `features` (n, d), their `mean` (d,) and `covariance` (d, d), or a file of either.
 
         Files (`.npz`, `.npy`, `.safetensors`) hold one array of features, `mean` and `covariance`, or pytorch-fid's
-        `mu` and `sigma`. `embedding` names what made the features. The same under the same name again is accepted;
-        others raise `Conflict`. Raises ValueError for what is no reference.
+        `mu` and `sigma`. `embedding` is the name of the features' embedding. Uploading the same reference again under
+        the same name succeeds; a different one raises `Conflict`. Raises ValueError for an invalid reference.
         """
         given = (mean, covariance) if features is None else features
         if file is not None:
@@ -66,7 +66,7 @@ class ServiceOperations(Generic[ExperimentT]):
     async def _upload(
         self, name: str, reference: Any, embedding: str | None, samples: int | None = None
     ) -> models.ReferenceInfo:
-        # numpy is imported by the first array that goes somewhere: it takes as long as all else here together.
+        # Import numpy only when an array is sent: importing it takes as long as importing the rest of the SDK.
         from optimist_client import tensors
         from optimist_client.references import moments_of
 
@@ -81,7 +81,7 @@ class ServiceOperations(Generic[ExperimentT]):
 
     @operation
     async def references(self) -> list[models.ReferenceInfo]:
-        """All references the service holds."""
+        """All references of the namespace, oldest first."""
         answer = await self._transport.call("GET", "/v1/references")
         return [models.ReferenceInfo.model_validate(item) for item in answer]
 
@@ -94,14 +94,15 @@ class ServiceOperations(Generic[ExperimentT]):
         reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
         **config: Any,
     ) -> ExperimentT:
-        """Create an experiment, or open the one that exists with the same name and config.
+        """Create an experiment, or open the existing one with the same name and config.
 
-        `reference`, which "fid" needs, is the name of an uploaded one, or what is uploaded as "<name>-reference": real
-        features (n, d), a (mean, covariance) pair, both numpy's or torch's, or the path of a file that
-        `create_reference` takes, such as pytorch-fid's `.npz`. Further arguments are the fields of
-        `models.ExperimentConfig`. Among them are `max_magnitude`, how many times the usual size of features a value may
-        have before its batch is refused (default 1e6), and `refuse_copies`, whether batches that repeat earlier ones of
-        their generator are refused rather than warned about.
+        `reference` is required by "fid". It is the name of an uploaded reference, or data to upload as
+        "<name>-reference": real features (n, d) or a (mean, covariance) pair, as numpy arrays or torch tensors, or the
+        path of a file that `create_reference` accepts, such as pytorch-fid's `.npz`. Further arguments are the fields
+        of `models.ExperimentConfig`. Two of them are `max_magnitude`: a batch with a value more than this many times
+        the usual size of features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an
+        earlier one of its generator is refused instead of causing a warning. Raises `Conflict` if an experiment of this
+        name exists with another config.
         """
         from optimist_client.references import names_file
 
@@ -109,32 +110,32 @@ class ServiceOperations(Generic[ExperimentT]):
             uploaded = await self._upload(f"{name[:54]}-reference", reference, config.get("embedding"))
             reference = uploaded.name
         wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
-        # Not as plain values: JSON has no infinity, which an order may be.
+        # Let pydantic write the JSON: `order` may be infinite, which plain JSON cannot represent.
         body = wanted.model_dump_json().encode()
         answer = await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
         return self._opened(answer)
 
     @operation
     async def experiment(self, name: str) -> ExperimentT:
-        """Open an experiment that exists. Raises `NotFound`."""
+        """Open an existing experiment. Raises `NotFound` if there is none of this name."""
         return self._opened(await self._transport.call("GET", f"/v1/experiments/{name}"))
 
     @operation
     async def experiments(self) -> list[str]:
-        """Names of all experiments."""
+        """The names of all experiments, by creation time."""
         return [item["config"]["name"] for item in await self._transport.call("GET", "/v1/experiments")]
 
     @operation
     async def delete_experiment(self, name: str) -> None:
-        """Delete an experiment with everything it holds."""
+        """Delete an experiment with all its data."""
         await self._transport.call("DELETE", f"/v1/experiments/{name}")
 
     @operation
     async def import_experiment(self, path: str | Path, name: str | None = None) -> ExperimentT:
-        """Make an experiment, called `name` if given, from what `Experiment.export` wrote; it goes on from there.
+        """Create an experiment, called `name` if given, from a file that `Experiment.export` wrote.
 
-        Raises `Conflict` where the name is taken, or the name of its reference by another one; `Fix` with the reason
-        where the file is damaged, of another version, or no archive.
+        It continues from the exported state. Raises `Conflict` if the name of the experiment or of its reference is
+        taken by a different one; `Fix` with the reason if the file is damaged, of an unknown version or not an archive.
         """
         headers = {"content-type": "application/zip", "idempotency-key": uuid.uuid4().hex}
         params = {} if name is None else {"name": name}
@@ -150,11 +151,11 @@ class ServiceOperations(Generic[ExperimentT]):
 
 
 class Optimist(ServiceOperations[Experiment], Blocking):
-    """A connection to an Optimist service; one a process is enough, threads may share it.
+    """A client of an Optimist service. One per process is enough: it is thread-safe.
 
-    `timeout` (seconds) bounds one request; `patience` (seconds) bounds all tries of one call, so a service that is
-    restarted in that time is not noticed. `api_key`: what the service asks for, where it asks for keys; by default the
-    variable OPTIMIST_API_KEY. `AsyncOptimist` is the same for asyncio.
+    `timeout` (seconds) limits one request. `patience` (seconds) limits all attempts of one call together, so that a
+    restart of the service within this time causes no error. `api_key` is the access key, if the service requires one;
+    by default the environment variable OPTIMIST_API_KEY. `AsyncOptimist` is the same for asyncio.
     """
 
     _experiment = Experiment
@@ -170,7 +171,7 @@ class Optimist(ServiceOperations[Experiment], Blocking):
 
 
 class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
-    """`Optimist` for asyncio: the same methods, to be awaited; one an event loop is enough, tasks may share it."""
+    """`Optimist` for asyncio, with the same methods as coroutines. One per event loop is enough: tasks may share it."""
 
     _experiment = AsyncExperiment
 

@@ -1,4 +1,4 @@
-"""A report as people look at it: as text, as HTML, as a data frame, as a plot."""
+"""Shows a report as text, as HTML, as a data frame or as a plot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMNS = ("generator", "score", "± error", "samples", "pick ratio")
 
 
 def as_text(report: Report) -> str:
-    """Title, standings and answer, as a terminal shows them."""
+    """Title, standings and answer as plain text for a terminal."""
     rows = _table(report)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
@@ -21,7 +21,7 @@ def as_text(report: Report) -> str:
 
 
 def as_html(report: Report) -> str:
-    """The same as a table for notebooks, the best in bold; warnings stand below."""
+    """Title, standings, answer and warnings as an HTML table for notebooks, with the best generator in bold."""
     columns, *cells = _table(report)
     head = "".join(f"<th>{column}</th>" for column in columns)
     body = "".join(
@@ -35,14 +35,14 @@ def as_html(report: Report) -> str:
 
 
 def as_frame(report: Report) -> Any:
-    """The standings as a pandas DataFrame, best first, a row each. Raises ModuleNotFoundError without pandas."""
+    """The standings as a pandas DataFrame with one row per generator, best first. Raises ModuleNotFoundError."""
     pandas = _need("pandas")
     rows = [row.model_dump(exclude={"warnings"}) for row in report.ranking]
     return pandas.DataFrame(rows).set_index("generator")
 
 
 def as_plot(report: Report, axes: Any = None) -> Any:
-    """The scores with their intervals, the best on top, on matplotlib's axes. Raises ModuleNotFoundError without it."""
+    """Plot the scores and intervals, best on top, on matplotlib axes (None: new ones). Raises ModuleNotFoundError."""
     axes = _need("matplotlib.pyplot").subplots()[1] if axes is None else axes
     rows = report.ranking
     for place, row in enumerate(rows):
@@ -59,7 +59,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
 
 
 def _table(report: Report) -> list[tuple[str, ...]]:
-    """Head and rows; with a column of costs where there are any."""
+    """The header and the rows, with a column of costs if the report has costs."""
     rows = [_COLUMNS, *map(_cells, report.ranking)]
     if report.cost is None:
         return rows

@@ -1,4 +1,4 @@
-"""How the SDK's operations wait in the blocking client; async_driver.py has the other one."""
+"""The transport of the blocking client. async_driver.py has the one for asyncio."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import httpx
 from optimist_client.operations import run
 from optimist_client.transport import Loop, Transport
 
-# As long as a round may take, and less than the 75 s after which the service closes a connection.
+# Long enough for one round, and less than the 75 s after which the service closes an idle connection.
 _LIMITS = httpx.Limits(keepalive_expiry=60.0)
 PIECE = 1 << 20
-"""Bytes of a file that are read or written at once."""
+"""Number of bytes of a file that are read or written at a time."""
 
 
 class BlockingTransport(Transport[httpx.Client]):
-    """Blocks the thread that calls; threads may share it."""
+    """A transport that blocks the calling thread. It is thread-safe."""
 
     def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
         super().__init__(timeout, patience)
@@ -42,19 +42,19 @@ class BlockingTransport(Transport[httpx.Client]):
         return file
 
     async def sleep(self, seconds: float) -> None:
-        """Do nothing else for so long."""
+        """Wait for `seconds`."""
         time.sleep(seconds)  # noqa: ASYNC251  nothing else runs in this thread
 
     async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function answers. Raises TypeError where that is a coroutine: nobody here can await it."""
+        """Call the function and return its result. Raises TypeError for a coroutine, which cannot be awaited here."""
         answer = function(*args)
         if inspect.iscoroutine(answer):
             answer.close()
-            raise TypeError(f"{_name(function)} is asynchronous: use AsyncOptimist, whose run awaits it")
+            raise TypeError(f"expected a blocking function, {_name(function)} is asynchronous: use AsyncOptimist")
         return answer
 
     async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
-        """One loop runs here, so that Ctrl-C ends what it is in; more of them in a thread each."""
+        """Run a single loop in this thread, so that Ctrl-C interrupts it; run several in one thread each."""
         if len(loops) == 1:
             await loops[0]()
             return
@@ -63,10 +63,10 @@ class BlockingTransport(Transport[httpx.Client]):
         def work(loop: Loop) -> None:
             try:
                 run(loop())
-            except BaseException as error:  # to be raised by the thread that waits
+            except BaseException as error:  # raised again in the waiting thread
                 failures.append(error)
 
-        # Daemons: a second Ctrl-C ends the program though a generator is in the middle of something.
+        # Daemon threads: a second Ctrl-C ends the program even while a generator is running.
         threads = [threading.Thread(target=work, args=(loop,), daemon=True) for loop in loops]
         for thread in threads:
             thread.start()
@@ -85,7 +85,7 @@ class BlockingTransport(Transport[httpx.Client]):
 
 
 def settings(url: str, timeout: float, api_key: str | None) -> dict[str, Any]:
-    """Arguments of an httpx client; the key is the variable's where none is given."""
+    """Arguments for an httpx client. Without `api_key` the environment variable OPTIMIST_API_KEY is used."""
     key = api_key or os.environ.get("OPTIMIST_API_KEY")
     return {
         "base_url": url.rstrip("/"),
@@ -98,7 +98,7 @@ def settings(url: str, timeout: float, api_key: str | None) -> dict[str, Any]:
 def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         while thread.is_alive():
-            thread.join(0.2)  # not without end: on Windows no Ctrl-C would end it
+            thread.join(0.2)  # with a timeout, because on Windows Ctrl-C cannot interrupt an unlimited wait
 
 
 def _name(function: Callable[..., Any]) -> str:

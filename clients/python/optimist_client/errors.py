@@ -1,16 +1,16 @@
-"""The SDK's exceptions, each named by what the caller should do.
+"""The SDK's exceptions. Their base classes say what the caller should do: retry, fix the request, or stop.
 
 OptimistError
-├── Retry               nothing was decided; try again later, what was acknowledged before is safe
-│   ├── Unreachable     retry: no connection, or none that lasted, until `patience` ran out
-│   └── Busy            retry: the service answered "too busy" or "not now" until `patience` ran out
+├── Retry               the call did not succeed in time and can be repeated; acknowledged data is safe
+│   ├── Unreachable     no connection to the service within `patience` seconds
+│   └── Busy            the service was overloaded or unavailable for `patience` seconds
 ├── Fix                 the request was refused and nothing was stored; the message says what was expected
-│   ├── NotFound        fix the name: no such experiment, reference, generator or pick
-│   ├── Conflict        fix the name or the values: the pick or name is already bound to something else
-│   └── GeneratorError  fix your function: it raised in `run`; its pick was given back
-└── Stop                the pick or experiment is over: drop it and go on
+│   ├── NotFound        no such experiment, reference, generator or pick: fix the name
+│   ├── Conflict        the name or pick is already used with other values: fix the name or the values
+│   └── GeneratorError  a function given to `run` raised: fix the function; its pick was given up
+└── Stop                the pick or experiment is no longer available: abandon it and continue with another
 
-`action` is "retry", "fix" or "stop". Arrays that cannot be sent at all raise ValueError, before anything is.
+`action` is "retry", "fix" or "stop". Invalid arrays raise ValueError before a request is sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Busy", "Conflict", "Fix", "GeneratorError", "NotFound", "OptimistErr
 
 
 class OptimistError(Exception):
-    """Base of all errors of the SDK; `problem` holds the service's own words where it answered."""
+    """Base class of all errors of the SDK. `problem` is the service's problem document, if it sent one."""
 
     action: ClassVar[Literal["retry", "fix", "stop"]]
 
@@ -33,37 +33,37 @@ class OptimistError(Exception):
 
 
 class Retry(OptimistError):
-    """Nothing was decided: the same call may work later. What was acknowledged before is safe."""
+    """The call did not succeed in time. It may succeed later; data that was acknowledged before is safe."""
 
     action = "retry"
 
 
 class Unreachable(Retry):
-    """No connection to the service, or none that lasted for an answer, in the time allowed."""
+    """The service could not be reached, or the connection was lost, in all attempts within `patience` seconds."""
 
 
 class Busy(Retry):
-    """The service is there, but put every try off in the time allowed."""
+    """The service responded that it is overloaded or unavailable in all attempts within `patience` seconds."""
 
 
 class Fix(OptimistError):
-    """The service refused the request and stored nothing; the message says what it expected."""
+    """The service refused the request and stored nothing. The message says what it expected."""
 
     action = "fix"
 
 
 class NotFound(Fix):
-    """No such experiment, reference, generator or pick."""
+    """The experiment, reference, generator or pick does not exist."""
 
 
 class Conflict(Fix):
-    """The name or pick is already bound to something else."""
+    """The name or pick is already used with other values."""
 
 
 class GeneratorError(Fix):
-    """A function that was given to `run` raised, which is the cause of this; the pick was given back.
+    """A function that was given to `run` raised an error (`__cause__`). The pick was given up.
 
-    `generator` names the generator whose samples were being made.
+    `generator` is the name of the pick's generator.
     """
 
     def __init__(self, message: str, generator: str) -> None:
@@ -72,13 +72,13 @@ class GeneratorError(Fix):
 
 
 class Stop(OptimistError):
-    """The pick is too old to be told: go on with a new one."""
+    """The pick or experiment is no longer available, for example a pick that is too old: continue with a new one."""
 
     action = "stop"
 
 
 def from_problem(problem: Problem) -> OptimistError:
-    """The exception that stands for a problem the service answered with."""
+    """The exception for a problem document of the service."""
     by_status = {404: NotFound, 409: Conflict, 410: Stop}
     by_action = {"retry": Retry, "stop": Stop, "fix": Fix}
     kind = by_status.get(problem.status) or by_action[problem.action]

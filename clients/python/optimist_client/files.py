@@ -1,4 +1,4 @@
-"""Arrays of numbers from files, and the names that reference moments have in them. Loads no pickles."""
+"""Reads arrays of numbers from files. Pickles are not loaded."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from optimist_client import parquet, tensors
 
 SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
-"""How a file of reference moments names them: as Optimist does, or as pytorch-fid does."""
+"""The names of reference moments in a file: those of Optimist, and those of pytorch-fid."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class FileError(ValueError):
-    """A file does not hold what was expected; the message names it, what was expected and what was found."""
+    """The content of a file is not valid. The message names the file, what was expected and what was found."""
 
 
 def read_arrays(file: Path) -> Arrays:
-    """The arrays of a file by name, at least one, all of real numbers. Raises FileError."""
+    """Read the arrays of a file by name: at least one, all of real numbers. Raises FileError."""
     if file.suffix not in SUFFIXES:
         raise FileError(
             f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
         )
     if file.exists() and not file.is_file():
-        raise FileError(f"{file}: expected a file, found {'a folder' if file.is_dir() else 'what is none'}")
+        raise FileError(f"{file}: expected a regular file, found {'a folder' if file.is_dir() else 'a special file'}")
     try:
         arrays = _readers[file.suffix](file)
     except FileNotFoundError:
         raise FileError(f"{file}: no such file") from None
-    # What a damaged file raises depends on where the damage is: zipfile, zlib and numpy each have their own.
+    # A damaged file may raise errors of zipfile, zlib or numpy, depending on where it is damaged.
     except Exception as error:
         raise FileError(f"{file}: expected a readable {file.suffix} file of numbers: {error}") from None
     if not arrays:
@@ -45,7 +45,7 @@ def read_arrays(file: Path) -> Arrays:
 
 
 def _load(file: Path) -> Arrays:
-    # Opened here: np.load leaves a path it opened itself open when the archive is damaged.
+    # Open the file here: if the archive is damaged, np.load does not close a file that it opened itself.
     with file.open("rb") as stream:
         loaded = np.load(stream, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):

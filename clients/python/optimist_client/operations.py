@@ -1,8 +1,8 @@
-"""One source of truth for the blocking and the asyncio client: every operation is written once, as a coroutine.
+"""Derives the blocking and the asyncio client from the same operations, which are written once as coroutines.
 
-A class of operations does no I/O of its own: it awaits its transport. Over a blocking transport nothing ever suspends,
-so that one step runs a coroutine to its end; over an asyncio one the caller awaits it. A class that derives from the
-operations and from `Blocking` or `Awaiting` gets real methods of its kind, with the same signatures and docstrings.
+The operations do no I/O themselves: they await their transport. A blocking transport never suspends, so that one step
+runs a coroutine to its end; with an asyncio transport the caller awaits it. A class that derives from the operations
+and from `Blocking` or `Awaiting` gets methods of that kind, with the same signatures and docstrings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Blocking:
-    """Operations return when they are done. They need no event loop, and do not mind one that runs."""
+    """Makes operations blocking methods. They need no event loop and also work while one is running."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -26,7 +26,7 @@ class Blocking:
 
 
 class Awaiting:
-    """Operations are coroutines; those that go through things are asynchronous generators."""
+    """Makes operations coroutines, and iterations asynchronous generators."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -35,13 +35,13 @@ class Awaiting:
 
 
 class operation(Generic[P, T]):
-    """Decorates a coroutine function: a method that answers T in a blocking class, and is awaited in the other."""
+    """Decorates a coroutine function: it becomes a blocking method in `Blocking`, a coroutine in `Awaiting` classes."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
         self.function = function
 
     def blocking(self) -> Callable[Concatenate[Any, P], T]:
-        """The function that returns what the coroutine does."""
+        """A blocking function that returns the coroutine's result."""
 
         @wraps(self.function)
         def call(this: Any, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -56,12 +56,12 @@ class operation(Generic[P, T]):
     @overload
     def __get__(self, this: None, kind: type) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]: ...
     def __get__(self, this: Any, kind: type | None = None) -> Callable[..., Any]:
-        """From the class of operations itself it is the coroutine function, by which they call each other."""
+        """Accessed on the class, it is the coroutine function, which operations use to call each other."""
         return self.function if this is None else partial(self.function, this)
 
 
 class iteration(Generic[P, T]):
-    """Decorates an asynchronous generator function: a generator function in a blocking class, itself in the other."""
+    """Decorates an asynchronous generator function: in `Blocking` classes it becomes a generator function."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> None:
         self.function = function
@@ -91,12 +91,12 @@ class iteration(Generic[P, T]):
     @overload
     def __get__(self, this: None, kind: type) -> Callable[Concatenate[Any, P], AsyncGenerator[T, None]]: ...
     def __get__(self, this: Any, kind: type | None = None) -> Callable[..., Any]:
-        """As `operation` has it."""
+        """Accessed on the class, it is the asynchronous generator function, see `operation`."""
         return self.function if this is None else partial(self.function, this)
 
 
 def run(step: Awaitable[T]) -> T:
-    """What a coroutine answers that never suspends, as none does over a blocking transport."""
+    """Run a coroutine that never suspends, and return its result. Raises RuntimeError if it suspends."""
     running = step.__await__()
     try:
         next(running)

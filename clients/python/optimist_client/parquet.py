@@ -1,4 +1,4 @@
-"""Arrays of a Parquet file. Needs the `parquet` extra."""
+"""Reads arrays from a Parquet file. Needs the `parquet` extra."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 GENERATOR = "generator"
-"""A column of names: the rows of each are arrays of their own."""
+"""A column with the generator's name of each row. The rows of each name become separate arrays."""
 
 
 def read(file: Path) -> dict[str, NDArray[Any]]:
-    """Every column of lists as an array (n, d); where there is none, the columns of numbers as one array (n, columns).
+    """Read every column of lists as an array (n, d). Without such columns, read all numbers as one array (n, columns).
 
-    That one is named by the file's stem. With a column "generator" of names the arrays are `<generator>/<column>`.
-    Raises ValueError for columns that are neither, lists of unequal lengths, missing values, and without pyarrow.
+    The latter is named by the file's stem. With a column "generator" the arrays are named `<generator>/<column>`.
+    Raises ValueError for other columns, lists of unequal lengths, missing values, and if pyarrow is not installed.
     """
     try:
         from pyarrow.parquet import read_table
     except ModuleNotFoundError:
-        raise ValueError("reading it needs pyarrow: pip install 'optimist[parquet]'") from None
+        raise ValueError("reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
     with file.open("rb") as stream:
         table = read_table(stream)
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}

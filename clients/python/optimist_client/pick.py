@@ -1,4 +1,4 @@
-"""A pick as workers see it: what to sample, and what is told or given up."""
+"""The SDK's pick: which generator to sample, and the operations to tell the batch or give the pick up."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class PickOperations:
-    """What `Pick` and `AsyncPick` do."""
+    """The operations of `Pick` and `AsyncPick`."""
 
     def __init__(
         self, transport: Transport, info: models.Pick, tensor: str, generators: list[str] | None = None
     ) -> None:
-        """generators: those that whoever asked for it can sample, if not all; the next one is one of them too."""
+        """generators: the names that the worker can sample (None: all), also for the next pick."""
         self._transport = transport
         self._tensor = tensor
         self._generators = generators
@@ -29,13 +29,13 @@ class PickOperations:
         self._ended = False
         self.info = info
         self.next: Self | None = None
-        """The pick that the answer to `tell(next=True)` brought; None where there is none now."""
+        """The next pick, from the reply to `tell(next=True)`; None if there is none."""
         self.settled = False
-        """Whether it was told or given up."""
+        """Whether the pick was told or given up."""
 
     @property
     def number(self) -> int:
-        """The round, counted from 1."""
+        """The number of the round, starting at 1."""
         return self.info.number
 
     @property
@@ -45,17 +45,17 @@ class PickOperations:
 
     @property
     def size(self) -> int:
-        """How many samples to make."""
+        """Number of samples to generate."""
         return self.info.size
 
     @property
     def seed(self) -> int:
-        """Seed for the generator's randomness, distinct for every pick."""
+        """Seed for the generator's random numbers, different for every pick."""
         return self.info.seed
 
     @property
     def prompts(self) -> list[str]:
-        """The prompt of each sample to make, in order; empty where the experiment holds no prompts."""
+        """The prompt of each sample, in order; empty if the experiment has no prompts."""
         return self.info.prompts or []
 
     @operation
@@ -68,18 +68,19 @@ class PickOperations:
         embedding: str | None = None,
         next: bool = False,
     ) -> models.TellReply:
-        """Tell the rows (n, d) of the samples made; when this returns, they are stored and count once.
+        """Tell the rows (n, d) of the generated samples. When this returns, they are stored and count once.
 
-        They are features, or class probabilities where the metric is "is"; a mapping names its arrays itself. `prompts`
-        (n, d_t) are the embeddings of the prompts, for scores of pairs; `ids` name the samples, as URIs do, so that
-        `modes` can show them: each is taken as text. `embedding` names what made the rows: the experiment's own, where
-        it has one; any other is refused. `next` asks for the next pick as well, for `self.next`.
-        Telling the same again returns the same reply; other values raise `Conflict`, more rows than the pick asks for
-        `Fix`, and a pick that the service no longer knows `Stop`. float16 and float32 travel as they are, bfloat16 as
-        float32, everything else as float64. Tensors of torch are taken as they are, wherever they lie. Raises
-        ValueError for what is no array of real numbers, and for ids of more than 1024 bytes.
+        They are features, or class probabilities for the metric "is", or a mapping of named arrays. `prompts` (n, d_t)
+        are the embeddings of the prompts, for metrics of pairs. `ids` identify the samples, for example by URI, so that
+        `modes` can show them; each is converted to text. `embedding` is the name of the rows' embedding; it must be the
+        experiment's own, if it has one. `next` also asks for the next pick, which is then in `self.next`.
+
+        Telling the same batch again returns the same reply. Other values raise `Conflict`, more rows than requested
+        raise `Fix`, a pick that the service no longer knows raises `Stop`. float16 and float32 are sent unchanged,
+        bfloat16 as float32, everything else as float64. torch tensors may be on any device. Raises ValueError for
+        anything that is not an array of real numbers, and for ids of more than 1024 bytes.
         """
-        # numpy comes with it, which a program that only looks does without.
+        # Imported here because a program that only reads reports does not need numpy.
         from optimist_client.tensors import IDS, MEDIA_TYPE, as_floats, encode, pack_ids
 
         named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
@@ -99,7 +100,7 @@ class PickOperations:
         reply = models.TellReply.model_validate(answer)
         self.settled = True
         if reply.generator != self.generator:
-            raise Fix(f"the samples of {self.generator!r} were counted for {reply.generator!r}: please report this")
+            raise Fix(f"the samples of {self.generator!r} were counted for {reply.generator!r}: please report this bug")
         if reply.next is not None:
             self._ended = reply.next.ended
             for following in reply.next.picks:  # one at most
@@ -108,7 +109,7 @@ class PickOperations:
 
     @operation
     async def give_up(self, reason: str = "") -> None:
-        """Return the pick untold: it no longer counts as on its way."""
+        """Give the pick up without telling a batch: it is no longer open."""
         await self._give_up(reason)
 
     async def _give_up(self, reason: str, patience: float | None = None) -> None:
@@ -118,14 +119,14 @@ class PickOperations:
         self.settled = True
 
     async def _leave(self, reason: str) -> None:
-        """Give it up if it is open. Where the service is gone, the lease runs out by itself."""
+        """Give the pick up if it is open. If the service cannot be reached, the lease expires by itself."""
         if not self.settled:
             with contextlib.suppress(OptimistError):
                 await self._give_up(reason, patience=2.0)
 
     @property
     def _identity(self) -> dict[str, str]:
-        """What tells it from any other pick of its number."""
+        """The parameters that distinguish this pick from others with the same number."""
         known = {"instance": self.info.instance, "nonce": self.info.nonce}
         return {name: value for name, value in known.items() if value is not None}
 
@@ -140,8 +141,8 @@ class PickOperations:
 
 
 class Pick(PickOperations, Blocking):
-    """Sample `size` samples of `generator` with `seed`, then `tell` their features."""
+    """A pick: generate `size` samples of `generator` with `seed`, then `tell` their features."""
 
 
 class AsyncPick(PickOperations, Awaiting):
-    """`Pick` for asyncio: sample `size` samples of `generator` with `seed`, then await `tell` of their features."""
+    """`Pick` for asyncio: generate `size` samples of `generator` with `seed`, then await `tell` with their features."""

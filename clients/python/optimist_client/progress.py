@@ -1,4 +1,4 @@
-"""How far a run is: a bar of tqdm in notebooks, of rich in terminals, a line of text where they are not installed."""
+"""Shows the progress of a run: with tqdm in notebooks, with rich in terminals, else as a line of text."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from optimist_client.models import DecisionInfo
 
 
 class Progress(Protocol):
-    """Is told how many samples were told, and of a newer decision if there is one."""
+    """The interface of a progress display."""
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Show it."""
+        """Show the number of samples told so far, and the newest decision (None: unchanged)."""
         ...
 
     def close(self) -> None:
-        """Leave the last line as it is."""
+        """End the display and keep its last state visible."""
         ...
 
 
 @contextmanager
 def shown(wanted: bool | None, title: str, total: int | None) -> Iterator[Progress]:
-    """The display for where this runs, closed in the end; None wants one in notebooks and terminals only."""
+    """A context with a suitable display, or one that shows nothing. `wanted` None: only in notebooks and terminals."""
     progress = _display(wanted, title, total)
     try:
         yield progress
@@ -45,7 +45,7 @@ def _display(wanted: bool | None, title: str, total: int | None) -> Progress:
 
 
 def _in_notebook() -> bool:
-    """Whether an IPython kernel runs this; a terminal's IPython has no kernel."""
+    """Whether this runs in an IPython kernel, as in notebooks. IPython in a terminal has no kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
@@ -55,14 +55,14 @@ class Nothing:
     """Shows nothing."""
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 class TqdmBar:
-    """A bar of tqdm, which draws itself as a widget in notebooks."""
+    """A tqdm progress bar, which is a widget in notebooks."""
 
     def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
         from tqdm.auto import tqdm
@@ -70,18 +70,18 @@ class TqdmBar:
         self._bar = tqdm(desc=title, total=total, unit=" samples", file=file)
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Move on to so many samples."""
+        """Show the number of samples and, if given, the newest decision."""
         if decision is not None:
             self._bar.set_postfix_str(leader(decision), refresh=False)
         self._bar.update(samples - self._bar.n)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """End the display and keep the bar visible."""
         self._bar.close()
 
 
 class RichBar:
-    """A bar of rich, below what the generators print."""
+    """A rich progress bar, below the output of the generators."""
 
     def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
         from rich.console import Console
@@ -95,18 +95,18 @@ class RichBar:
         self._task = self._bars.add_task(title, total=total, leader="")
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Move on to so many samples."""
+        """Show the number of samples and, if given, the newest decision."""
         if decision is not None:
             self._bars.update(self._task, leader=leader(decision))
         self._bars.update(self._task, completed=samples)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """End the display and keep the bar visible."""
         self._bars.stop()
 
 
 class Line:
-    """One line of text, written over in a terminal; elsewhere a new one whenever the samples have doubled."""
+    """A line of text. A terminal shows one updated line; elsewhere a line is written each time the samples double."""
 
     def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
         self._file = file or sys.stderr
@@ -117,7 +117,7 @@ class Line:
         self._next = 1
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Write the line if it is time to."""
+        """Write the line if it is due."""
         self._samples = samples
         self._leader = self._leader if decision is None else leader(decision)
         if self._file.isatty():
@@ -128,7 +128,7 @@ class Line:
         self._file.flush()
 
     def close(self) -> None:
-        """Write how it ended."""
+        """Write the final line."""
         start = "\r" if self._file.isatty() else ""
         self._file.write(f"{start}{self._text()}\n")
         self._file.flush()
@@ -138,7 +138,7 @@ class Line:
 
 
 def leader(decision: DecisionInfo) -> str:
-    """The best so far, and how sure that is."""
+    """The best generator so far, with its confidence."""
     if decision.best is None:
         return ""
     sure = "" if decision.confidence is None else f" {decision.confidence:.1%}"

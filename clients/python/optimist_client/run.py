@@ -1,4 +1,4 @@
-"""`experiment.run`: loops that ask, call the user's functions and tell, and what becomes of open picks in the end."""
+"""Implements `experiment.run`: loops that ask, call the user's functions, tell, and finally give up open picks."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from optimist_client.progress import Progress
 from optimist_client.transport import Transport
 
 _MOST_NAMED = 4000
-"""Characters of generators' names in a URL: with more of them, tells and asks go on their own."""
+"""Maximum characters of generators' names in a URL. If there are more, a tell does not ask for the next pick."""
 Drawn = tuple[AskReply, PickOperations | None]
-"""What an ask was answered, and the pick in it."""
+"""The reply to an ask, and its pick."""
 Draw = Callable[[str, float | None], Coroutine[Any, Any, Drawn]]
-"""Asks once for a worker, with so many seconds of patience."""
+"""Asks once for a worker (its name, and the patience in seconds)."""
 
 
 @dataclass(frozen=True)
 class Makers:
-    """The user's functions, as `Experiment.run` describes them."""
+    """The user's functions, see `Experiment.run`."""
 
     transport: Transport
     generators: Mapping[str, Callable[..., Any]]
     embed: Callable[[Any], Any] | None
     embed_prompts: Callable[[list[str]], Any] | None
     embedding: str | None = None
-    """The name that batches are told under."""
+    """The name of the embedding, which is told with every batch."""
 
     async def make(self, pick: PickOperations) -> dict[str, Any]:
-        """What the pick is told with. Raises `GeneratorError`."""
+        """Generate and embed the pick's samples. Returns the arguments for `tell`. Raises `GeneratorError`."""
         prompts = [pick.prompts] if pick.prompts else []
         generator = self.generators[pick.generator]
         batch = await self._apply(pick, "generating", generator, pick.size, pick.seed, *prompts)
@@ -54,18 +54,18 @@ class Makers:
         except Exception as error:
             raise GeneratorError(
                 f"generator {pick.generator!r}: {doing} raised {type(error).__name__}: {error} "
-                f"(pick {pick.number}: {pick.size} samples, seed {pick.seed}); the pick was given back",
+                f"(pick {pick.number}: {pick.size} samples, seed {pick.seed}); the pick was given up",
                 pick.generator,
             ) from error
 
 
 class Allowance:
-    """What one call of `run` may draw: so many samples, at such a cost. Raises ValueError where a cost is not known."""
+    """The samples and cost that one call of `run` may use. Raises ValueError for `max_cost` if a cost is unknown."""
 
     def __init__(self, max_samples: int | None, max_cost: float | None, costs: Mapping[str, float | None]) -> None:
         unknown = [name for name, cost in costs.items() if cost is None]
         if max_cost is not None and unknown:
-            raise ValueError(f"max_cost: the experiment knows no cost of {', '.join(unknown)}")
+            raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unknown)} have none")
         self._max_samples = math.inf if max_samples is None else max_samples
         self._max_cost = math.inf if max_cost is None else max_cost
         self._costs = costs
@@ -74,20 +74,20 @@ class Allowance:
         self._cost = 0.0
 
     def is_left(self) -> bool:
-        """Whether there is any."""
+        """Whether any samples and cost are left."""
         return self._samples < self._max_samples and self._cost < self._max_cost
 
     def take(self, pick: PickOperations) -> bool:
-        """Whether a pick is within it; it is taken. One that is not ends it."""
+        """Subtract a pick, and return whether it is within the allowance. If not, nothing is left afterwards."""
         with self._lock:
             self._samples += pick.size
             self._cost += pick.size * (self._costs.get(pick.generator) or 0.0)
-            # Sums of floats miss by less than this.
+            # The factor allows for rounding errors in the sum.
             return self._samples <= self._max_samples and self._cost <= (1 + 1e-12) * self._max_cost
 
 
 class Run:
-    """The loops of one call of `run`, and what they share: the allowance, the open picks, and the end."""
+    """The loops of one call of `run` and their shared state: the allowance, the open picks, and whether to end."""
 
     def __init__(
         self, transport: Transport, makers: Makers, draw: Draw, progress: Progress, allowance: Allowance
@@ -104,7 +104,7 @@ class Run:
         self._ending = False
 
     async def work(self, workers: int) -> None:
-        """Run so many loops until all have ended. Raises what the first to fail raised."""
+        """Run this many loops until all have ended. Raises the first loop's error."""
         await self._transport.together([self._loop] * workers, self._interrupted)
 
     async def _loop(self) -> None:
@@ -130,21 +130,21 @@ class Run:
             return await self._draw(worker, None)
 
     async def _serve(self, pick: PickOperations, worker: str) -> Drawn | None:
-        """Make and tell it, if it is within the allowance; what came with the answer where more may be drawn."""
+        """Generate and tell the pick if the allowance permits. Returns the next ask's reply if the tell included it."""
         reason = "the run ended"
         self._open.add(pick)
         try:
             if self._ending or not self._allowance.take(pick):
                 return None
             told = await self._makers.make(pick)
-            if pick.settled:  # Ctrl-C in the main thread has given it back meanwhile
+            if pick.settled:  # given up meanwhile because of Ctrl-C in the main thread
                 return None
             asks_on = self._asks_on and not self._ending and self._allowance.is_left()
             try:
                 async with self._giving_back(worker):
                     reply = await PickOperations.tell(pick, **told, next=asks_on)
             except (Conflict, NotFound, Stop):
-                # Somebody gave it up, or the service has lost it: what comes next is for the next ask to say.
+                # The pick was given up elsewhere, or the service has lost it: the next ask says how to continue.
                 pick.settled = True
                 return None
             self._show(pick.size)
@@ -160,7 +160,7 @@ class Run:
 
     @contextlib.asynccontextmanager
     async def _giving_back(self, worker: str) -> AsyncIterator[None]:
-        """Where a request is interrupted, the same worker gets the pick that it may have opened, and gives it back."""
+        """If a request is interrupted, give up the pick that it may have opened, by asking again as the same worker."""
         try:
             yield
         except Exception:
@@ -173,7 +173,7 @@ class Run:
             raise
 
     async def _interrupted(self) -> None:
-        """Give back what is open; loops in other threads end when they are through with what they make."""
+        """Give up all open picks. Loops in other threads end when their current function returns."""
         self._ending = True
         for pick in list(self._open):
             await pick._leave("interrupted")

@@ -1,4 +1,4 @@
-"""Arrays as bytes and back: safetensors bodies of float16, bfloat16, float32 and float64, and the ids of their rows."""
+"""Encodes and decodes arrays as safetensors: float16, bfloat16, float32, float64, and the ids of their rows."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from safetensors import SafetensorError, deserialize
 
 MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
-"""The tensor of a body that holds the ids of its rows; safetensors knows no text."""
+"""The tensor with the ids of the rows, as bytes because safetensors has no text type."""
 LONGEST_ID = 1024
-"""Bytes of an id."""
+"""Maximum bytes of an id."""
 LONGEST_HEADER = 2**16
-"""Bytes of a body's header: one of 50 MB names a million tensors, and takes 2 GB and most of a minute to read."""
+"""Maximum bytes of a body's header. A header of 50 MB with a million tensors takes 2 GB and up to a minute to read."""
 _BLOCK = 2**17
-"""Numbers that are digested at a time: a megabyte of them as float64."""
+"""Number of values to hash at a time: one megabyte as float64."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
 _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
 
 def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Arrays of float16, float32 or float64, and packed ids, as one safetensors body. Raises ValueError for others.
+    """Encode arrays of float16, float32 or float64, and packed ids, as safetensors. Raises ValueError for others.
 
     The numbers are copied once, into the body; `safetensors.numpy.save` copies them twice.
     """
     header, buffers, end = {}, [], 0
-    # The widest first, so that each array is aligned.
+    # Arrays with the largest items come first, so that each array is aligned.
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
         kind = "U8" if name == IDS and array.dtype == np.uint8 else _KINDS.get(array.dtype)
         if kind is None:
@@ -44,8 +44,8 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """An array of real numbers, of a torch tensor too. Raises ValueError where it is none."""
-    if hasattr(values, "detach"):  # a torch tensor, perhaps one that has a gradient or lies on a GPU
+    """Convert values, also a torch tensor, to an array of real numbers. Raises ValueError if they are not."""
+    if hasattr(values, "detach"):  # a torch tensor, possibly with a gradient or on a GPU
         values = values.detach().cpu()
         # numpy has no bfloat16.
         values = values.float() if f"{values.dtype}".endswith("bfloat16") else values
@@ -56,21 +56,21 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def as_floats(name: str, values: Any) -> NDArray[np.floating]:
-    """The same as it travels: float16 and float32 as they are, everything else as float64."""
+    """Convert values to an array that can be sent: float16 and float32 are kept, everything else becomes float64."""
     array = as_array(name, values)
     return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)
 
 
 def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
-    """Ids or URIs as rows (n, longest) of UTF-8, zeros behind.
+    """Encode ids or URIs as rows (n, longest) of UTF-8, padded with zeros.
 
-    Raises ValueError for one that holds a zero byte, or is longer than `LONGEST_ID` bytes.
+    Raises ValueError for an id that contains a zero byte or is longer than `LONGEST_ID` bytes.
     """
     encoded = [text.encode() for text in ids]
     if any(b"\0" in text for text in encoded):
         raise ValueError("ids: expected text without zero bytes")
     for row, text in enumerate(encoded):
-        # Every row is padded to the longest: one long id would take its length times the rows.
+        # All rows are padded to the longest one, so a single very long id would use a lot of memory.
         if len(text) > LONGEST_ID:
             raise ValueError(f"ids: expected at most {LONGEST_ID} bytes each, got {len(text)} in row {row}")
     longest = max(map(len, encoded), default=0)
@@ -79,7 +79,7 @@ def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def unpack_ids(rows: NDArray[np.uint8]) -> list[str]:
-    """The inverse of `pack_ids`. Raises ValueError where a row is not UTF-8."""
+    """The inverse of `pack_ids`. Raises ValueError if a row is not UTF-8."""
     try:
         return [row.tobytes().rstrip(b"\0").decode() for row in rows]
     except UnicodeDecodeError as error:
@@ -87,9 +87,9 @@ def unpack_ids(rows: NDArray[np.uint8]) -> list[str]:
 
 
 def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
-    """What a safetensors body says its tensors' shapes are, by its header alone; empty where that cannot be read.
+    """The shapes of the tensors according to the body's header, or {} if it cannot be read.
 
-    Only `decode` checks that it is so.
+    The shapes are not checked against the data; `decode` does that.
     """
     header = int.from_bytes(body[:8], "little")
     try:
@@ -101,9 +101,9 @@ def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def decode(body: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors body; bfloat16 is widened to float32. Raises ValueError saying what is wrong.
+    """Decode the arrays of a safetensors body. bfloat16 becomes float32. Raises ValueError for an invalid body.
 
-    All hold floats but `IDS`, whose packed rows are bytes.
+    All arrays are floats, except for `IDS`, whose packed rows are bytes.
     """
     header = int.from_bytes(body[:8], "little")
     if header > LONGEST_HEADER:
@@ -116,7 +116,7 @@ def decode(body: bytes) -> dict[str, NDArray[Any]]:
 
 
 def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 (hex) of names, shapes and float64 values: the same numbers have one digest, however they were sent."""
+    """SHA-256 (hex) of names, shapes and float64 values. It does not depend on the type in which they were sent."""
     sha = hashlib.sha256()
     for name in sorted(arrays):
         array = np.atleast_1d(arrays[name])
@@ -127,7 +127,7 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """The numbers of an array in C order, `_BLOCK` at a time: float64 copies of large arrays take much memory."""
+    """The values of an array in C order, `_BLOCK` at a time: a float64 copy of a large array would use much memory."""
     numbers = array.reshape(-1) if array.flags.c_contiguous else array.flat
     for start in range(0, array.size, _BLOCK):
         yield numbers[start : start + _BLOCK]
@@ -139,9 +139,9 @@ def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
     assert isinstance(data, bytes | bytearray)
     if name == IDS:
         if kind != "U8":
-            raise ValueError(f"{name}: expected U8, the bytes of UTF-8 with zeros behind, got {kind}")
+            raise ValueError(f"{name}: expected U8, UTF-8 text padded with zeros, got {kind}")
         return np.frombuffer(data, np.uint8).reshape(shape)
-    if kind == "BF16":  # numpy has none: it is the upper half of a float32
+    if kind == "BF16":  # numpy has no bfloat16: its bits are the upper half of a float32
         upper = np.frombuffer(data, "<u2").astype("<u4")
         upper <<= 16
         return upper.view("<f4").reshape(shape)

@@ -1,4 +1,4 @@
-"""HTTP with retries: what the blocking and the asyncio client have in common."""
+"""HTTP requests with retries, shared by the blocking and the asyncio client."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Loop = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Transport(ABC, Generic[Http]):
-    """One keep-alive connection pool to a service.
+    """A connection pool to one service, with retries.
 
-    Every call of the API may be sent again without harm (picks are told under their number, asks carry a request id),
-    so a lost connection or a busy answer is retried until `patience` seconds have passed since the first try.
+    All calls of the API are idempotent (picks are told by their number, asks have a request id). After a lost
+    connection or a busy response, a call is therefore retried for up to `patience` seconds.
     """
 
     _http: Http
 
     def __init__(self, timeout: float, patience: float) -> None:
-        # The service reads, or writes, all of an archive before it answers.
+        # The service reads or writes a whole archive before it responds.
         self._of_files = httpx.Timeout(max(timeout, 600.0), connect=5.0)
         self._patience = patience
 
@@ -46,7 +46,7 @@ class Transport(ABC, Generic[Http]):
         params: Mapping[str, Any] | None = None,
         patience: float | None = None,
     ) -> Any:
-        """The decoded JSON answer of a 2xx reply. Raises `OptimistError` (see errors.py) otherwise."""
+        """Send a request and return the decoded JSON of a 2xx reply. Raises `OptimistError` otherwise."""
         headers = {"content-type": media_type} if media_type else None
 
         async def send() -> httpx.Response:
@@ -55,7 +55,7 @@ class Transport(ABC, Generic[Http]):
         return _answer(await self._reply(send, patience))
 
     async def download(self, path: str, file: Path) -> None:
-        """Write the body of a 2xx reply to GET to a new file. Raises `OptimistError` otherwise."""
+        """GET a path and write the body of a 2xx reply to a new file. Raises `OptimistError` otherwise."""
         with await self.apply(file.open, "xb") as written:
 
             async def send() -> httpx.Response:
@@ -68,7 +68,7 @@ class Transport(ABC, Generic[Http]):
             raise _refusal(reply)
 
     async def upload(self, path: str, file: Path, headers: Mapping[str, str], params: Mapping[str, Any]) -> Any:
-        """POST what the file holds; answers as `call`."""
+        """POST the content of a file. Returns and raises like `call`."""
         with await self.apply(file.open, "rb") as read:
 
             async def send() -> httpx.Response:
@@ -83,7 +83,7 @@ class Transport(ABC, Generic[Http]):
     async def _reply(
         self, send: Callable[[], Coroutine[Any, Any, httpx.Response]], patience: float | None = None
     ) -> httpx.Response:
-        """The first reply of a service that is there and not busy."""
+        """Send until the service replies and is not busy. Raises `Unreachable` or `Busy` after `patience` seconds."""
         patience = self._patience if patience is None else patience
         deadline = time.monotonic() + patience
         for attempt in range(1_000_000):
@@ -97,7 +97,7 @@ class Transport(ABC, Generic[Http]):
             except RuntimeError:
                 if not self._http.is_closed:
                     raise
-                raise Fix("this client has been closed") from None
+                raise Fix("this client has been closed: create a new one") from None
             else:
                 if reply.status_code not in _BUSY:
                     return reply
@@ -110,29 +110,29 @@ class Transport(ABC, Generic[Http]):
 
     @abstractmethod
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        """One request, and its reply in memory."""
+        """Send one request, and read its reply into memory."""
 
     @abstractmethod
     async def _stream(self, path: str, file: BinaryIO) -> httpx.Response:
-        """GET once; the body goes to the file if the reply is 2xx, else it is in the reply."""
+        """GET once. The body of a 2xx reply is written to the file, any other is kept in the reply."""
 
     @abstractmethod
     def _pieces(self, file: BinaryIO) -> Any:
-        """What the file holds from here on, as httpx takes it for the content of a request."""
+        """The rest of the file in a form that httpx accepts as the content of a request."""
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None:
-        """Do nothing else for so long."""
+        """Wait for `seconds`."""
 
     @abstractmethod
     async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What a function of the user, or one that computes for long, answers."""
+        """Call a function of the user, or one that takes long, and return its result."""
 
     @abstractmethod
     async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
-        """Run all loops side by side until each has ended, then raise what the first to fail raised.
+        """Run all loops in parallel until they have ended, then raise the first error, if any.
 
-        Where it is itself interrupted, `interrupted` comes before the loops are waited for.
+        If this is interrupted, `interrupted` runs before waiting for the loops.
         """
 
     @abstractmethod

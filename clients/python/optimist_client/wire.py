@@ -1,4 +1,4 @@
-"""What all wire models share: names that can stand in a URL, requests that are strict, and answers that are not."""
+"""Base classes and common field types of the HTTP models: strict requests, tolerant responses, names for URLs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-"""A name that can stand in a URL: letters, digits, dot, dash and underscore, at most 64."""
+"""A name that needs no escaping in a URL: letters, digits, dot, dash and underscore, at most 64 characters."""
 
 
 def _no_step(name: str) -> str:
-    """Refuse what clients resolve in a URL, so that no route of the generator could be reached."""
+    """Refuse "." and "..": HTTP clients remove them from URLs, so that the generator could not be addressed."""
     if name in (".", ".."):
-        raise ValueError(f"{name!r} cannot stand in a URL")
+        raise ValueError(f"{name!r} cannot be used in a URL: choose another name")
     return name
 
 
@@ -21,32 +21,32 @@ GeneratorName = Annotated[
     str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$"), AfterValidator(_no_step)
 ]
 Prompt = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-"""A prompt's text, or the id by which the workers know it."""
+"""A prompt's text, or an id that the workers understand."""
 EmbeddingName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-"""What makes a batch of samples, and of prompts: a network with its weights and preprocessing, by any name."""
+"""A name for how features (and prompt embeddings) are computed: a network with its weights and preprocessing."""
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Cost = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
-"""What one sample costs, in the user's unit: seconds, cents, anything that adds up."""
+"""The cost of one sample in a unit of the user's choice, such as seconds or cents."""
 CostLimit = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]
 
 
 def optional(default: Any = None) -> Any:
-    """A field that is not on the wire unless it differs from its default: who does not know it need not refuse it."""
+    """A field that is sent only if it differs from its default, so that versions without the field accept the rest."""
     return Field(default=default, exclude_if=lambda value: value == default)
 
 
 def flag() -> Any:
-    """A field that is False, and not on the wire, unless it is given: as `optional`."""
+    """A boolean field with default False that is sent only if it is True, see `optional`."""
     return Field(default=False, exclude_if=lambda value: not value)
 
 
 class Wire(BaseModel):
-    """Base of all wire models: unknown fields are refused rather than ignored."""
+    """Base class of all HTTP models. Unknown fields are refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings", defer_build=True)
 
 
 class Answer(Wire):
-    """Base of what the service answers: a client ignores the fields of a later service that it does not know."""
+    """Base class of responses. Unknown fields, for example those of a later version of the service, are ignored."""
 
     model_config = ConfigDict(extra="ignore")

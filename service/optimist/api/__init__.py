@@ -1,1 +1,1 @@
-"""The HTTP service: thin routes over the store and the policies. Does not import torch."""
+"""The HTTP service: thin routes over the store and the policies. It does not import torch."""

@@ -1,4 +1,4 @@
-"""The HTTP application. It holds no numerics: torch is not imported here or below."""
+"""Builds the HTTP application. Neither this module nor the modules it imports use torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optimist.api.bodies.moments import Queue
 from optimist.api.context import Context
 from optimist.api.door.access import Access, KeyRing
 from optimist.api.door.limits import Limits
-from optimist.api.door.request_log import Watching
+from optimist.api.door.request_log import RequestLog
 from optimist.api.routes import archives, dashboard, experiments, generators, health, modes, picks, references, session
 from optimist.api.vitals import Vitals
 from optimist.settings import Settings
@@ -21,7 +21,11 @@ from optimist_client.wire import Wire
 
 
 def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], bool] | None = None) -> FastAPI:
-    """The application on the Redis server at `redis_url`, which is ready while the scorer that belongs to it works."""
+    """Create the application for the Redis server at `redis_url`.
+
+    scorer_at_work: whether the scorer that this service started is running; `/readyz` answers 503 while it is not.
+    None: this service has no scorer.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -32,19 +36,19 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, scorer_at_work)
             app.state.liveness = health.Liveness(vitals, settings)
-            async with context.listening(), vitals.watching():
+            async with context.listening(), vitals.monitoring():
                 yield
 
-    # The SDK builds each when it is first used; here no request shall wait for that.
+    # The SDK builds each model when it is first used. Build them all now so that no request has to wait for it.
     for model in Wire.__subclasses__():
         model.model_rebuild()
     app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
     app.add_middleware(Limits, settings=settings, archives=archives.IMPORT)
-    # The last one added is the first to see a request.
+    # The middleware added last is the first to see a request.
     app.add_middleware(Access, keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
-    app.add_middleware(Watching)
+    app.add_middleware(RequestLog)
     problems.install(app)
-    # The busiest first: every request goes through them in this order.
+    # The busiest routes come first, because every request is matched against the routes in this order.
     app.router.routes.insert(0, picks.straight)
     for routes in (picks, references, experiments, archives, modes, generators, health, session):
         app.include_router(routes.router)

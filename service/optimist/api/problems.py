@@ -1,4 +1,7 @@
-"""Errors as RFC 9457 problem details: what was wrong, what was expected, and whether to fix, retry or stop."""
+"""Turns errors into RFC 9457 problem details.
+
+Each says what was wrong, what was expected, and whether the client should fix the request, retry, or stop.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Action = Literal["fix", "retry", "stop"]
 
 
 class ApiError(Exception):
-    """A refusal; nothing was stored. `slug` is the stable last part of the problem's type."""
+    """A refused request, of which nothing was stored. `slug` is the stable last part of the problem's type."""
 
     def __init__(
         self,
@@ -39,17 +42,17 @@ class ApiError(Exception):
 
 
 def invalid(detail: str) -> ApiError:
-    """422: the request could be read but is not what was expected."""
-    return ApiError(422, "invalid", "The request is not what was expected", detail)
+    """A 422 error: the request could be parsed but its content is not valid."""
+    return ApiError(422, "invalid", "The request is not valid", detail)
 
 
 def gone_away() -> ApiError:
-    """400: the client left before it was answered."""
-    return ApiError(400, "disconnected", "The client left", action="retry")
+    """A 400 error: the client disconnected before the response was sent."""
+    return ApiError(400, "disconnected", "The client disconnected", action="retry")
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of `app` a problem document."""
+    """Install error handlers so that `app` answers every error with a problem document."""
 
     @app.exception_handler(ApiError)
     async def refused(request: Request, error: ApiError) -> Response:
@@ -68,7 +71,8 @@ def install(app: FastAPI) -> None:
     async def unexpected(request: Request, error: Exception) -> Response:
         return respond(
             ApiError(500, "internal", "The service failed", type(error).__name__, action="retry").problem,
-            {"x-request-id": request.scope.get("request_id", "")},  # outside of what puts it into other answers
+            # This handler runs outside of the middleware that adds the id to all other responses.
+            {"x-request-id": request.scope.get("request_id", "")},
         )
 
     @app.exception_handler(HTTPException)
@@ -80,29 +84,29 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def left(request: Request, error: ClientDisconnect) -> Response:
-        return respond(gone_away().problem)  # nobody hears it
+        return respond(gone_away().problem)  # for the metrics only: nobody receives it
 
 
 def problem_of(error: StoreError) -> ApiError:
-    """What a client is told of an error of the store."""
+    """The error to send to the client for an error of the store."""
     detail = str(error)
     if isinstance(error, NotFound):
         return ApiError(404, "not-found", "Not found", detail)
     if isinstance(error, Conflict):
-        return ApiError(409, "conflict", "Already settled otherwise", detail)
+        return ApiError(409, "conflict", "Conflict with the stored state", detail)
     if isinstance(error, Full | Refused):
         return invalid(detail)
     if isinstance(error, Gone):
-        return ApiError(410, "gone", "No longer known", detail, action="stop")
+        return ApiError(410, "gone", "No longer available", detail, action="stop")
     if isinstance(error, Unavailable):
         return ApiError(503, "unavailable", "The store is not available", detail, action="retry")
     return ApiError(500, "store", "The store failed", detail, action="retry")
 
 
 def respond(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem as the answer, with `headers` over its own; counted as a refusal."""
+    """The HTTP response for a problem. `headers` override the default ones. Counts the problem in the metrics."""
     REFUSED.labels(problem.type.rpartition(":")[2]).inc()
     headers = {**({"retry-after": "1"} if problem.action == "retry" else {}), **(headers or {})}
-    # As ASCII: what a client sent may come back in the detail, and half a surrogate pair has no other encoding.
+    # ASCII only: the detail may quote client text with an unpaired surrogate, which UTF-8 cannot encode.
     body = json.dumps(problem.model_dump(), ensure_ascii=True)
     return Response(body, status_code=problem.status, headers=headers, media_type="application/problem+json")

@@ -1,4 +1,4 @@
-"""What this process knows of its Redis, looked at once a second: whether it answers, and how much room there is."""
+"""Monitors Redis once a second: whether it responds, and how much memory and disk space is left."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from optimist.store import Store, StoreError, Usage
 logger = logging.getLogger(__name__)
 
 PERIOD = 1.0
-"""Seconds between looks."""
+"""Seconds between measurements."""
 STEADY = 3.0
-"""Seconds for which a Redis that was away must have answered to count as back: one on a full disk dies soon again."""
+"""Seconds for which Redis must respond after an outage to count as recovered: on a full disk it soon stops again."""
 LEAST_RESERVE = 16 * 2**20
-"""Least bytes of Redis' memory that are kept for snapshots, however little it may have."""
+"""Minimum bytes of Redis' memory that are reserved for snapshots, however small its `maxmemory` is."""
 REWRITE_GAIN = 16 * 2**20
-"""Least bytes by which a rewrite of the append-only file must make it smaller to be asked for."""
+"""Minimum bytes that a rewrite of the append-only file must save to be requested."""
 REWRITE_PAUSE = 60.0
-"""Seconds between two rewrites that are asked for."""
+"""Minimum seconds between two requested rewrites."""
 
 REMIND = 60.0
-"""Seconds between two lines of the log about refusals."""
+"""Minimum seconds between two log lines about refusals."""
 
 _MIB = 2**20
 
 
 class Vitals:
-    """Looks at Redis once a second while `watching`, and refuses what there is no room for.
+    """Measures Redis once a second while `monitoring`, and refuses writes for which there is no room.
 
-    On the disk of the embedded Redis, `min_free_bytes` stay free, and what a rewrite of the append-only file takes: a
-    redis-server that cannot write ends. Of a Redis with `maxmemory`, a share of it stays free for snapshots, which make
-    room: they would be refused themselves once it is full.
+    On the disk of the embedded Redis it keeps `min_free_bytes` free, plus the space for a rewrite of the append-only
+    file, because redis-server exits if it cannot write. If Redis has a `maxmemory`, a fraction of it stays free for
+    snapshots: they free memory, but a full Redis would refuse them as well.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -53,29 +53,29 @@ class Vitals:
         self._answered = time.monotonic()
         self._well_since: float | None = self._answered
         self._rewritten = -REWRITE_PAUSE
-        self._looking = asyncio.Lock()
-        self._looked = -math.inf
-        # Bytes beyond what is kept free; those of requests under way are counted apart.
+        self._measuring = asyncio.Lock()
+        self._measured_at = -math.inf
+        # Bytes available beyond the reserves. Bytes of requests in progress are counted separately.
         self._disk = self._memory = math.inf
         self._memory_reserve = 0.0
         self._underway = 0
-        self._disk_words = self._memory_words = ""
-        self._said = -REMIND
-        self._ends = False
+        self._disk_message = self._memory_message = ""
+        self._logged_at = -REMIND
+        self._is_stopping = False
 
     @property
     def down_for(self) -> float:
-        """Seconds since Redis last served steadily; about `PERIOD` at most while it does."""
+        """Seconds since Redis last responded reliably; at most about `PERIOD` while it does."""
         return time.monotonic() - self._answered
 
     @asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
-        """Look for as long as the context."""
-        task = asyncio.create_task(self._watch())
+    async def monitoring(self) -> AsyncIterator[None]:
+        """Measure Redis every `PERIOD` seconds while the context is open."""
+        task = asyncio.create_task(self._monitor())
         try:
             yield
         finally:
-            self._ends = True
+            self._is_stopping = True
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -84,22 +84,22 @@ class Vitals:
     async def room_for(
         self, size: int, is_repeat: Callable[[], Awaitable[bool]] | None = None, *, reserve: float = 1.0
     ) -> AsyncIterator[None]:
-        """Have `size` bytes stored within the context.
+        """Reserve room for `size` bytes that are stored within the context.
 
-        is_repeat: whether the call was done before, and takes no room. reserve: the part of what is kept free that
-        must stay free. Raises `ApiError` 507 where the disk, 503 where Redis' memory has no room for them.
+        is_repeat: whether the call was completed before, so that it takes no more room. reserve: the fraction of the
+        reserves that must stay free. Raises `ApiError` 507 if the disk, 503 if Redis' memory has too little room.
         """
         if self._lack(size, reserve) is not None:
-            # What was known may be a second old. One look serves all who came before it began.
-            came = time.monotonic()
-            async with self._looking:
-                if self._looked < came:
-                    await self._look()
+            # The last measurement may be a second old. One new measurement serves all who were waiting for it.
+            arrived = time.monotonic()
+            async with self._measuring:
+                if self._measured_at < arrived:
+                    await self._measure()
             problem = self._lack(size, reserve)
             if problem is not None and (is_repeat is None or not await is_repeat()):
-                if time.monotonic() - self._said > REMIND:
-                    self._said = time.monotonic()
-                    logger.warning("refused for want of room: %s", problem)
+                if time.monotonic() - self._logged_at > REMIND:
+                    self._logged_at = time.monotonic()
+                    logger.warning("request refused for lack of room: %s", problem)
                 raise problem
         self._underway += size
         try:
@@ -112,17 +112,17 @@ class Vitals:
     def _lack(self, size: int, reserve: float) -> ApiError | None:
         size += self._underway
         if size > self._disk + (1.0 - reserve) * self._min_free:
-            return ApiError(507, "disk-full", "The disk of the service is full", self._disk_words, action="retry")
+            return ApiError(507, "disk-full", "The disk of the service is full", self._disk_message, action="retry")
         if size > self._memory + (1.0 - reserve) * self._memory_reserve:
-            return ApiError(503, "memory-full", "Redis is full", self._memory_words, action="retry")
+            return ApiError(503, "memory-full", "Redis is full", self._memory_message, action="retry")
         return None
 
-    async def _watch(self) -> None:
-        # By a flag as well, as a call to Redis may swallow a cancellation (asyncio.wait_for of Python 3.11).
-        while not self._ends:
+    async def _monitor(self) -> None:
+        # The flag is needed because a call to Redis may swallow a cancellation (asyncio.wait_for of Python 3.11).
+        while not self._is_stopping:
             try:
-                async with self._looking:
-                    await self._look()
+                async with self._measuring:
+                    await self._measure()
             except (StoreError, RedisError):
                 self._well_since = None
             else:
@@ -130,39 +130,39 @@ class Vitals:
                 self._well_since = self._well_since or now
                 if now - self._well_since >= STEADY or self.down_for < STEADY:
                     self._answered = now
-                # Gone after FLUSHALL. A Redis that is full takes it later.
+                # The mark is missing after FLUSHALL. If Redis is full now, it is written later.
                 with contextlib.suppress(StoreError, RedisError):
                     await self._store.mark_format()
-            if not self._ends:
+            if not self._is_stopping:
                 await asyncio.sleep(PERIOD)
 
-    async def _look(self) -> None:
+    async def _measure(self) -> None:
         begun = time.monotonic()
         usage = await self._store.usage()
         if usage.limit_bytes:
             self._memory_reserve = max(self._share * usage.limit_bytes, LEAST_RESERVE)
             self._memory = usage.limit_bytes - usage.used_bytes - self._memory_reserve
-            self._memory_words = (
-                f"Redis holds {usage.used_bytes // _MIB} MiB, and {self._memory_reserve / _MIB:.0f} of the "
-                f"{usage.limit_bytes // _MIB} MiB that it may hold are kept for snapshots, which make room: try again "
-                "later, delete experiments, or give Redis more"
+            self._memory_message = (
+                f"Redis uses {usage.used_bytes // _MIB} MiB, and {self._memory_reserve / _MIB:.0f} of the "
+                f"{usage.limit_bytes // _MIB} MiB of its maxmemory are reserved for snapshots: try again later, "
+                "delete experiments, or raise maxmemory"
             )
         else:
             self._memory = math.inf
         if self._directory is not None:
-            with contextlib.suppress(OSError):  # a directory that cannot be looked at says nothing of its disk
-                await self._look_at_disk(self._directory, usage)
-        self._looked = begun
+            with contextlib.suppress(OSError):  # without access to the directory its disk cannot be measured
+                await self._measure_disk(self._directory, usage)
+        self._measured_at = begun
 
-    async def _look_at_disk(self, directory: Path, usage: Usage) -> None:
+    async def _measure_disk(self, directory: Path, usage: Usage) -> None:
         free, written = await asyncio.to_thread(_disk, directory, usage.is_rewriting)
-        # A rewrite holds no more than the file did, nor, about, than Redis does; part of it may stand there already.
+        # The rewritten file is no larger than the old file or, roughly, Redis' memory. Part may be written already.
         rewrite = min(usage.log_bytes, usage.used_bytes)
         kept = self._min_free + max(0, rewrite - written)
         self._disk = free - kept
-        self._disk_words = (
+        self._disk_message = (
             f"the disk of the data directory has {free // _MIB} MiB left, and {kept // _MIB} MiB are kept free: "
-            "try again later, or make room on it"
+            "try again later, or free disk space"
         )
         gain = usage.log_bytes - rewrite
         due = self._disk <= 0 and gain >= max(REWRITE_GAIN, rewrite // 4) and not usage.is_rewriting
@@ -172,7 +172,7 @@ class Vitals:
 
 
 def _disk(directory: Path, is_rewriting: bool) -> tuple[int, int]:
-    """Free bytes of the disk a directory is on, and what a rewrite of the append-only file has written of them."""
+    """Free bytes on the disk of a directory, and bytes that a running rewrite of the append-only file has written."""
     found, written = os.statvfs(directory), 0
     for file in directory.glob("temp-rewriteaof*") if is_rewriting else ():
         with contextlib.suppress(FileNotFoundError):

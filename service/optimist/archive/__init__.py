@@ -1,1 +1,1 @@
-"""An experiment as one file: its format, export and import."""
+"""Exports an experiment as one file and imports it again; defines the file's format."""

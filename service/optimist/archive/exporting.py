@@ -1,4 +1,4 @@
-"""An experiment read from the store into an archive, while it goes on."""
+"""Copies an experiment from the store into an archive while the experiment continues."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from optimist.store import Damaged, ExperimentState, GeneratorState, LogGap, Not
 from optimist_client.models import Experiment, Pick
 
 _ENTRIES = 256
-"""Most batches of one page."""
+"""Maximum number of batches in one page."""
 _ATTEMPTS = 20
-"""How often a generator is read anew when its log is trimmed meanwhile."""
+"""Maximum number of attempts to read a generator whose log is trimmed meanwhile."""
 
 
-class Exporting:
-    """Writes one experiment. In memory there is a page of a log at a time, or one snapshot."""
+class Exporter:
+    """Writes one experiment to an archive. It holds one page of a log or one snapshot in memory at a time."""
 
     def __init__(self, store: Store, experiment: Experiment, writer: ArchiveWriter) -> None:
         self._store = store
@@ -24,10 +24,10 @@ class Exporting:
         self._writer = writer
 
     async def run(self) -> None:
-        """Write all of it. What was told after the first read of the state is left out.
+        """Write the whole experiment as of the start of the export; later batches are left out.
 
-        Raises Damaged where a snapshot cannot be read and the log before it is gone, Unavailable where the log is
-        trimmed faster than it can be read, NotFound where the experiment is deleted meanwhile.
+        Raises Damaged if a snapshot cannot be read and the log before it was trimmed, Unavailable if the log is
+        trimmed faster than it can be read, NotFound if the experiment is deleted meanwhile.
         """
         first = await self._state()
         rounds = first.rounds
@@ -55,20 +55,21 @@ class Exporting:
     async def _state(self) -> ExperimentState:
         stored = await self._store.state(self._name)
         if stored.instance != self._experiment.instance:
-            raise NotFound(f"experiment {self._name!r} was deleted while it was exported")
+            raise NotFound(f"experiment {self._name!r} was deleted during the export")
         return stored
 
     async def _generator(self, stored: ExperimentState, ordinal: int) -> tuple[ExperimentState, ArchivedGenerator]:
-        """Write one generator as of this state, or of a later one where its log was trimmed."""
+        """Write one generator as of the given state, or of a later one (returned) if its log was trimmed."""
         for _ in range(_ATTEMPTS):
             try:
                 return stored, await self._copy(stored, stored.generators[ordinal])
             except LogGap:
                 stored = await self._state()
-        raise Unavailable(f"the log of {stored.generators[ordinal].name!r} is trimmed faster than it can be read")
+        generator = stored.generators[ordinal].name
+        raise Unavailable(f"the log of generator {generator!r} is trimmed faster than it can be read: try again")
 
     async def _copy(self, stored: ExperimentState, state: GeneratorState) -> ArchivedGenerator:
-        """Raises LogGap where the log, or the snapshot, is no longer that of the state."""
+        """Write one generator's log and snapshot. Raises LogGap if they no longer match the given state."""
         position = 0 if stored.keep_log else state.snapshot_seq
         is_whole = position == 0
         pages: list[str] = []
@@ -76,10 +77,10 @@ class Exporting:
             most = min(_ENTRIES, state.seq - position)
             entries = await self._store.read_log(self._name, state.ordinal, position, max_entries=most)
             if not entries:
-                raise LogGap(f"the log of {state.name!r} is another one by now")
+                raise LogGap(f"the log of {state.name!r} changed during the export")
             pages.append(await asyncio.to_thread(self._writer.add_page, entries))
             position = entries[-1].seq
-        # After the log: a snapshot newer than the state continues the log as well, but for one past the last page.
+        # Read the snapshot after the log. A newer snapshot is usable too, unless it is past the last page.
         snapshot = await self._snapshot(state, is_whole)
         if snapshot is not None:
             await asyncio.to_thread(self._writer.add_snapshot, state.ordinal, snapshot.body)
@@ -101,7 +102,7 @@ class Exporting:
         )
 
     async def _snapshot(self, state: GeneratorState, is_whole: bool) -> Snapshot | None:
-        """The snapshot, None where the whole log does without."""
+        """The snapshot; None if the whole log was written and no snapshot is needed."""
         try:
             snapshot = await self._store.snapshot(self._name, state.ordinal)
         except Damaged:
@@ -112,7 +113,7 @@ class Exporting:
             return snapshot
         if is_whole:
             return None
-        raise LogGap(f"the snapshot of {state.name!r} is another one by now")
+        raise LogGap(f"the snapshot of {state.name!r} changed during the export")
 
     async def _add_shared(self) -> None:
         fitted = await self._store.fitted(self._name)
@@ -122,7 +123,7 @@ class Exporting:
         if name is not None:
             reference = await self._store.references.get(name)
             if reference is None:
-                raise Damaged(f"reference {name!r} is gone")
+                raise Damaged(f"the reference {name!r} of the experiment is missing")
             await asyncio.to_thread(self._writer.add_reference, *reference)
 
 

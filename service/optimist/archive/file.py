@@ -1,17 +1,17 @@
-"""An experiment as one file: what it holds, how it is written, and how it is read. Free of torch.
+"""Reads and writes archives: one experiment as one file. It does not import torch.
 
-A zip of uncompressed members (any unzip opens it; nothing is pickled):
+An archive is a zip file with uncompressed members and no pickles:
 
-    format                    "1", the version of all that follows
-    logs/<n>.json, .batches   a page of a generator's log: its entries, and their bodies one after the other
+    format                    "1", the version of the format
+    logs/<n>.json, .batches   a page of a generator's log: its entries, and their concatenated bodies
     snapshots/<g>.safetensors the statistic of generator <g> at its `snapshot_position`
-    history                   seven bytes a batch, as `Store.history`
-    fitted.safetensors        what the first samples fixed of the kernels
-    reference.json, .safetensors   the moments that are compared with
+    history                   seven bytes per batch, as in `Store.history`
+    fitted.safetensors        the parts of the kernels that were fitted to the first samples
+    reference.json, .safetensors   the moments of the reference
     experiment.json           `Contents`, the table of contents
 
-The zip's comment is the SHA-256 (hex) of every byte before it. Members that `experiment.json` does not name count for
-nothing. Counts are not stored: they follow from the history.
+The zip's comment is the SHA-256 (hex) of all bytes before it. Members that `experiment.json` does not name are ignored.
+Counts are not stored: they are computed from the history.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ Stored = Annotated[str, Field(pattern=r"^[0-9]{0,15}\t[^\t]{0,500}$")]
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
-"""Left out where it says nothing: a service that does not know it can read the archive then."""
+"""Omits a field that is empty, so that an older service, which does not know the field, can read the archive."""
 
 
 class ArchiveError(ValueError):
-    """The file is not one that can be imported; the message says why."""
+    """The file cannot be imported; the message says why."""
 
 
 class ArchivedGenerator(Wire):
-    """A generator, and where its part of the log and its snapshot are."""
+    """A generator, with the positions of its log and snapshot in the archive."""
 
     name: GeneratorName
     state: State
     handed: Count
     returned: list[tuple[Position, Count, Position]]
-    """Slices of prompts that were not told: pick, start and size."""
+    """Slices of prompts without samples so far: pick, start and size."""
     estimate_position: Count
     estimate: str | None
     aside: dict[Position, str]
@@ -71,15 +71,15 @@ class ArchivedGenerator(Wire):
     large: Annotated[Count, NOT_EMPTY] = 0
     copies: Annotated[Count, NOT_EMPTY] = 0
     twins: Annotated[dict[Count, Position], NOT_EMPTY] = Field(default_factory=dict)
-    """What is odd about its batches, as `GeneratorState` has it."""
+    """This field and the three before it count the suspicious batches, as in `GeneratorState`."""
     snapshot_position: Count
-    """0 where there is no snapshot."""
+    """0 without a snapshot."""
     pages: list[str]
-    """Members that hold the log, in order: from the first batch on, or from the one after the snapshot or earlier."""
+    """The names of the log pages in order, from the first batch or at the latest from the one after the snapshot."""
 
 
 class Contents(Wire):
-    """All that is not a body; strings are the store's, as it gives them."""
+    """Everything except the binary bodies. Strings are in the format of the store."""
 
     experiment: Experiment
     rounds: Count
@@ -89,7 +89,7 @@ class Contents(Wire):
     sizes: Annotated[dict[Annotated[str, Field(pattern=r"^(usual|[0-9]{1,3})$")], Sizes], NOT_EMPTY] = Field(
         default_factory=dict
     )
-    """What batches are compared with, as `Store.usual_sizes` gives it."""
+    """The usual sizes that batches are compared with, as in `Store.usual_sizes`."""
 
 
 class _Entry(Wire):
@@ -105,7 +105,7 @@ _ENTRIES = TypeAdapter(list[_Entry])
 
 
 class ArchiveWriter:
-    """Writes one archive to an empty binary file, a member at a time; `finish` makes it whole. A context manager."""
+    """Writes one archive to an empty binary file, one member at a time. `finish` completes it. A context manager."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -114,7 +114,7 @@ class ArchiveWriter:
         self._add("format", str(FORMAT).encode())
 
     def add_page(self, entries: Sequence[LogEntry]) -> str:
-        """Write some entries of a log, and return the name for `ArchivedGenerator.pages`."""
+        """Write a page of log entries, and return its name for `ArchivedGenerator.pages`."""
         self._pages += 1
         name = f"logs/{self._pages}"
         rows = [_entry(entry) for entry in entries]
@@ -127,7 +127,7 @@ class ArchiveWriter:
         self._add(f"snapshots/{generator}.safetensors", body)
 
     def add_fitted(self, body: bytes) -> None:
-        """Write what the first samples fixed."""
+        """Write the fitted parts of the kernels."""
         self._add("fitted.safetensors", body)
 
     def add_reference(self, info: str, body: bytes) -> None:
@@ -136,7 +136,7 @@ class ArchiveWriter:
         self._add("reference.safetensors", body)
 
     def finish(self, contents: Contents, history: bytes) -> None:
-        """Write the rest, and the digest of everything."""
+        """Write the history, the table of contents and the digest."""
         self._add("history", history)
         self._add("experiment.json", contents.model_dump_json().encode())
         self._zip.comment = bytes(_DIGEST_BYTES)
@@ -148,34 +148,34 @@ class ArchiveWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._zip.close()  # else it would be once the file no longer is open
+        self._zip.close()  # otherwise it would be closed later, when the file is already closed
 
     def _add(self, name: str, body: bytes) -> None:
-        # With no date the same experiment makes the same file.
+        # Members have no date, so that the same experiment always gives the same file.
         self._zip.writestr(zipfile.ZipInfo(name), body)
 
 
 class Archive:
-    """A binary file that holds an archive, its digest verified; bodies are read as they are asked for.
+    """Reads an archive from a binary file. Its digest is verified at once; bodies are read when requested.
 
-    Raises ArchiveError, here and in every method, where the file is not an archive, is damaged or cut short, is of
-    another version, or contradicts itself.
+    The constructor and all methods raise ArchiveError if the file is not an archive, is damaged or truncated, has an
+    unknown version, or is inconsistent.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         size = file.seek(0, 2)
         file.seek(0)
         if file.read(len(_BEGINNING)) != _BEGINNING:
-            raise ArchiveError("expected an archive of an experiment, as export writes it")
+            raise ArchiveError("expected an archive of an experiment, as written by export")
         whole = max(0, size - _DIGEST_BYTES)
         if _digest(file, whole) != file.read():
-            raise ArchiveError("the archive is damaged or cut short: its contents do not match its digest")
+            raise ArchiveError("the archive is damaged or truncated: its contents do not match its digest")
         try:
             self._zip = zipfile.ZipFile(file)
         except _UNREADABLE as error:
             raise ArchiveError(f"the archive cannot be read: {error}") from None
         if any(member.compress_type != zipfile.ZIP_STORED for member in self._zip.infolist()):
-            raise ArchiveError("expected an archive without compression")
+            raise ArchiveError("expected an archive without compression, found compressed members")
         version = self._read("format").decode(errors="replace")
         if version != str(FORMAT):
             raise ArchiveError(f"expected an archive of format {FORMAT}, found {version!r}")
@@ -188,20 +188,20 @@ class Archive:
 
     @property
     def fitted(self) -> bytes | None:
-        """What the first samples fixed, if anything."""
+        """The fitted parts of the kernels; None without any."""
         return self._read("fitted.safetensors") if "fitted.safetensors" in self._zip.namelist() else None
 
     def reference(self) -> tuple[str, bytes]:
-        """Description and moments of the reference, where the experiment has one."""
+        """Description and moments of the reference. Only for experiments that have one."""
         return self._read("reference.json").decode(errors="replace"), self._read("reference.safetensors")
 
     def snapshot(self, generator: int) -> Snapshot | None:
-        """A generator's statistic, if it has one."""
+        """A generator's snapshot; None without one."""
         position = self.contents.generators[generator].snapshot_position
         return Snapshot(position, self._read(f"snapshots/{generator}.safetensors")) if position else None
 
     def log(self, generator: int) -> Iterator[list[LogEntry]]:
-        """A generator's entries in order, a page at a time."""
+        """A generator's log entries in order, one page at a time."""
         known = self.contents.generators[generator]
         rows, position = self._rows[generator], None
         for page in known.pages:
@@ -209,18 +209,18 @@ class Archive:
             for entry in entries:
                 expected = entry.seq if position is None else position + 1
                 if entry.seq != expected or entry.seq > len(rows) or entry.rows != rows[entry.seq - 1]:
-                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} is not the one of the history")
+                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} does not match the history")
                 if entry.pick > self.contents.rounds:
-                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} is of a pick that was never made")
+                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} belongs to a pick that does not exist")
                 if position is None and entry.seq > self._latest_beginning(generator):
-                    raise ArchiveError(f"the log of {known.name!r} begins too late")
+                    raise ArchiveError(f"the log of {known.name!r} lacks its first batches")
                 position = entry.seq
             yield entries
         if (known.snapshot_position if position is None else position) != len(rows):
-            raise ArchiveError(f"the log of {known.name!r} ends before its history does")
+            raise ArchiveError(f"the log of {known.name!r} lacks the last batches of its history")
 
     def state(self, instance: str) -> ExperimentState:
-        """The experiment as `Store.state` will read it, with counts from the history."""
+        """The state of the experiment as `Store.state` will return it, with counts from the history."""
         config = self.contents.experiment.config
         return ExperimentState(
             rounds=self.contents.rounds,
@@ -242,11 +242,11 @@ class Archive:
 
     def _rows_by_generator(self) -> list[list[int]]:
         if len(self.history) % HISTORY.itemsize:
-            raise ArchiveError("the history is cut short")
+            raise ArchiveError("the history is truncated")
         history = np.frombuffer(self.history, HISTORY)
         generators = len(self.contents.generators)
         if len(history) and int(history["generator"].max()) >= generators:
-            raise ArchiveError("the history has a generator that does not exist")
+            raise ArchiveError("the history names a generator that does not exist")
         return [history["rows"][history["generator"] == g].tolist() for g in range(generators)]
 
     def _page(self, name: str) -> list[LogEntry]:
@@ -256,7 +256,7 @@ class Archive:
             raise ArchiveError(f"{name}.json: {error}") from None
         bodies = self._read(f"{name}.batches")
         if sum(entry.bytes for entry in entries) != len(bodies):
-            raise ArchiveError(f"{name}.batches has another size than its entries")
+            raise ArchiveError(f"{name}.batches does not have the size of its entries")
         ends = np.cumsum([entry.bytes for entry in entries]).tolist()
         return [
             LogEntry(entry.seq, entry.pick, entry.rows, entry.digest, bodies[end - entry.bytes : end], entry.record)
@@ -271,7 +271,7 @@ class Archive:
 
 
 def cut_history(history: bytes, positions: Sequence[int]) -> bytes:
-    """The history without what each generator was told after its log position in `positions`."""
+    """The history without each generator's batches after its log position in `positions`."""
     batches: NDArray[np.void] = np.frombuffer(history, HISTORY)
     keep = np.zeros(len(batches), dtype=bool)
     for generator, position in enumerate(positions):
@@ -320,7 +320,7 @@ def _entry(entry: LogEntry) -> _Entry:
 
 
 def _digest(file: BinaryIO, size: int) -> bytes:
-    """SHA-256 in hex of the first `size` bytes, after which the file stands then."""
+    """SHA-256 in hex of the first `size` bytes. Leaves the file position after them."""
     file.seek(0)
     sha = hashlib.sha256()
     while size > 0 and (piece := file.read(min(size, _PIECE))):

@@ -1,4 +1,4 @@
-"""An experiment taken from an archive into the store."""
+"""Imports an experiment from an archive into the store."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from optimist_client.models import Experiment, ReferenceInfo
 
 
 async def import_archive(store: Store, settings: Settings, archive: Archive, name: str | None, instance: str) -> str:
-    """Make an archive an experiment, called `name` if given; returns its name. Again with `instance` changes nothing.
+    """Create an experiment from an archive, called `name` if given, and return its name.
 
-    Raises ArchiveError where the archive contradicts itself, Conflict where a name is taken; nothing stays then.
+    A repeated call with the same `instance` changes nothing.
+    Raises ArchiveError if the archive is inconsistent, Conflict if a name is taken; nothing is stored then.
     """
     old = archive.contents.experiment
     config = old.config if name is None else old.config.model_copy(update={"name": name})
@@ -40,7 +41,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
         found = Experiment.model_validate_json(standing)
         if found.instance == instance:
             return config.name
-        raise Conflict(f"an experiment is called {config.name!r}: choose another name")
+        raise Conflict(f"an experiment named {config.name!r} already exists: choose another name")
     await asyncio.to_thread(_check_maps, experiment, archive, settings.max_map)
     most = settings.max_experiments
     await store.reserve(config.name, most)
@@ -58,7 +59,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
             info, body = reference
             await store.references.reserve(info.name, most)
             await store.references.put(info.name, info.model_dump_json(), body)
-        await store.reserve(config.name, most)  # once more, as it may have taken long
+        await store.reserve(config.name, most)  # again, because the import may have taken long
         await restoration.commit(
             *(experiment.model_dump_json(), config.rescore_growth, stored, archive.history, archive.fitted),
             sizes=archive.contents.sizes,
@@ -67,30 +68,31 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
 
 
 def _check(experiment: Experiment, stored: ExperimentState) -> None:
-    """Raise ArchiveError unless all that is read of an experiment can be."""
+    """Raise ArchiveError unless every part of the experiment is valid."""
     config, names = experiment.config, [generator.name for generator in stored.generators]
     if names[: len(config.generators)] != config.generators or len(set(names)) < len(names):
-        raise ArchiveError("the generators are not those of the config")
+        raise ArchiveError("the generators do not match the config")
     if experiment.rules > RULES:
         raise ArchiveError(
-            f"expected an experiment of rules up to {RULES}, found {experiment.rules}: a later service's"
+            f"expected an experiment with rules up to {RULES}, found {experiment.rules}: "
+            "it was exported by a later version of the service"
         )
     try:
         check_policy(config.policy, config.bound)
         for generator in stored.generators:
             sound = generator.estimate is None or Estimate.from_dict(json.loads(generator.estimate)).is_sound()
             if not sound or not generator.estimate_seq <= generator.due_seq:
-                raise ValueError(f"the estimate of {generator.name!r} is none")
+                raise ValueError(f"the estimate of {generator.name!r} is not valid")
         state = PolicyState(experiment, stored)
         report_of(state)
         if not all(0 <= cost < math.inf for cost in [*state.costs.values(), state.max_cost or 0.0]):
-            raise ValueError("a cost is none")
+            raise ValueError("a cost is negative or not finite")
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
-        raise ArchiveError(f"the archive contradicts itself: {type(error).__name__}: {error}") from None
+        raise ArchiveError(f"the archive is inconsistent: {type(error).__name__}: {error}") from None
 
 
 def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
-    """Raise ArchiveError where the kernels are larger than is allowed, or fixed by something else than samples."""
+    """Raise ArchiveError if the feature maps are too large, or the fitted parts do not match the config."""
     fitted = archive.fitted
     try:
         check_maps(experiment.config, most)
@@ -101,7 +103,7 @@ def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
 
 
 def _checked_reference(experiment: Experiment, archive: Archive) -> tuple[ReferenceInfo, bytes]:
-    """The reference that the experiment pinned. Raises ArchiveError where the archive's is another one."""
+    """The reference of the experiment. Raises ArchiveError if the archive holds a different one."""
     text, body = archive.reference()
     with suppress(ValidationError, ValueError):
         info = ReferenceInfo.model_validate_json(text)
@@ -112,11 +114,11 @@ def _checked_reference(experiment: Experiment, archive: Archive) -> tuple[Refere
         is_it = (info.name, info.digest, tensors.digest(arrays)) == expected
         if is_it and info.dimension == d and shapes == {"mean": (d,), "covariance": (d, d)}:
             return info, body
-    raise ArchiveError("the reference is not the one of the experiment")
+    raise ArchiveError("the archive's reference is not the one that the experiment was created with")
 
 
 async def _check_standing(store: Store, reference: ReferenceInfo) -> None:
-    """Raise Conflict where the reference's name stands for other moments."""
+    """Raise Conflict if the store has a reference of this name with different moments."""
     meta = await store.references.meta(reference.name)
     if meta is not None and ReferenceInfo.model_validate_json(meta).digest != reference.digest:
-        raise Conflict(f"the reference {reference.name!r} has other moments here than the experiment was made with")
+        raise Conflict(f"the stored reference {reference.name!r} has other moments than the experiment's reference")

@@ -1,4 +1,4 @@
-"""What the `optimist` command can do, a module a subject. Needs the `server` extra; each names what else it needs."""
+"""The subcommands of the `optimist` command. They need the `server` extra; each module names further ones it needs."""
 
 from __future__ import annotations
 

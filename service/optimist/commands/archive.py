@@ -1,4 +1,4 @@
-"""`optimist export` and `optimist import`: an experiment of a running service as a file, and from one."""
+"""`optimist export` and `optimist import`: write an experiment of a running service to a file, and read it back."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import typer
 from optimist.commands.shared import said_plainly
 from optimist_client import Optimist, OptimistError
 
-Url = Annotated[str, typer.Option(help="The service.")]
+Url = Annotated[str, typer.Option(help="URL of the service.")]
 
 
 def export_experiment(
     experiment: Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.")],
-    file: Annotated[Path, typer.Argument(help="Where to write it; a file that is there gives way.")],
+    file: Annotated[Path, typer.Argument(help="The file to write. An existing file is overwritten.")],
     url: Url = "http://127.0.0.1:8000",
 ) -> None:
-    """Write an experiment of a running service to FILE; it goes on meanwhile."""
+    """Export an experiment of a running service to FILE. The experiment continues meanwhile."""
     with said_plainly(OptimistError, OSError), Optimist(url) as optimist:
         optimist.experiment(experiment).export(file)
     typer.echo(f"{experiment}: {file.stat().st_size:,} bytes in {file}")
 
 
 def import_experiment(
-    file: Annotated[Path, typer.Argument(help="What `optimist export` wrote.")],
-    name: Annotated[str | None, typer.Option(help="What to call it; as it was called by default.")] = None,
+    file: Annotated[Path, typer.Argument(help="A file written by `optimist export`.")],
+    name: Annotated[str | None, typer.Option(help="Name of the new experiment; by default its old name.")] = None,
     url: Url = "http://127.0.0.1:8000",
 ) -> None:
-    """Make an experiment of a running service from FILE; it goes on from there."""
+    """Import an experiment from FILE into a running service. It continues from the exported state."""
     with said_plainly(OptimistError, OSError), Optimist(url) as optimist:
         experiment = optimist.import_experiment(file, name)
         report = experiment.report()

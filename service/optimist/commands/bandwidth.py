@@ -1,4 +1,4 @@
-"""`optimist bandwidth`: the width of a kernel, from samples."""
+"""`optimist bandwidth`: choose the bandwidth of a kernel from samples."""
 
 from __future__ import annotations
 
@@ -20,23 +20,27 @@ KernelMetric = Literal["rke", "vendi"]
 
 
 def bandwidth(
-    file: Annotated[Path, typer.Argument(help="Features (n, d): .npy, .npz, .safetensors or .parquet, one array.")],
+    file: Annotated[
+        Path, typer.Argument(help="File with one array of features (n, d): .npy, .npz, .safetensors or .parquet.")
+    ],
     sigmas: Annotated[
-        str | None, typer.Option(help="The grid, as 5,10,20; by default 1/8 to 8 times the median distance.")
+        str | None,
+        typer.Option(help="The bandwidths to try, such as 5,10,20; by default 1/8 to 8 times the median distance."),
     ] = None,
-    metric: Annotated[KernelMetric, typer.Option(help="The score that must be steady.")] = "vendi",
-    subsets: Annotated[int, typer.Option(help="How many disjoint random subsets are scored.")] = 10,
+    metric: Annotated[KernelMetric, typer.Option(help="The score whose variance is measured.")] = "vendi",
+    subsets: Annotated[int, typer.Option(help="Number of disjoint random subsets to score.")] = 10,
     size: Annotated[
-        int | None, typer.Option(help="Rows of each; by default as many as there are, at most 1000.")
+        int | None, typer.Option(help="Rows per subset; by default as many as the file allows, at most 1000.")
     ] = None,
-    features: Annotated[int, typer.Option(help="Random frequencies of the gaussian kernel, r.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of subsets and frequencies.")] = 0,
+    features: Annotated[int, typer.Option(help="Number of random frequencies of the gaussian kernel, r.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the subsets and frequencies.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Choose σ of the gaussian kernel by the papers' variance rule.
 
-    The smallest σ of the grid from which on the score, de-biased and on its natural scale, has a variance below 0.01
-    between subsets. More rows a subset (--size) allow a smaller σ: choose with as many as an evaluation will have.
+    It selects the smallest σ for which the variance of the score between subsets is below 0.01, there and for all
+    larger σ. The score is de-biased and on its natural scale. More rows per subset (--size) allow a smaller σ: use as
+    many as an evaluation will have.
     """
     with extras("server,scoring"):
         from optimist.evaluation.offline import choose_bandwidth
@@ -67,6 +71,6 @@ def _print_bandwidths(found: Bandwidths, metric: str) -> None:
         table.add_row(f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}", style=style)
     out = Console()
     out.print(table)
-    chosen = "none is: try larger σ or more rows" if found.chosen is None else f"σ = {found.chosen:.4g}"
-    out.print(Text(f"Smallest σ from which on the score is steady (variance below 0.01): {chosen}."), soft_wrap=True)
+    chosen = "none found, try larger σ or more rows" if found.chosen is None else f"{found.chosen:.4g}"
+    out.print(Text(f"Smallest σ with a stable score (variance below 0.01): {chosen}."), soft_wrap=True)
     out.print(Text(f"Median distance between rows: {found.median_distance:.4g}."), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`optimist demo`: real generators compared through the real service."""
+"""`optimist demo`: compare real generators through the real service."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from optimist_client.config import MetricName
 
 
 def demo(
-    metric: Annotated[MetricName, typer.Option(help="What to compare the generators by.")] = "fid",
-    budget: Annotated[int, typer.Option(min=1, help="Samples in all after which it ends undecided.")] = 20_000,
+    metric: Annotated[MetricName, typer.Option(help="The metric that compares the generators.")] = "fid",
+    budget: Annotated[int, typer.Option(min=1, help="Total samples after which the demo ends undecided.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the experiment.")] = 0,
-    port: Annotated[int | None, typer.Option(help="Port of the service; a free one by default.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data stay; default: a temporary place.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the service up afterwards.")] = False,
+    port: Annotated[int | None, typer.Option(help="Port of the service; by default a free one.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Directory for the data; by default a temporary one.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the service running afterwards.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final report as JSON on stdout.")] = False,
 ) -> None:
     """Compare real generators of handwritten digits through the real service."""
@@ -28,7 +28,7 @@ def demo(
         from optimist.simulation.digits.demo import Demo
     from optimist_client import OptimistError
 
-    signal.signal(signal.SIGTERM, _interrupt)  # the children end with it either way, in order
+    signal.signal(signal.SIGTERM, _interrupt)  # so that the child processes are stopped in order
     try:
         report = Demo(metric, budget, seed, port, data_dir).run(console if as_json else Console(), keep)
     except OptimistError as error:

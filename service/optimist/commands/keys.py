@@ -1,6 +1,7 @@
-"""`optimist keys`: make, list and revoke access keys, in the Redis of a service that runs or is yet to start.
+"""`optimist keys`: create, list and revoke access keys in the Redis of a service, whether it is running or not.
 
-There is no route for it: whoever may do this reaches Redis, or the data directory, and a stolen key makes no others.
+There is no HTTP route for this. It requires access to Redis or to the data directory, so that a stolen key cannot be
+used to create others.
 """
 
 from __future__ import annotations
@@ -25,22 +26,27 @@ Result = TypeVar("Result")
 
 app = typer.Typer(no_args_is_help=True, help="Access keys: create, list, revoke.")
 
-DataDir = Annotated[Path | None, typer.Option(help="Data directory of the service, whether it runs or not.")]
-RedisUrl = Annotated[str | None, typer.Option(help="The Redis of the service, where it was given one.")]
+DataDir = Annotated[Path | None, typer.Option(help="Data directory of the service, which may be running or not.")]
+RedisUrl = Annotated[str | None, typer.Option(help="URL of the service's Redis, if it does not use an embedded one.")]
 
 
 @app.command()
 def create(
-    role: Annotated[Role, typer.Option(help="viewer: read; worker: sample, too; admin: everything.")],
-    namespace: Annotated[str, typer.Option(help="Whose experiments and references it is good for.")] = "default",
+    role: Annotated[Role, typer.Option(help="viewer: read; worker: also ask and tell; admin: everything.")],
+    namespace: Annotated[
+        str, typer.Option(help="The namespace whose experiments and references the key gives access to.")
+    ] = "default",
     experiment: Annotated[
-        list[str] | None, typer.Option(help="Only this experiment of the namespace; may be given several times.")
+        list[str] | None, typer.Option(help="Restrict the key to this experiment; may be given several times.")
     ] = None,
-    note: Annotated[str, typer.Option(help="Whom or what it is for.")] = "",
+    note: Annotated[str, typer.Option(help="A note, such as the user or purpose of the key.")] = "",
     data_dir: DataDir = None,
     redis_url: RedisUrl = None,
 ) -> None:
-    """Make a key and print it: once, as it is not kept. It is good at once."""
+    """Create an access key and print it.
+
+    The key is shown only once because only its hash is stored. It works immediately.
+    """
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.door.keys import make_key
         from optimist.store.access import AccessKeys
@@ -56,7 +62,7 @@ def create(
 
 @app.command("list")
 def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson = False) -> None:
-    """Print every key's id, and what it is good for."""
+    """List all keys: id, role, namespace, experiments, creation time and note."""
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.door.keys import KeyRecord
         from optimist.store.access import AccessKeys
@@ -81,11 +87,11 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
 
 @app.command()
 def revoke(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="The key's id, or the key.")],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="The id of the key, or the key itself.")],
     data_dir: DataDir = None,
     redis_url: RedisUrl = None,
 ) -> None:
-    """Make a key worthless, within five seconds."""
+    """Revoke a key. It stops working within five seconds."""
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.door.keys import split_key
         from optimist.store.access import AccessKeys
@@ -97,8 +103,8 @@ def revoke(
             return await keys.remove(wanted)
 
         if not _with_keys(remove, data_dir, redis_url):
-            # Not what was typed: it may be a key that was cut short.
-            raise ValueError("there is no such key")
+            # Do not print the input: it may be most of a secret key.
+            raise ValueError("no key has this id: see `optimist keys list`")
     typer.echo(f"{wanted} is revoked")
 
 
@@ -115,7 +121,7 @@ def _with_keys(action: Callable[..., Awaitable[Result]], data_dir: Path | None, 
 
 @contextmanager
 def _redis(data_dir: Path | None, redis_url: str | None) -> Iterator[str]:
-    """The Redis that is meant: the one named, that of a service which runs on the directory, or one of our own."""
+    """The URL of the Redis to use: the given one, that of a running service, or an embedded one started here."""
     from optimist.store import running_url, start_embedded
 
     settings = settings_of()

@@ -1,4 +1,4 @@
-"""`optimist serve`: the service itself."""
+"""`optimist serve`: run the service."""
 
 from __future__ import annotations
 
@@ -21,24 +21,29 @@ def version() -> None:
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the embedded Redis keeps its data.")] = None,
-    redis_url: Annotated[str | None, typer.Option(help="A running Redis instead of the embedded one.")] = None,
-    scoring: Annotated[
-        bool | None, typer.Option(help="Start a scorer, too, or leave scoring to `optimist score`.")
+    data_dir: Annotated[Path | None, typer.Option(help="Directory for the data of the embedded Redis.")] = None,
+    redis_url: Annotated[
+        str | None, typer.Option(help="URL of a running Redis to use instead of the embedded one.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Where the scorer's numbers live: cpu, cuda or cuda:<i>.")] = None,
+    scoring: Annotated[
+        bool | None, typer.Option(help="Start a scorer as well, or leave scoring to `optimist score`.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Device on which the scorer computes: cpu, cuda or cuda:<i>.")
+    ] = None,
     require_keys: Annotated[
-        bool | None, typer.Option("--require-keys", help="Ask for access keys on a loopback address, too.")
+        bool | None, typer.Option("--require-keys", help="Require access keys even on a loopback address.")
     ] = None,
     insecure: Annotated[
-        bool | None, typer.Option("--insecure", help="Ask for no access keys on any address: all may do everything.")
+        bool | None,
+        typer.Option("--insecure", help="Require no access keys on any address: anyone may do everything."),
     ] = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file, to serve https.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM file with the certificate's key.")] = None,
-    log_format: Annotated[LogFormat | None, typer.Option(help="How to log: text by default.")] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file with the certificate, to serve HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file with the certificate's private key.")] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help="Log format; text by default.")] = None,
     log_requests: Annotated[bool | None, typer.Option("--log-requests", help="Log every request.")] = None,
 ) -> None:
-    """Run the service. Options not given come from OPTIMIST_* variables."""
+    """Run the service. Options that are not given are read from OPTIMIST_* variables."""
     settings = settings_of(
         host=host,
         port=port,
@@ -57,7 +62,7 @@ def serve(
         from optimist.server.service import serve as run
         from optimist.store.connect import shown
 
-        if settings.scoring and find_spec("torch") is None:  # not imported: it is the scorer's alone
+        if settings.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
             raise ModuleNotFoundError(name="torch")
     scheme = "http" if settings.tls_certificate is None else "https"
     url = settings.redis_url

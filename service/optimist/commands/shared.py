@@ -1,4 +1,4 @@
-"""What commands share: the console for people, options, and errors said plainly."""
+"""Shared parts of the commands: the console, common options, and error messages without tracebacks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ console = Console(stderr=True)
 
 LogFormat = Literal["text", "json"]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
 def settings_of(**given: Any) -> Settings:
-    """The settings, from OPTIMIST_* variables where an option is not given (None)."""
+    """The settings. Options that are None are read from OPTIMIST_* variables."""
     return Settings(**{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager
 def extras(names: str) -> Iterator[None]:
-    """Name the extras to install where something they bring is missing."""
+    """If an import within the context fails, exit and name the extras to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -38,7 +38,7 @@ def extras(names: str) -> Iterator[None]:
 
 @contextmanager
 def said_plainly(*kinds: type[Exception]) -> Iterator[None]:
-    """Errors of the store, and of these kinds, are for the user: their message, without a traceback."""
+    """Print errors of the store and of these kinds as messages without a traceback, and exit with status 1."""
     from optimist.store import StoreError
 
     try:

@@ -1,4 +1,4 @@
-"""`optimist simulate`: what any policy would have paid on given samples."""
+"""`optimist simulate`: compare policies on given samples."""
 
 from __future__ import annotations
 
@@ -18,81 +18,94 @@ from optimist.commands.shared import console, extras, said_plainly
 from optimist_client.config import MetricName
 
 if TYPE_CHECKING:
-    from optimist.simulation.sources import Bed
+    from optimist.simulation.sources import SourceSet
 
 
 def simulate(
     features: Annotated[
         Path | None,
         typer.Option(
-            help="Samples: a folder with a file (or folder) for each generator, or a file with an array for each; "
-            ".npy, .npz, .safetensors or .parquet. Arrays mean and covariance make a Gaussian."
+            help="Samples: a folder with one file (or folder) per generator, or a file with one array per generator; "
+            ".npy, .npz, .safetensors or .parquet. Arrays named mean and covariance define a Gaussian."
         ),
     ] = None,
     experiment: Annotated[
-        Path | None, typer.Option(help="Samples: an exported experiment that kept its log, with its question.")
+        Path | None,
+        typer.Option(help="Samples: an exported experiment with keep_log; its metric and settings are used, too."),
     ] = None,
     generators: Annotated[Literal["digits"] | None, typer.Option(help="Samples: the demo's live generators.")] = None,
     metric: Annotated[
-        MetricName | None, typer.Option(help="What to compare by: the experiment's, otherwise fid.")
+        MetricName | None, typer.Option(help="The metric to compare by; by default the experiment's, or fid.")
     ] = None,
     reference: Annotated[
-        Path | None, typer.Option(help="Real features (n, d), or mean and covariance, or mu and sigma. For fid.")
+        Path | None,
+        typer.Option(help="For fid: file with real features (n, d), or mean and covariance, or mu and sigma."),
     ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="A policy or preset, perhaps with options: ucb:bound=theorem,delta=0.1. Give it several times; by "
-            "default ucb and uniform."
+            help="A policy or preset, optionally with settings: ucb:bound=theorem,delta=0.1. May be given several "
+            "times; by default ucb and uniform."
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Batches of each trial.")] = 1000,
-    batch: Annotated[int, typer.Option(min=1, help="Samples of each batch.")] = 5,
-    trials: Annotated[
-        int, typer.Option(min=1, help="Trials of each policy, each on another draw of the samples.")
-    ] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all draws.")] = 0,
-    in_order: Annotated[bool, typer.Option("--in-order", help="Draw samples as they stand; mind --trials.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End a trial once the answer is sure.")] = False,
-    delta: Annotated[float | None, typer.Option(help="Accepted probability of a wrong answer; 0.05.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Batches per trial.")] = 1000,
+    batch: Annotated[int, typer.Option(min=1, help="Samples per batch.")] = 5,
+    trials: Annotated[int, typer.Option(min=1, help="Trials per policy, each with its own random draw.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Draw samples in their given order. All trials then see the same ones.")
+    ] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End a trial when the stopping rule decides.")] = False,
+    delta: Annotated[
+        float | None, typer.Option(help="Accepted probability of a wrong decision; 0.05 by default.")
+    ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="A difference that does not matter; in the logarithm, but for fid.")
+        float | None,
+        typer.Option(help="A difference between scores that does not matter: of values for fid, of logarithms else."),
     ] = None,
     truth: Annotated[
-        str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default made of all samples.")
+        str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default computed from all samples.")
     ] = None,
-    order: Annotated[float | None, typer.Option(help="The order α of vendi; inf for the largest eigenvalue.")] = None,
-    truncation: Annotated[int | None, typer.Option(help="Only the t largest eigenvalues of vendi count.")] = None,
+    order: Annotated[float | None, typer.Option(help="The order α of vendi; inf uses the largest eigenvalue.")] = None,
+    truncation: Annotated[int | None, typer.Option(help="Use only the t largest eigenvalues for vendi.")] = None,
     kernel: Annotated[
         Literal["gaussian", "cosine"] | None, typer.Option(help="The kernel of rke and vendi; gaussian by default.")
     ] = None,
     sigma: Annotated[str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number, or median.")] = None,
-    prompt_sigma: Annotated[str | None, typer.Option(help="The same for the prompts of the scores of pairs.")] = None,
-    frequencies: Annotated[int | None, typer.Option(min=1, help="Random frequencies, r; 1000 by default.")] = None,
-    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
-    jobs: Annotated[int, typer.Option(help="Processes; -1: as many as there are cores.")] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers: one object a policy.")] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write the curves: a row a policy and round.")] = None,
-    picks: Annotated[
-        Path | None, typer.Option(help="Write every pick as CSV: policy, trial, round, generator.")
+    prompt_sigma: Annotated[
+        str | None, typer.Option(help="Bandwidth of the prompts' kernel, for conditional-vendi and information-vendi.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw figures into this folder, as PNG and SVG.")] = None,
+    frequencies: Annotated[
+        int | None, typer.Option(min=1, help="Number of random frequencies, r; 1000 by default.")
+    ] = None,
+    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
+    jobs: Annotated[int, typer.Option(help="Number of processes; -1 uses all cores.")] = 1,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the results to this file: one object per policy.")
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write the curves to this file: one row per policy and round.")
+    ] = None,
+    picks: Annotated[
+        Path | None, typer.Option(help="Write every pick to this CSV file: policy, trial, round, generator.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write figures to this folder, as PNG and SVG.")] = None,
 ) -> None:
-    """Play policies on samples, many times over, and show what they cost: regret, and samples until they are right.
+    """Run policies on samples in many trials, and report their regret and the samples they need to find the best.
 
-    Every policy of a trial sees the same samples, drawn without replacement. Results depend on the seed, not on --jobs.
+    In each trial all policies see the same samples, drawn without replacement. Results do not depend on --jobs.
     """
     if sum(source is not None for source in (features, experiment, generators)) != 1:
-        raise typer.BadParameter("expected samples by one of --features, --experiment or --generators")
+        raise typer.BadParameter("expected exactly one of --features, --experiment and --generators")
     with extras("simulate" if generators is None else "simulate,demo"):
         from optimist.simulation import laboratory, reporting
 
         if plot is not None:
-            import optimist.simulation.plots  # noqa: F401 (what it lacks is said before anything is played)
+            import optimist.simulation.plots  # noqa: F401 (report a missing package before the simulation)
     with said_plainly(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
         _check_places({"--json": json_file, "--csv": csv_file, "--picks": picks}, plot)
         asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed)
-        # An experiment and the demo bring their kernels along.
+        # An experiment and the demo have their own kernels.
         kernels = kernels_of(metric or "fid", *asked, exact=False) if features or any(asked) else {}
         result = laboratory.simulate(
             _samples(features, experiment, metric or "fid", reference),
@@ -115,7 +128,7 @@ def simulate(
             jobs=jobs,
             progress=True,
         )
-        # Where there is no terminal to fit, nothing is folded.
+        # If the output is not a terminal, do not wrap lines.
         Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(reporting.rendered(result))
         if json_file is not None:
             result.to_json(json_file)
@@ -127,12 +140,12 @@ def simulate(
             result.plot(plot)
 
 
-def _samples(features: Path | None, experiment: Path | None, metric: str, reference: Path | None) -> Bed:
-    """What is drawn from; imported here as it needs torch."""
+def _samples(features: Path | None, experiment: Path | None, metric: str, reference: Path | None) -> SourceSet:
+    """The samples that the options name. Imports torch only here."""
     from optimist.simulation import sources
 
     if features is not None:
-        return sources.Bed(sources.files(features, metric, beside=reference))
+        return sources.SourceSet(sources.files(features, metric, beside=reference))
     return sources.digits(metric) if experiment is None else sources.experiment(experiment)
 
 
@@ -147,18 +160,18 @@ def _scores(text: str) -> dict[str, float]:
 
 
 def _check_places(files: Mapping[str, Path | None], folder: Path | None) -> None:
-    """Raise ValueError where results could not be written: it would be a pity to learn it after an hour."""
+    """Raise ValueError if results could not be written, before a long simulation is started."""
     for option, file in files.items():
         if file is not None and (file.is_dir() or not file.parent.is_dir()):
             found = "a folder" if file.is_dir() else f"no folder {file.parent}"
-            raise ValueError(f"{option} {file}: expected a file in a folder that is there, found {found}")
+            raise ValueError(f"{option} {file}: expected a file in an existing folder, found {found}")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"--plot {folder}: expected a folder, found a file")
 
 
 @contextmanager
 def _warnings_shown() -> Iterator[None]:
-    """What a simulation warns of, as a sentence before it begins."""
+    """Print the warnings of a simulation as sentences without a traceback."""
     from optimist.simulation.laboratory import SimulationWarning
 
     def show(message: Warning | str, *where: object) -> None:

@@ -1,6 +1,6 @@
-"""The rooms of the numerics put together in memory: one score, or an evaluation asked and told. No I/O.
+"""Scores and evaluations in memory, without I/O: `score` for one set of samples, `Evaluation` to ask and tell.
 
-The service runs the same over HTTP and Redis; simulations, tests and notebooks run this.
+The service does the same over HTTP and Redis. Simulations, tests and notebooks use this package.
 """
 
 from optimist.evaluation.online import Evaluation

@@ -1,1 +1,1 @@
-"""What a process tells its operators: metrics for Prometheus, and its log. Names no experiment, generator or key."""
+"""Prometheus metrics and logs of a process. They name no experiment, generator or key."""

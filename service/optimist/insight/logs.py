@@ -1,4 +1,4 @@
-"""The process's log: for people, or one JSON object a line, with the id of the request that a line belongs to."""
+"""Configures the process's log: readable text, or one JSON object per line with the id of the current request."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the request that this task answers."""
+"""The id of the request that the current task handles."""
 REQUESTS = logging.getLogger("optimist.requests")
-"""A line for every request, where that is wanted; what it says is in `fields`."""
+"""Logs one line per request if that is enabled, with its details in the record's `fields`."""
 
 
 class JsonFormatter(logging.Formatter):
-    """Records as JSON: time, level, logger, message; request_id, error and the record's `fields` where there are."""
+    """Formats records as JSON: time, level, logger, message, and if present request_id, error and the `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """The record as one line of JSON."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -33,7 +33,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(kind: Literal["text", "json"], requests: bool = False) -> None:
-    """Log warnings and errors of all of the process to stderr; and every request, if wanted."""
+    """Log the warnings and errors of the whole process to stderr, and every request if `requests` is set."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if kind == "json" else logging.Formatter("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

@@ -1,4 +1,4 @@
-"""Metrics of a child process, shown by its parent as if they were its own, over all lives of the child."""
+"""Exports the metrics of a child process together with the parent's own, across restarts of the child."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
 Report = dict[str, list[tuple[str, dict[str, str], float]]]
-"""By metric, its samples: name, labels and value. It crosses to the parent as JSON."""
+"""The samples of each metric: name, labels and value. It is sent to the parent as JSON."""
 _Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def report(registry: CollectorRegistry) -> Report:
-    """What stands in a registry, but for the times at which its counters were made."""
+    """The current samples of all metrics in a registry."""
     return {
         metric.name: [(sample.name, sample.labels, sample.value) for sample in metric.samples]
         for metric in registry.collect()
@@ -21,38 +21,38 @@ def report(registry: CollectorRegistry) -> Report:
 
 
 class Relay(Collector):
-    """The metrics of `own`, and on top of them what a child reports of the same ones.
+    """Combines the metrics of `own` with those that a child process reports of the same ones.
 
-    Counters and histograms add up over the lives of the child: none falls when it is started again. Of a gauge the
-    child's last word is shown.
+    Counters and histograms are summed over all runs of the child, so they do not fall when it is restarted. A gauge
+    shows the value that the child reported last.
     """
 
     def __init__(self, own: CollectorRegistry) -> None:
         self._own = own
-        # Of the lives before, and of the present one; replaced together, as another thread may collect meanwhile.
-        self._lives: tuple[Report, Report] = {}, {}
+        # Totals of earlier runs, and the current run; replaced together because another thread may collect meanwhile.
+        self._runs: tuple[Report, Report] = {}, {}
 
     def take(self, reported: Report) -> None:
-        """Show what the child reports now in place of what it did before."""
-        self._lives = self._lives[0], reported
+        """Replace the child's previous report with a new one."""
+        self._runs = self._runs[0], reported
 
     def end_life(self) -> None:
-        """The child has ended: another one counts from zero."""
+        """Keep the totals of the child, which has ended: the next one counts from zero."""
         before = {
             metric.name: [
-                (name, dict(labels), value) for (name, labels), value in self._sum(metric, *self._lives).items()
+                (name, dict(labels), value) for (name, labels), value in self._sum(metric, *self._runs).items()
             ]
             for metric in self._own.collect()
         }
-        self._lives = before, {}
+        self._runs = before, {}
 
     def collect(self) -> Iterable[Metric]:
         """The metrics, for Prometheus."""
-        lives = self._lives
+        runs = self._runs
         own = report(self._own)
         for metric in self._own.collect():
             shown = Metric(metric.name, metric.documentation, metric.type)
-            for (name, labels), value in self._sum(metric, own, *lives).items():
+            for (name, labels), value in self._sum(metric, own, *runs).items():
                 shown.add_sample(name, dict(labels), value)
             yield shown
 
@@ -61,7 +61,7 @@ class Relay(Collector):
         found: _Values = {}
         for reported in reports:
             for name, labels, value in reported.get(metric.name, ()):
-                # When a counter was made is nothing that adds up.
+                # The creation times of counters cannot be added up.
                 if not name.endswith("_created"):
                     key = name, tuple(sorted(labels.items()))
                     found[key] = value if metric.type == "gauge" else found.get(key, 0.0) + value

@@ -1,4 +1,4 @@
-"""From estimates and open picks to the next pick, and to the decision that ends an experiment (decisions.md §3)."""
+"""Chooses the next pick from estimates and open picks, and decides when an experiment ends (decisions.md §3)."""
 
 from optimist.policies.arms import Arm, optimistic
 from optimist.policies.policy import NAMES, Policy, check_policy, default_warmup

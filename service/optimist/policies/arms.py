@@ -1,4 +1,4 @@
-"""What a policy sees of each generator: its estimate, its counts, and the batches on their way."""
+"""Defines what a policy knows of each generator: its estimate, its counts and its open picks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from optimist.numerics.estimate import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One generator at the moment of a decision.
+    """The state of one generator when a pick or decision is made.
 
-    `samples` and `batches` are what was told; `pending_samples` and `pending_batches` belong to open picks.
-    An arm that is not `active` (paused) is never picked but may still be named best.
+    `samples` and `batches` count what was told; `pending_samples` and `pending_batches` count the open picks.
+    An arm that is not `active` (paused) is never picked but may still be the best.
     """
 
     name: str
@@ -27,49 +27,49 @@ class Arm:
 
     @property
     def shrink(self) -> float:
-        """√(n/(n + pending)): how much the open picks will narrow this arm's errors (decisions.md §3)."""
+        """√(n/(n + pending)): the factor by which the open picks will reduce this arm's errors (decisions.md §3)."""
         return math.sqrt(self.samples / (self.samples + self.pending_samples)) if self.samples else 1.0
 
 
 def sign(arms: Sequence[Arm]) -> float:
-    """+1 where lower is better, −1 where higher is: times a value, it makes every metric one to be minimised."""
+    """+1 if lower values are better, −1 if higher ones are: values times this sign are to be minimised."""
     estimates = [arm.estimate for arm in arms if arm.estimate is not None]
     return 1.0 if not estimates or estimates[0].lower_is_better else -1.0
 
 
 def losses(arms: Sequence[Arm]) -> list[float]:
-    """Signed values, smaller is better; every arm must have an estimate."""
-    # Lists, not arrays: with a handful of arms numpy's calls would be most of what a pick costs.
+    """The values with their `sign`, so that smaller is better. Every arm must have an estimate."""
+    # Lists instead of arrays: with few arms numpy's call overhead would dominate the cost of a pick.
     by = sign(arms)
     return [by * arm.estimate.value for arm in arms if arm.estimate is not None]
 
 
 def selection_errors(arms: Sequence[Arm]) -> list[float]:
-    """sd_select, as the estimates have it; every arm must have one."""
+    """sd_select of every arm (∞ if unknown). Every arm must have an estimate."""
     return [_known(arm.estimate.standard_error) for arm in arms if arm.estimate is not None]
 
 
 def stopping_errors(arms: Sequence[Arm]) -> list[float]:
-    """sd_stop, as the estimates have it; every arm must have one."""
+    """sd_stop of every arm (∞ if unknown). Every arm must have an estimate."""
     return [_known(arm.estimate.stopping_error) for arm in arms if arm.estimate is not None]
 
 
 def least(keys: Sequence[float]) -> int:
-    """Position of the smallest key, the first of them on a tie."""
+    """Position of the smallest key; on a tie, of the first one."""
     return min(range(len(keys)), key=keys.__getitem__)
 
 
 def ratio(part: float, whole: float) -> float:
-    """part/whole, both ≥ 0, as a limit: without any error even the smallest gap is sure, and no gap is none."""
+    """part/whole for part, whole ≥ 0. If whole is 0: ∞ for a positive part, 0 for part 0."""
     if whole > 0.0:
         return part / whole
     return math.inf if part > 0.0 else 0.0
 
 
 def optimistic(estimate: Estimate, told: int) -> float:
-    """The number `ucb` ranks by, before open picks: value ∓ √(2 log t)·sd_select, or the bound's own (decisions.md §3).
+    """The optimistic value that `ucb` ranks by: value ∓ √(2 log t)·sd_select, or the bound's own (decisions.md §3).
 
-    `told` is t, the batches told to the whole experiment.
+    `told` is t, the number of batches told to the whole experiment. Open picks are not taken into account here.
     """
     if estimate.standard_error is None:
         return estimate.optimistic
@@ -78,5 +78,5 @@ def optimistic(estimate: Estimate, told: int) -> float:
 
 
 def _known(error: float | None) -> float:
-    # A generator with a single sample has a value but no error yet: nothing is known of it.
+    # A generator with a single sample has a value but no error yet, so its value says nothing.
     return math.inf if error is None else error

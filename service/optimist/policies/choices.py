@@ -1,7 +1,7 @@
 """The index policies of decisions.md §3, each a function (arms, told, rng) → position of the arm to sample.
 
-All arms passed in are active and have an estimate: `policy.Policy` sees to it. Ties go to the arm with the fewest
-samples told and pending, then to the first (equations.md §3b).
+All arms must be active and have an estimate; `policy.Policy` ensures this. On a tie they choose the arm with the fewest
+samples (told and pending), then the first (equations.md §3b).
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import numpy as np
 from optimist.policies.arms import Arm, losses, optimistic, selection_errors, sign
 
 Rng = Callable[[], np.random.Generator]
-"""Makes a round's random numbers, for those rules alone that draw any: it costs as much as all else of a pick."""
+"""Creates a round's random generator. Only policies that need one call it, as it doubles the cost of a pick."""
 
 
 def ucb(arms: Sequence[Arm], told: int, rng: Rng) -> int:
-    """Optimism in the face of uncertainty: the best end of the interval, narrowed by what is on its way."""
+    """The best optimistic value (upper confidence bound), with intervals narrowed by the open picks."""
     del rng
     return _least(_indices(arms, told), arms)
 
 
 def greedy(arms: Sequence[Arm], told: int, rng: Rng) -> int:
-    """The best value, uncertainty ignored."""
+    """The best value, ignoring uncertainty."""
     del told, rng
     return _least(losses(arms), arms)
 
 
 def uniform(arms: Sequence[Arm], told: int, rng: Rng) -> int:
-    """Round robin: the fewest samples told and pending."""
+    """Round robin: the fewest samples, told and pending."""
     del told, rng
     return fewest_samples(arms)
 
 
 def thompson(arms: Sequence[Arm], told: int, rng: Rng) -> int:
-    """The best of one draw a generator from value + sd_select·N(0, 1)."""
+    """The best of one random draw per generator from value + sd_select·N(0, 1)."""
     del told
     noise = rng().standard_normal(len(arms)).tolist()
     known = zip(arms, losses(arms), selection_errors(arms), noise, strict=True)
@@ -43,7 +43,7 @@ def thompson(arms: Sequence[Arm], told: int, rng: Rng) -> int:
 
 
 def fewest_samples(arms: Sequence[Arm]) -> int:
-    """Position of the arm with the fewest samples told and pending, the first of them on a tie."""
+    """Position of the arm with the fewest samples, told and pending; on a tie, of the first one."""
     return min(range(len(arms)), key=lambda i: arms[i].samples + arms[i].pending_samples)
 
 

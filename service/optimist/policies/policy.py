@@ -1,4 +1,4 @@
-"""A policy as experiments use it: warm-up first, then whoever has no estimate, then the rule itself."""
+"""A policy of an experiment: first a warm-up, then generators without an estimate, then the policy's own rule."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def default_warmup(metric: str, bound: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """From what is known of every generator to the next pick: a pure function of (arms, told, round, seed).
+    """Chooses the next pick: a pure function of (arms, told, round, seed).
 
-    `warmup` is in batches per generator. Randomness comes from (`seed`, round) alone, so that a pick can be
-    reproduced from the estimates it was made from.
+    `warmup` is in batches per generator. Random numbers depend only on (`seed`, round), so that a pick can be
+    reproduced from the estimates that it was based on.
     """
 
     name: str
@@ -45,9 +45,9 @@ class Policy:
             raise ValueError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
 
     def pick(self, arms: Sequence[Arm], told: int, round_: int) -> int:
-        """Position in `arms` of the generator to sample in round `round_`, after `told` batches in all.
+        """Position in `arms` of the generator to sample in round `round_`, after `told` batches in total.
 
-        Raises ValueError when no arm is active.
+        Raises ValueError if no arm is active.
         """
         active = [i for i, arm in enumerate(arms) if arm.active]
         if not active:
@@ -67,7 +67,7 @@ class Policy:
 
 
 def check_policy(policy: str, bound: str) -> None:
-    """Raise ValueError when `policy` is unknown, or needs standard errors that `bound` does not have."""
+    """Raise ValueError if `policy` is unknown, or needs standard errors that `bound` does not provide."""
     if policy not in NAMES:
         raise ValueError(f"unknown policy {policy!r}; expected one of {', '.join(NAMES)}")
     if policy in NEEDS_ERRORS and bound not in BOUNDS_WITH_ERRORS:

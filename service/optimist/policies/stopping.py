@@ -1,4 +1,4 @@
-"""When the answer is sure: the stopping rule of decisions.md §3 and what it says in words."""
+"""The stopping rule of decisions.md §3, and the text that explains its decision."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statistics import NormalDist
 from optimist.policies.arms import Arm, least, losses, ratio, selection_errors, stopping_errors
 
 FEWEST_SAMPLES = 20
-"""No decision while a contender has fewer samples: its standard error is not to be trusted yet."""
+"""No decision is made while a contender has fewer samples, because its standard error is not reliable yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The best generator so far, how sure that is (None without standard errors), and why it is decided or not."""
+    """The best generator so far, the confidence in it (None without standard errors), and the reason."""
 
     best: str | None
     confidence: float | None
@@ -36,7 +36,7 @@ class Stopping:
 
     def threshold(self, contenders: int, told: int) -> float:
         """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t."""
-        return -NormalDist().inv_cdf(self.delta / _looks(contenders, told))  # by the tail: 1 − δ/… may round to 1
+        return -NormalDist().inv_cdf(self.delta / _correction(contenders, told))  # 1 − δ/… might round to 1
 
     def separations(self, values: Sequence[float], errors: Sequence[float]) -> list[float]:
         """z_j of every arm against the best value; +inf at the best itself. Smaller `values` are better."""
@@ -49,23 +49,24 @@ class Stopping:
         return z
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
-        """Whether sd_select alone would stop: from here on top-two samples what keeps sd_stop from stopping."""
+        """Whether the rule would stop with sd_select. From then on top-two samples what keeps sd_stop above it."""
         return min(self.separations(losses(arms), selection_errors(arms))) > self.threshold(len(arms), told)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
-        """The decision on these contenders after `told` batches; pure, latching is the caller's."""
+        """The decision on these contenders after `told` batches. A pure function: the caller makes it permanent."""
         if any(arm.estimate is None for arm in arms) or not arms:
             waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
             return Decision(None, None, False, f"no estimate yet of {waiting}")
         values = losses(arms)
         best = arms[least(values)]
         if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
-            return Decision(best.name, None, False, "this bound has no standard error: it runs to the budget")
+            reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
+            return Decision(best.name, None, False, reason)
         if len(arms) == 1:
-            return Decision(best.name, None, False, "one generator: there is nothing to compare it with")
+            return Decision(best.name, None, False, "there is no other generator to compare it with")
         separation = min(self.separations(values, stopping_errors(arms)))
         threshold = self.threshold(len(arms), told)
-        doubt = _looks(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
+        doubt = _correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
         few = [arm.name for arm in arms if arm.estimate is not None and arm.estimate.samples < FEWEST_SAMPLES]
         if few:
@@ -78,10 +79,10 @@ class Stopping:
         return Decision(best.name, confidence, False, reason)
 
     def uniform_samples(self, arms: Sequence[Arm], told: int) -> int | None:
-        """About how many samples in all an even split would need to stop, by the errors and gaps known now.
+        """Estimate of the total samples that uniform sampling would need to stop, given the current errors and gaps.
 
-        sd_stop² falls as 1/n, so n generators' samples each must reach z²·(n_b sd_b² + n_j sd_j²)/(gap + tolerance)²
-        for every rival j. None while that cannot be said (no errors, one arm, or a rival with no gap).
+        sd_stop² falls as 1/n, so the samples of each generator must reach z²·(n_b sd_b² + n_j sd_j²)/(gap +
+        tolerance)² for every rival j. None if this is unknown (no errors, one arm, or a rival without a gap).
         """
         if len(arms) < 2 or told < 1 or any(arm.estimate is None for arm in arms):
             return None
@@ -98,10 +99,11 @@ class Stopping:
             return None
         batch = sum(arm.samples for arm in arms) / told
         each = float(FEWEST_SAMPLES)
-        for _ in range(50):  # the threshold grows with log t, so a few rounds reach the fixed point
+        for _ in range(50):  # the threshold grows with log t, so this converges to a fixed point
             each = max(FEWEST_SAMPLES, needed * self.threshold(len(arms), max(1, round(each * len(arms) / batch))) ** 2)
         return math.ceil(each * len(arms))
 
 
-def _looks(contenders: int, told: int) -> float:
+def _correction(contenders: int, told: int) -> float:
+    """The factor that corrects for repeated testing: (G − 1)(1 + log t)."""
     return (contenders - 1) * (1.0 + math.log(max(told, 1)))

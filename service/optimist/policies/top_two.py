@@ -1,4 +1,4 @@
-"""top-two: sample the leader and the rival hardest to tell from it, to name a winner soonest (decisions.md §3)."""
+"""top-two: samples the leader and its closest rival, to find the best generator fastest (decisions.md §3)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
     """Position of the arm to sample: the leader with probability sd_l²/(sd_l² + sd_c²), else the challenger.
 
-    The challenger has the least ½ (e_j − e_l)₊²/(sd_j² + sd_l²) + log(picks_j). Once the answer would be sure by
-    sd_select, sd_stop takes its place and the leader is the best estimate, so that what blocks the stop is sampled:
-    first of all an arm with too few samples to stop at all.
+    The challenger has the least ½ (e_j − e_l)₊²/(sd_j² + sd_l²) + log(picks_j). Once the stopping rule would stop with
+    sd_select, sd_stop is used instead, and the leader is the best estimate. This samples what still prevents the
+    stop, first of all an arm with fewer than `FEWEST_SAMPLES` samples.
     """
     if len(arms) == 1:
         return 0

@@ -1,1 +1,1 @@
-"""The laboratory: any policies on any samples, and what that costs; and real generators to compare in the demo."""
+"""Simulates policies on given samples and measures their costs. `digits` has the real generators of the demo."""

@@ -1,4 +1,4 @@
-"""The policies that compete, as they are written: a name or a preset, perhaps with options."""
+"""Parses the policies of a simulation: each is a name or preset, optionally with options."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _KINDS: dict[str, type] = {
     **{option: float for bounds in BOUND_OPTIONS.values() for options in bounds.values() for option in sorted(options)},
 }
 OPTIONS = tuple(_KINDS)
-"""What may follow a name, as `Evaluation` takes it."""
+"""The options that may follow a name. They are parameters of `Evaluation`."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A policy with a label, and its settings as `Evaluation` takes them."""
+    """A policy with its label and its settings, which are parameters of `Evaluation`."""
 
     label: str
     settings: dict[str, Any]
 
 
 def contenders(policies: str | Sequence[str] | Mapping[str, str]) -> list[Contender]:
-    """Those of specifications such as "ucb:bound=theorem,delta=0.1"; several may stand in one text with commas between.
+    """Parse specifications such as "ucb:bound=theorem,delta=0.1". One text may hold several, separated by commas.
 
-    A mapping gives each a label of its own, otherwise the specification is its label. Raises ValueError, naming what is
-    known, for names and options that are not, and for one label twice.
+    The keys of a mapping are the labels; otherwise each specification is its own label. Raises ValueError for unknown
+    names and options, with a list of the known ones, and for duplicate labels.
     """
     if isinstance(policies, Mapping):
         found = [Contender(label, settings(text)) for label, text in policies.items()]
@@ -44,12 +44,12 @@ def contenders(policies: str | Sequence[str] | Mapping[str, str]) -> list[Conten
         found = [Contender(part, settings(part)) for text in texts for part in _parts(text)]
     labels = [contender.label for contender in found]
     if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"policies: expected at least one and each once, got {', '.join(labels) or 'none'}")
+        raise ValueError(f"policies: expected at least one, without duplicates; got {', '.join(labels) or 'none'}")
     return found
 
 
 def settings(text: str) -> dict[str, Any]:
-    """What one specification says, as `Evaluation` takes it. Raises ValueError as `contenders` does."""
+    """Parse one specification as parameters of `Evaluation`. Raises ValueError like `contenders`."""
     name, _, rest = text.partition(":")
     if name not in POLICIES:
         raise ValueError(f"policy {text!r}: expected one of {', '.join(POLICIES)}, got {name!r}")
@@ -69,7 +69,7 @@ def settings(text: str) -> dict[str, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The specifications of a list with commas, which stand between options, too."""
+    """Split a list of specifications at its commas, except for the commas between options."""
     part = ""
     for piece in text.split(","):
         if part and "=" in piece and ":" not in piece:

@@ -1,4 +1,4 @@
-"""Any policies on any samples, many times over: what each of them pays, and how soon it knows the best."""
+"""Runs policies on given samples in many trials and compares their regret and how soon they find the best."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from optimist.numerics.checks import check_whole
 from optimist.numerics.fid.reference import Reference
 from optimist.simulation.contenders import contenders
 from optimist.simulation.result import Result, Run
-from optimist.simulation.sources import ArraySource, Bed, Draw, Source, experiment, files
+from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 from optimist_client.config import RULES
 
 Done = TypeVar("Done")
 MOST_ROUNDS = 10_000_000
-"""Of all trials of a policy together, which are kept in memory: some 500 MB."""
+"""Maximum rounds in all trials of a policy together. They are kept in memory and take about 500 MB."""
 DEFAULTS: dict[str, Any] = {"metric": "fid", "order": 1.0, "delta": 0.05, "tolerance": 0.0, "rules": RULES}
 
 
 class SimulationWarning(UserWarning):
-    """Something about a simulation that its reader must know before it has run."""
+    """A warning about the simulation's input, for example that a generator has too few samples."""
 
 
 def simulate(
-    sources: Bed | Mapping[str, Any] | str | Path,
+    sources: SourceSet | Mapping[str, Any] | str | Path,
     *,
     metric: str | None = None,
     policies: str | Sequence[str] | Mapping[str, str] = "ucb",
@@ -60,24 +60,25 @@ def simulate(
     progress: bool = False,
     rules: int | None = None,
 ) -> Result:
-    """Play each policy `trials` times for `rounds` batches of `batch_size` samples, and compare what it cost.
+    """Run each policy in `trials` trials of `rounds` batches with `batch_size` samples, and compare their costs.
 
-    `sources` are the generators by name, each an array (n, d) of what the metric scores, a mapping of such arrays by
-    tensor, or a `Source`; or a `Bed`; or a path: a folder or file of features (see `sources.files`), or an exported
-    experiment (.zip), which brings its metric, reference, kernels and rules. `metric`, `reference`, `order`,
-    `truncation`, `kernel`, `prompt_kernel`, `delta`, `tolerance` and `rules` are those of `Evaluation`, by default what
-    the sources bring, or "fid"; `reference` may be a file. Open kernels (σ "median", landmarks) are fixed once, before
-    all trials. `policies` are names or presets, perhaps with options of their own: "ucb:bound=theorem,delta=0.1"; a
-    mapping gives them labels.
+    `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
+    tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),
+    or an exported experiment (.zip), which includes its metric, reference, kernels and rules. `metric`, `reference`,
+    `order`, `truncation`, `kernel`, `prompt_kernel`, `delta`, `tolerance` and `rules` are those of `Evaluation`. By
+    default they are those of the sources, or else "fid" and its defaults; `reference` may be a file. Open kernels
+    (σ "median", landmarks) are fitted once before all trials. `policies` are names or presets, optionally with
+    options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their labels.
 
-    In a trial samples are drawn without replacement, in a random order of (`seed`, trial, generator) alone, so that
-    every policy sees the same streams whatever `jobs` is; without `shuffle`, as they stand. A trial ends early where
-    the generator asked for has no whole batch left; with `stop`, at the decision. `truth` are the true scores, on the
-    natural scale; without them they are made of all samples, or in closed form. joblib runs the trials in `jobs`
-    processes (None: as `joblib.parallel_config` says, which may be on other machines, otherwise one).
+    In a trial samples are drawn without replacement. Their random order depends only on (`seed`, trial, generator), so
+    that all policies see the same streams, whatever `jobs` is. Without `shuffle` samples keep their given order. A
+    trial ends early if the chosen generator has no full batch left or, with `stop`, when the stopping rule decides.
+    `truth` are the true scores on the natural scale; by default they are computed in closed form or from all samples.
+    joblib runs the trials in `jobs` processes (None: as set by `joblib.parallel_config`, which may use other machines,
+    otherwise one).
 
-    Raises ValueError, saying what was expected and found, before anything is run; warns (`SimulationWarning`) where a
-    generator may run out.
+    Raises ValueError before anything is run if an argument is invalid, saying what was expected and what was found.
+    Warns (`SimulationWarning`) if a generator may run out of samples.
     """
     given = {
         "metric": metric,
@@ -93,38 +94,41 @@ def simulate(
     for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):
         check_whole(name, count, 1)
     if rounds * trials > MOST_ROUNDS:
-        raise ValueError(f"rounds, trials: expected at most {MOST_ROUNDS:,} rounds in all, got {rounds:,} × {trials:,}")
+        expected = f"rounds, trials: expected at most {MOST_ROUNDS:,} rounds in total"
+        raise ValueError(f"{expected}, got {rounds:,} × {trials:,}")
     check_whole("seed", seed, 0)
     if jobs == 0:
         raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies)
-    bed = _bed(sources, metric, reference)
-    brought = bed.settings if metric in (None, bed.settings.get("metric", metric)) else {}
+    source_set = _source_set(sources, metric, reference)
+    brought = source_set.settings if metric in (None, source_set.settings.get("metric", metric)) else {}
     settings = {**DEFAULTS, **brought} | {name: value for name, value in given.items() if value is not None}
     question = _question(settings)
-    _check_sources(bed.sources, question)
-    question = _fixed(question, bed.sources, seed)
+    _check_sources(source_set.sources, question)
+    question = _fitted(question, source_set.sources, seed)
     shared = {name: settings[name] for name in ("metric", "order", "delta", "tolerance", "rules")}
     shared |= {"truncation": question.truncation, **question.kernels, "batch_size": batch_size}
     for contender in competing:
         try:
             Trial(
-                bed.sources, contender, shared | {"reference": question.reference}, 0, 1, seed, stop, shuffle
+                source_set.sources, contender, shared | {"reference": question.reference}, 0, 1, seed, stop, shuffle
             ).evaluation()
         except ValueError as error:
             raise ValueError(f"policy {contender.label!r}: {error}") from None
-    _check_amounts(bed.sources, batch_size, rounds)
+    _check_amounts(source_set.sources, batch_size, rounds)
 
-    known = None if truth is None else given_scores(truth, bed.sources, question.metric)
-    with _Bench(jobs, progress) as bench:
+    known = None if truth is None else given_scores(truth, source_set.sources, question.metric)
+    with _Runner(jobs, progress) as runner:
         if known is None:
-            scored = bench.run("true scores", [partial(_score, *each, question, seed) for each in bed.sources.items()])
-            known = dict(zip(bed.sources, scored, strict=True))
+            scored = runner.run(
+                "true scores", [partial(_score, *each, question, seed) for each in source_set.sources.items()]
+            )
+            known = dict(zip(source_set.sources, scored, strict=True))
         shared["reference"] = _moments(question.reference)
-        plays = bench.run(
+        plays = runner.run(
             "trials",
             [
-                Trial(bed.sources, contender, shared, number, rounds, seed, stop, shuffle).play
+                Trial(source_set.sources, contender, shared, number, rounds, seed, stop, shuffle).play
                 for number in range(trials)
                 for contender in competing
             ],
@@ -146,8 +150,8 @@ def simulate(
     )
 
 
-class _Bench:
-    """Work done in parallel, shown on stderr as it gets done."""
+class _Runner:
+    """Runs work in parallel and shows its progress on stderr."""
 
     def __init__(self, jobs: int | None, progress: bool) -> None:
         self._jobs = jobs
@@ -163,7 +167,7 @@ class _Bench:
         self._progress.stop()
 
     def run(self, what: str, work: Sequence[Callable[[], Done]]) -> list[Done]:
-        """What each piece of work returns, in order; done in any order."""
+        """The results of all pieces of work, in their order. The pieces run in any order."""
         shown = self._progress.add_task(what, total=len(work))
         done: dict[int, Done] = {}
         parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
@@ -182,18 +186,18 @@ def _score(name: str, source: Source, question: Question, seed: int) -> TrueScor
         return true_score(name, source, question, seed)
 
 
-def _bed(sources: Any, metric: str | None, reference: Any) -> Bed:
-    """What callers hand over as sources, as a `Bed`."""
-    if isinstance(sources, Bed):
+def _source_set(sources: Any, metric: str | None, reference: Any) -> SourceSet:
+    """The `sources` argument of `simulate` as a `SourceSet`."""
+    if isinstance(sources, SourceSet):
         return sources
     if isinstance(sources, str | Path):
         if Path(sources).suffix == ".zip":
             return experiment(sources)
         beside = Path(reference) if isinstance(reference, str | Path) else None
-        return Bed(files(sources, metric or "fid", beside=beside))
+        return SourceSet(files(sources, metric or "fid", beside=beside))
     if not isinstance(sources, Mapping) or not sources:
         raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
-    return Bed({name: _source(name, made, metric or "fid") for name, made in sources.items()})
+    return SourceSet({name: _source(name, made, metric or "fid") for name, made in sources.items()})
 
 
 def _source(name: str, made: Any, metric: str) -> Source:
@@ -209,7 +213,7 @@ def _question(settings: Mapping[str, Any]) -> Question:
     metric, reference = settings["metric"], settings.get("reference")
     if metric == "fid" and reference is None:
         raise ValueError(
-            "reference: the metric 'fid' needs real features, or their moments, to compare with; found none"
+            "reference: expected real features or their moments, which the metric 'fid' compares with; found none"
         )
     is_file = isinstance(reference, str | Path)
     made = read_reference(Path(reference)) if is_file else reference_of(reference, torch.device("cpu"))
@@ -219,7 +223,7 @@ def _question(settings: Mapping[str, Any]) -> Question:
 
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
-    """Raise ValueError, naming the source, unless all have the question's tensors, of one width, and sound numbers."""
+    """Raise ValueError unless all sources have the metric's tensors with equal widths and valid numbers."""
     known = {
         tensor: (width, "the reference" if question.reference else "the kernel")
         for tensor, width in question.widths.items()
@@ -239,8 +243,8 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
                 raise ValueError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
 
 
-def _fixed(question: Question, sources: Mapping[str, Source], seed: int) -> Question:
-    """The question with its open kernels fixed by a random draw of each source, apart from all trials."""
+def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Question:
+    """The question with its open kernels fitted to a random draw from each source, separate from all trials."""
     if not question.open_kernels:
         return question
     needed = question.rows_to_fit(len(sources))
@@ -254,7 +258,7 @@ def _fixed(question: Question, sources: Mapping[str, Source], seed: int) -> Ques
 
 
 def _check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) -> None:
-    """Raise ValueError where a source has not even one batch; warn where one has fewer than a policy may draw."""
+    """Raise ValueError if a source has less than one batch; warn if one has fewer samples than a policy may draw."""
     amounts = [(source.origin, source.samples) for source in sources.values() if source.samples is not None]
     for origin, samples in amounts:
         if samples < batch_size:
@@ -263,13 +267,13 @@ def _check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) 
     short = [f"{samples:,} in {origin}" for origin, samples in amounts if samples < needed]
     if short:
         warnings.warn(
-            f"expected {needed:,} samples of each generator, as many as {rounds:,} rounds may draw of one; found "
-            f"{', '.join(short)}. Trials that use them up end there",
+            f"expected {needed:,} samples of each generator, as many as {rounds:,} rounds may draw; found "
+            f"{', '.join(short)}. A trial ends early when the samples of a generator are used up",
             SimulationWarning,
             stacklevel=3,
         )
 
 
 def _moments(reference: Reference | None) -> tuple[Any, Any] | None:
-    # Arrays, which joblib shares between processes; tensors would be copied to every trial.
+    # joblib shares arrays between processes; tensors would be copied for every trial.
     return None if reference is None else (reference.mean.numpy(), reference.covariance.numpy())

@@ -1,4 +1,4 @@
-"""The papers' figures of a simulation. Needs matplotlib."""
+"""Draws the figures of the papers for a simulation. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from optimist.simulation.reporting import shown
 from optimist.simulation.result import Result
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which colour-blind readers tell apart; without their yellow, which is faint on white."""
+"""The palette of Okabe and Ito for colour-blind readers, without its yellow, which is too faint on white."""
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 SUFFIXES = (".png", ".svg")
 LONGEST = 40
-"""Characters of a generator's name: more would leave no room for the figure."""
+"""Maximum characters of a generator's name in a figure; longer names are cut."""
 
 
 def draw(result: Result, directory: Path) -> list[Path]:
-    """Every figure as PNG and SVG in `directory`, which is made; returns the files."""
+    """Write every figure as PNG and SVG to `directory`, which is created if needed, and return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
-    # Without a date, and with a salt of its own, the same result makes the same file. A "$" in a name is no formula.
+    # No date and a fixed salt: the same result always gives the same files. A "$" in a name does not start a formula.
     with rc_context({"svg.hashsalt": "optimist", "text.parse_math": False}):
         for name, make in FIGURES.items():
             figure = make(result)
@@ -39,7 +39,7 @@ def draw(result: Result, directory: Path) -> list[Path]:
 
 
 def total_regret(result: Result) -> Figure:
-    """Regret so far against batches."""
+    """Cumulative regret against batches."""
     return _curves(result, "regret", f"total regret ({_unit(result)})")
 
 
@@ -49,17 +49,17 @@ def average_regret(result: Result) -> Figure:
 
 
 def optimal_pick_ratio(result: Result) -> Figure:
-    """The share of batches that were drawn of the best generator, against batches."""
+    """The fraction of batches that were drawn from the best generator, against batches."""
     return _curves(result, "optimal_pick_ratio", "optimal pick ratio", is_share=True)
 
 
 def accuracy(result: Result) -> Figure:
-    """The share of trials that name the best generator, against batches."""
+    """The fraction of trials that name the best generator, against batches."""
     return _curves(result, "accuracy", "trials that name the best", is_share=True, has_band=False)
 
 
 def pick_share(result: Result) -> Figure:
-    """How the samples were split over the generators, best first."""
+    """The fraction of samples drawn from each generator, best first."""
     order = np.argsort(result.gaps, kind="stable")
     figure, panels = _panels(result)
     most = 1.1 * max(float(run.pick_shares.mean(axis=0).max()) for run in result.runs.values())
@@ -79,7 +79,7 @@ def pick_share(result: Result) -> Figure:
 
 
 def estimates(result: Result) -> Figure:
-    """The last estimate of each generator with its interval, in the first trial, against the truth."""
+    """The last estimate and interval of each generator in the first trial, with the true score."""
     order = np.argsort(result.gaps, kind="stable")
     figure, panels = _panels(result)
     truth = np.array([known.score for known in result.truth.values()])[order]
@@ -90,7 +90,7 @@ def estimates(result: Result) -> Figure:
         axes.hlines(rows, np.clip(lower, low, high), np.clip(upper, low, high), color=colour, lw=2, label="interval")
         axes.plot(value, rows, "o", color=colour, ms=5, label="estimate")
         beyond = value > high
-        axes.plot(np.full(beyond.sum(), high), rows[beyond], ">", color=colour, ms=12)  # it lies further out
+        axes.plot(np.full(beyond.sum(), high), rows[beyond], ">", color=colour, ms=12)  # outside the axes
         axes.plot(truth, rows, "|", color="black", ms=11, mew=2, label="truth")
         axes.set_title(policy)
         axes.set_xlabel(shown(result.metric))
@@ -104,7 +104,7 @@ def estimates(result: Result) -> Figure:
 FIGURES: dict[str, Callable[[Result], Figure]] = {
     make.__name__: make for make in (total_regret, average_regret, optimal_pick_ratio, accuracy, pick_share, estimates)
 }
-"""By the stems of their files."""
+"""The figures by file name without suffix."""
 
 
 def _curves(result: Result, measure: str, label: str, is_share: bool = False, has_band: bool = True) -> Figure:
@@ -133,7 +133,7 @@ def _curves(result: Result, measure: str, label: str, is_share: bool = False, ha
 
 
 def _panels(result: Result) -> tuple[Figure, list[Axes]]:
-    """A panel for each policy, side by side, as high as the generators need."""
+    """A figure with one panel per policy, side by side, high enough for all generators."""
     columns = min(len(result.runs), 4)
     rows = -(-len(result.runs) // columns)
     height = 1.3 + 0.22 * len(result.generators)
@@ -152,7 +152,7 @@ def _name_generators(axes: Axes, result: Result, order: np.ndarray) -> None:
 
 
 def _window(truth: np.ndarray) -> tuple[float, float]:
-    """The true scores with room for estimates: the papers' bounds and first estimates reach far beyond."""
+    """The range of the axis: the true scores with a margin. The papers' bounds and early estimates may exceed it."""
     span = float(np.ptp(truth)) or abs(float(truth[0])) or 1.0
     return float(truth.min()) - 0.3 * span, float(truth.max()) + 0.8 * span
 
@@ -166,6 +166,6 @@ def _unit(result: Result) -> str:
 
 
 def _styles() -> Iterator[dict[str, Any]]:
-    """Colour and dashes together, so that lines differ without colour, too."""
+    """A colour and a dash pattern for each line, so that lines can be told apart without colour."""
     for place in count():
         yield {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}

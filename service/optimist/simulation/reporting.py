@@ -1,4 +1,4 @@
-"""A simulation's result as people and programs read it: text, HTML, JSON, CSV."""
+"""Formats the result of a simulation as text, HTML, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _NATURAL = {"fid": "FID", "is": "IS", "rke": "RKE", "vendi": "Vendi"}
 WIDE = 200
-"""Columns of text that goes to no terminal."""
+"""Width in columns of text that is not written to a terminal."""
 CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
 
 
 def shown(metric: str) -> str:
-    """The metric's name as people write it."""
+    """The display name of a metric."""
     return _NATURAL.get(metric, metric.title())
 
 
@@ -40,7 +40,7 @@ def rendered(result: Result) -> Group:
 
 
 def text(result: Result) -> str:
-    """The result as plain text, as wide as it needs."""
+    """The result as plain text, up to `WIDE` columns."""
     out = StringIO()
     Console(file=out, width=WIDE, color_system=None).print(rendered(result))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
@@ -54,7 +54,7 @@ def html(result: Result) -> str:
 
 
 def to_json(result: Result) -> str:
-    """A list of one object a policy."""
+    """The result as a JSON list with one object per policy."""
     common = {
         "metric": result.metric,
         "rounds": result.rounds,
@@ -68,7 +68,7 @@ def to_json(result: Result) -> str:
 
 
 def write_csv(result: Result, path: Path) -> None:
-    """One row a policy and round: mean and standard error of every curve."""
+    """Write one row per policy and round: mean and standard error of every curve."""
     columns = [column for curve in CURVES for column in (curve, f"{curve}_se")]
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -77,8 +77,8 @@ def write_csv(result: Result, path: Path) -> None:
 
 
 def write_picks(result: Result, path: Path) -> None:
-    """One row a policy, trial and round: the generator picked, and the one named best after it, if any."""
-    names = [*result.generators, ""]  # the last one is that of −1
+    """Write one row per policy, trial and round: the picked generator, and the one then named best, if any."""
+    names = [*result.generators, ""]  # the last name is for the index −1
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["policy", "trial", "round", "generator", "named"])
@@ -91,13 +91,13 @@ def write_picks(result: Result, path: Path) -> None:
 
 
 def title(result: Result) -> str:
-    """What was simulated."""
+    """A title: metric, generators, trials, batches and seed."""
     played = f"{result.trials} trial{'s' * (result.trials > 1)} of {result.rounds:,} batches of {result.batch_size}"
     return f"{shown(result.metric)} of {len(result.generators)} generators, {played}, seed {result.seed}"
 
 
 def notes(result: Result) -> Iterator[str]:
-    """What a reader of the numbers must know."""
+    """Notes on the numbers: the best generators, the origin of the true scores, and trials that ended early."""
     best = " and ".join(f"{name} ({result.truth[name].score:.4g})" for name in result.best)
     origins = Counter(known.origin for known in result.truth.values())
     truth = ", ".join(origin if len(origins) == 1 else f"{origin} ({count})" for origin, count in origins.items())
@@ -107,12 +107,12 @@ def notes(result: Result) -> Iterator[str]:
             names = sorted({name for name in result[summary.policy].exhausted if name is not None})
             yield (
                 f"{summary.policy}: {summary.exhausted} of {summary.trials} trials ended early, the first after "
-                f"{summary.first_exhausted:,} batches, as no samples were left of {', '.join(names)}."
+                f"{summary.first_exhausted:,} batches, because no samples of {', '.join(names)} were left."
             )
 
 
 def _tables(result: Result) -> Iterator[list[list[str]]]:
-    """Rows of cells, headers first: what every policy paid and knew and, with stopping, when it stopped."""
+    """Tables as rows of cells with headers: regret and accuracy of every policy and, with stopping, its stops."""
     headers = ["policy", "total regret", "average regret", "optimal pick ratio", "accuracy", "samples to 95 %"]
     yield [headers, *map(_paid, result.summaries)]
     if result.stop:
@@ -153,10 +153,10 @@ def _html_row(cells: list[str]) -> str:
 
 
 def measured(value: float | None, error: float | None) -> str:
-    """A mean with its standard error, to the digits that the error leaves standing."""
+    """A mean with its standard error, rounded to the error's significant digits."""
     if value is None:
         return "—"
-    if error is None or error <= 1e-9 * abs(value):  # what rounding leaves of none
+    if error is None or error <= 1e-9 * abs(value):  # zero up to rounding
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     digits = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:,.{digits}f} ± {error:,.{digits}f}"

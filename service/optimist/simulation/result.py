@@ -1,4 +1,4 @@
-"""What a simulation found: picks, regret and answers of every policy in every trial, and what they come to."""
+"""The results of a simulation: picks, regret and accuracy of every policy in every trial, and their summaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.simulation import reporting
-from optimist.simulation.trial import NOBODY, Played
+from optimist.simulation.trial import NO_GENERATOR, Played
 from optimist.simulation.truth import TrueScore
 
 if TYPE_CHECKING:
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 RIGHT = 0.95
-"""The share of trials that must name the best before a policy is said to know it."""
+"""The fraction of trials that must name the best generator for `samples_to_95`."""
 RESAMPLES = 400
-"""Bootstrap resamples of the trials behind the standard error of `samples_to_95`."""
+"""Number of bootstrap resamples of the trials for the standard error of `samples_to_95`."""
 MEASURES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
 """The curves of a run, by name."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A measure after each round: mean and standard error (rounds,) over the trials that it is known of.
+    """A measure after each round: mean and standard error (rounds,) over the trials in which it is known.
 
-    NaN where no trial came so far; the error is NaN of a single one.
+    The mean is NaN if it is known in no trial, the error also if it is known in only one.
     """
 
     mean: Floats
     error: Floats
     trials: NDArray[np.int64]
-    """How many trials stand behind each point."""
+    """Number of trials in which it is known, for each round (rounds,)."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One policy's numbers, each with the standard error of its mean over trials; None where there is none."""
+    """The numbers of one policy, each with the standard error of its mean over trials; None if unknown."""
 
     policy: str
     regret: float
@@ -54,56 +54,56 @@ class Summary:
     optimal_pick_ratio: float
     optimal_pick_ratio_se: float | None
     accuracy: float
-    """The share of trials whose last named best is the best."""
+    """The fraction of trials that name a best generator at their end."""
     accuracy_se: float | None
     samples_to_95: float | None
-    """Samples from which on, at every later round too, at least 95 % of the trials name the best; None: never."""
+    """Samples after which at least 95 % of the trials name a best generator until the end; None: never."""
     samples_to_95_se: float | None
     samples: float
-    """Drawn in a trial."""
+    """Samples drawn per trial."""
     samples_se: float | None
     decided: int
     """Trials that the stopping rule ended."""
     wrong_stops: int
-    """Those of them that named a wrong generator."""
+    """Trials that the stopping rule ended with a wrong generator."""
     stop_samples: float | None
-    """Samples until they stopped, in the mean."""
+    """Mean number of samples drawn in the trials that the stopping rule ended."""
     stop_samples_se: float | None
     exhausted: int
-    """Trials that ended early as a generator ran out of samples."""
+    """Trials that ended early because a generator ran out of samples."""
     first_exhausted: int | None
-    """The rounds played in the first of them to end."""
+    """Number of rounds in the shortest of these trials."""
     trials: int
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One policy in all trials. Rows are trials, columns rounds or generators; scores are on the natural scale."""
+    """All trials of one policy. Rows are trials, columns rounds or generators; scores are on the natural scale."""
 
     picks: NDArray[np.int32]
     """The generator picked in each round (trials, rounds); −1 once the trial has ended."""
     named: NDArray[np.int32]
-    """The generator named best after each round (trials, rounds); −1 where none is, or the trial has ended."""
+    """The generator named best after each round (trials, rounds); −1 for none, or once the trial has ended."""
     estimates: Floats
-    """Value, lower and upper end of each generator's last estimate (trials, G, 3); NaN where it has none."""
+    """Value, lower and upper end of each generator's last estimate (trials, G, 3); NaN without an estimate."""
     samples: NDArray[np.int64]
-    """Samples drawn of each generator (trials, G)."""
+    """Samples drawn from each generator (trials, G)."""
     decided: Bools
     """Whether the stopping rule ended the trial (trials,)."""
     exhausted: tuple[str | None, ...]
-    """The generator whose samples ran out, where that ended the trial."""
+    """The generator that ran out of samples, if that ended the trial."""
     batch_size: int
     gaps: Floats
-    """How far each generator's true score lies behind the best one's (G,)."""
+    """The difference between each generator's true score and the best one's (G,), ≥ 0."""
     is_best: Bools
-    """Whether it counts as best (G,)."""
+    """Whether each generator counts as best (G,)."""
 
     @classmethod
     def of(cls, plays: Sequence[Played], rounds: int, batch_size: int, gaps: Floats, is_best: Bools) -> Run:
-        """The trials put together."""
+        """Combine the results of all trials."""
 
         def padded(rows: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
-            return np.stack([np.pad(row, (0, rounds - len(row)), constant_values=NOBODY) for row in rows])
+            return np.stack([np.pad(row, (0, rounds - len(row)), constant_values=NO_GENERATOR) for row in rows])
 
         return cls(
             picks=padded([played.picks for played in plays]),
@@ -120,35 +120,35 @@ class Run:
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Rounds played in each trial (trials,)."""
-        return (self.picks != NOBODY).sum(axis=1)
+        return (self.picks != NO_GENERATOR).sum(axis=1)
 
     @cached_property
     def regret(self) -> Floats:
         """Σ of the gaps of the picks so far (trials, rounds), equations.md §5.
 
-        After a decision nothing more is paid: the last number stands. Past the end of a trial that ran out of samples
-        nothing is known: NaN. The same holds of the other measures.
+        After a decision the last value is repeated, as no more batches are drawn. After the end of a trial that ran out
+        of samples the value is unknown: NaN. The same applies to the other measures.
         """
         return self._carried(np.cumsum(np.where(self._is_played, self.gaps[self.picks], 0.0), axis=1))
 
     @cached_property
     def average_regret(self) -> Floats:
-        """Regret over the rounds played so far (trials, rounds)."""
+        """Regret divided by the rounds played so far (trials, rounds)."""
         return self.regret / self._rounds_so_far
 
     @cached_property
     def optimal_pick_ratio(self) -> Floats:
-        """The share of the rounds so far that picked a best generator (trials, rounds)."""
+        """The fraction of the rounds so far that picked a best generator (trials, rounds)."""
         hits = np.cumsum(self._is_played & self.is_best[self.picks], axis=1)
         return self._carried(hits / self._rounds_so_far)
 
     @cached_property
     def accuracy(self) -> Floats:
-        """1 where the generator named is a best one, else 0 (trials, rounds)."""
-        return self._carried(((self.named != NOBODY) & self.is_best[self.named]).astype(np.float64))
+        """1 if the named generator is a best one, else 0 (trials, rounds)."""
+        return self._carried(((self.named != NO_GENERATOR) & self.is_best[self.named]).astype(np.float64))
 
     def curve(self, measure: str) -> Curve:
-        """The mean of a measure over trials after each round, one of `MEASURES`."""
+        """The mean over trials of a measure (one of `MEASURES`) after each round."""
         values: Floats = getattr(self, measure)
         known = ~np.isnan(values)
         count = known.sum(axis=0)
@@ -159,7 +159,7 @@ class Run:
         return Curve(mean, error, count)
 
     def summary(self, policy: str) -> Summary:
-        """The numbers of the whole run, each trial taken at its end."""
+        """The numbers at the end of the trials, averaged over them."""
         ends = (np.arange(len(self.picks)), np.maximum(self.lengths, 1) - 1)
         accuracy = self.accuracy[ends]
         drawn = self.lengths * self.batch_size
@@ -191,19 +191,19 @@ class Run:
 
     @property
     def pick_shares(self) -> Floats:
-        """The share of each generator in all samples drawn (trials, G)."""
+        """The fraction of all samples that was drawn from each generator (trials, G)."""
         return self.samples / np.maximum(self.samples.sum(axis=1, keepdims=True), 1)
 
     @cached_property
     def _is_played(self) -> Bools:
-        return self.picks != NOBODY
+        return self.picks != NO_GENERATOR
 
     @cached_property
     def _rounds_so_far(self) -> NDArray[np.int64]:
         return np.maximum(np.minimum(np.arange(1, self.picks.shape[1] + 1), self.lengths[:, None]), 1)
 
     def _carried(self, values: Floats) -> Floats:
-        """The values, past the end of a decided trial its last one, past that of an exhausted one NaN."""
+        """The values; after the end of a decided trial its last value, after that of an exhausted one NaN."""
         last = np.take_along_axis(values, np.maximum(self.lengths, 1)[:, None] - 1, axis=1)
         return np.where(self._is_played, values, np.where(self.decided[:, None], last, np.nan))
 
@@ -218,7 +218,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """All policies on the same samples. `result["ucb"]` is the run of one."""
+    """The results of all policies on the same samples. `result["ucb"]` is the `Run` of one policy."""
 
     metric: str
     truth: dict[str, TrueScore]
@@ -236,12 +236,12 @@ class Result:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """The labels, in the order they were given."""
+        """The labels of the policies, in the given order."""
         return tuple(self.runs)
 
     @property
     def generators(self) -> tuple[str, ...]:
-        """The names; picks are places among them."""
+        """The names of the generators. Picks are indices into them."""
         return tuple(self.truth)
 
     @property
@@ -251,7 +251,7 @@ class Result:
 
     @property
     def trials(self) -> int:
-        """How many each policy played."""
+        """Number of trials per policy."""
         return len(next(iter(self.runs.values())).picks)
 
     @cached_property
@@ -260,27 +260,27 @@ class Result:
         return [run.summary(policy) for policy, run in self.runs.items()]
 
     def table(self) -> str:
-        """The numbers of every policy as text, mean ± standard error, with what they are counted by."""
+        """The numbers of every policy as text, mean ± standard error, with notes on the true scores."""
         return reporting.text(self)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """A list of one object a policy (`Summary`, and the truth it is of), also written to `path`."""
+        """A JSON list with one object per policy (`Summary` and the true scores); also written to `path` if given."""
         document = reporting.to_json(self)
         if path is not None:
             Path(path).write_text(f"{document}\n")
         return document
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write every curve to `path`: a row a policy and round, empty where nothing is known."""
+        """Write every curve to the CSV file `path`: one row per policy and round. Unknown values are empty."""
         reporting.write_csv(self, Path(path))
 
     def picks_to_csv(self, path: str | PathLike[str]) -> None:
-        """Write every pick to `path`: a row a policy, trial and round."""
+        """Write every pick to the CSV file `path`: one row per policy, trial and round."""
         reporting.write_picks(self, Path(path))
 
     def plot(self, directory: str | PathLike[str]) -> list[Path]:
-        """Draw every figure into `directory`, each as PNG and SVG, and return the files. Needs matplotlib."""
-        from optimist.simulation.plots import draw  # heavy, and only plots need it
+        """Write every figure to `directory` as PNG and SVG, and return the files. Needs matplotlib."""
+        from optimist.simulation.plots import draw  # matplotlib is slow to import, and only plots need it
 
         return draw(self, Path(directory))
 
@@ -297,9 +297,9 @@ def _mean(name: str, values: NDArray[Any]) -> dict[str, Any]:
 
 
 def _first_right(weights: Floats, accuracy: Floats) -> Floats:
-    """The round (resamples,) from which on the share of right trials never falls below `RIGHT`; inf where it does.
+    """The first round (resamples,) after which the fraction of right trials stays at least `RIGHT`; inf if none.
 
-    `weights` (resamples, trials) say how often each trial counts; NaN in `accuracy` (trials, rounds) is left out.
+    `weights` (resamples, trials) say how often each trial counts. NaN in `accuracy` (trials, rounds) is ignored.
     """
     known = ~np.isnan(accuracy)
     counted = weights @ known

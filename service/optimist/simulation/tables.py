@@ -1,4 +1,4 @@
-"""A report as people read it in a terminal."""
+"""Formats a report for a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from optimist_client import Report
 
 
 def standings(report: Report) -> Table:
-    """The generators, best first, as a table."""
+    """A table of the generators, best first."""
     table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state}", title_justify="left")
     table.add_column("generator")
     for column in (report.metric.upper(), "± error", "samples", "pick ratio"):
@@ -24,7 +24,7 @@ def standings(report: Report) -> Table:
 
 
 def headline(report: Report) -> Text:
-    """The answer so far in a sentence."""
+    """The current answer in one sentence."""
     decision = report.decision
     if decision.best is None or decision.confidence is None:
         return Text(decision.reason)

@@ -1,4 +1,4 @@
-"""One policy on one draw of the samples: the papers' Protocol 1, played by the service's own `Evaluation`."""
+"""Runs one policy on one draw of the samples: Protocol 1 of the papers, with the service's own `Evaluation`."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from optimist.numerics.estimate import natural
 from optimist.simulation.contenders import Contender
 from optimist.simulation.sources.base import Draw, Source
 
-NOBODY = -1
-"""Stands for no generator: no best is named yet, or no batch is drawn any more."""
+NO_GENERATOR = -1
+"""The value for no generator: no best one is named yet, or the trial has ended."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What happened in one trial; generators by their place, scores on the natural scale."""
+    """The result of one trial. Generators are given by index, scores are on the natural scale."""
 
     picks: NDArray[np.int32]
     """The generator picked in each round played (rounds played,)."""
     named: NDArray[np.int32]
-    """The generator named best after each; `NOBODY` while not every generator has an estimate."""
+    """The generator named best after each round; `NO_GENERATOR` while a generator has no estimate."""
     estimates: NDArray[np.float64]
-    """Value, lower and upper end of the last estimate of each generator (G, 3); NaN where it has none."""
+    """Value, lower and upper end of the last estimate of each generator (G, 3); NaN without an estimate."""
     samples: NDArray[np.int64]
-    """Samples drawn of each generator (G,)."""
+    """Samples drawn from each generator (G,)."""
     decided: bool
-    """Whether the stopping rule ended it."""
+    """Whether the stopping rule ended the trial."""
     exhausted: str | None
-    """The generator that ran out of samples, if that ended it."""
+    """The generator that ran out of samples, if that ended the trial."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One policy's part of a simulation. `settings` are those of `Evaluation` that all policies share."""
+    """One policy in one trial. `settings` are the parameters of `Evaluation` that all policies share."""
 
     sources: Mapping[str, Source]
     contender: Contender
@@ -53,13 +53,13 @@ class Trial:
     shuffle: bool
 
     def evaluation(self) -> Evaluation:
-        """A fresh one. Raises ValueError where the settings make no sense."""
+        """A new `Evaluation` for this trial. Raises ValueError for invalid settings."""
         return Evaluation(
             list(self.sources), **{**self.settings, **self.contender.settings}, seed=self.seed + self.number
         )
 
     def play(self) -> Played:
-        """Ask, draw and tell, up to the last round, the decision, or the last batch of the generator asked for."""
+        """Ask, draw and tell until the last round, the decision, or a generator without a full batch left."""
         with one_thread():
             return self._play()
 
@@ -68,7 +68,7 @@ class Trial:
         places = {name: place for place, name in enumerate(names)}
         draws = {name: Draw(self.seed, self.number, name, self.shuffle) for name in names}
         streams = {name: source.stream(draws[name]) for name, source in self.sources.items()}
-        picks, named = (np.full(self.rounds, NOBODY, np.int32) for _ in range(2))
+        picks, named = (np.full(self.rounds, NO_GENERATOR, np.int32) for _ in range(2))
         samples = np.zeros(len(names), np.int64)
         decided, exhausted, played = False, None, 0
         while played < self.rounds and not decided:
@@ -80,7 +80,7 @@ class Trial:
             evaluation.tell(name, batch)
             decision = evaluation.decision()
             picks[played] = places[name]
-            named[played] = NOBODY if decision.best is None else places[decision.best]
+            named[played] = NO_GENERATOR if decision.best is None else places[decision.best]
             samples[places[name]] += evaluation.batch_size
             decided = self.stop and decision.decided
             played += 1
@@ -98,7 +98,7 @@ def _ends(evaluation: Evaluation) -> NDArray[np.float64]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Numerics on one thread: faster at these sizes, and the last bits depend on how many there are."""
+    """Compute on one thread: it is faster at these sizes, and the last bits depend on the number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

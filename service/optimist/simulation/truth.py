@@ -1,4 +1,4 @@
-"""What the generators really score: what regret is counted by."""
+"""The true scores of the generators, from which regret is computed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from optimist.numerics.estimate import natural
 from optimist.simulation.sources.base import Draw, Source
 
 SAMPLES = 20_000
-"""Drawn of an endless source whose score has no closed form."""
+"""Number of samples drawn from an unlimited source whose score has no closed form."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrueScore:
-    """A generator's true score on the natural scale, and where it comes from."""
+    """A generator's true score on the natural scale, and a text that says how it was obtained."""
 
     score: float
     origin: str
 
 
 def true_score(name: str, source: Source, question: Question, seed: int) -> TrueScore:
-    """In closed form where there is one, else the de-biased estimate from all samples, by the question's kernels.
+    """The score in closed form if there is one, else the de-biased estimate from all samples with the given kernels.
 
-    An endless source is drawn `SAMPLES` times, apart from all trials. Raises ValueError, naming the source, where its
-    samples cannot be scored.
+    From an unlimited source `SAMPLES` samples are drawn, separate from all trials. Raises ValueError, naming the
+    source, if its samples cannot be scored.
     """
     scale = "linear" if question.metric == "fid" else "log"
     exact = source.exact(question)
@@ -48,21 +48,21 @@ def true_score(name: str, source: Source, question: Question, seed: int) -> True
 
 
 def given_scores(given: Mapping[str, float], names: Mapping[str, Any], metric: str) -> dict[str, TrueScore]:
-    """The scores a caller knows. Raises ValueError unless there is a sound one for each of the names and no other."""
+    """The true scores given by the caller. Raises ValueError unless there is a valid one for each name and no other."""
     if set(given) != set(names):
         raise ValueError(f"truth: expected scores of {', '.join(names)}; got {', '.join(given) or 'none'}")
     least = -math.inf if metric == "fid" else 0.0
     wrong = {name: value for name, value in given.items() if not (math.isfinite(value) and value > least)}
     if wrong:
         name, value = next(iter(wrong.items()))
-        raise ValueError(f"truth: expected a score of {metric!r} for {name!r}, got {value}")
+        raise ValueError(f"truth: expected a finite score of {metric!r} for {name!r}, got {value}")
     return {name: TrueScore(float(given[name]), "given") for name in names}
 
 
 def gaps(truth: Mapping[str, TrueScore], metric: str, tolerance: float) -> tuple[Any, Any]:
-    """How far each generator's score lies behind the best one (G,), ≥ 0, and whether it counts as best (G,).
+    """The difference between each generator's score and the best one (G,), ≥ 0, and whether it counts as best (G,).
 
-    Gaps are on the natural scale, as the papers' regret is (equations.md §5); `tolerance` is on that of estimates.
+    Gaps are on the natural scale, like the regret of the papers (equations.md §5); `tolerance` is on the estimates'.
     """
     scores = np.array([each.score for each in truth.values()])
     if metric == "fid":

@@ -1,7 +1,7 @@
-"""Embedders: samples in, the rows that a pick is told with out. Each knows its `dimension` and its `name`.
+"""Embedders convert samples to rows of features for `tell`. Each has a `dimension` and a `name`.
 
-Importing this brings no heavy library; making an embedder imports what it needs, and names the extra to install where
-that is missing. See docs/embedders.md.
+Importing this package loads no heavy libraries. Creating an embedder imports what it needs; if a library is missing,
+the error names the extra to install. See docs/embedders.md.
 """
 
 from optimist_client.embedders.base import Embedder, Function

@@ -1,4 +1,4 @@
-"""What every embedder is, and one made of any function."""
+"""The base class of embedders, and an embedder for a function of your own."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Embedder(ABC):
-    """Turns samples into rows of numbers. Calling it is `embed`; threads may share one."""
+    """Converts samples to rows of numbers. Calling an embedder is the same as `embed`. It is thread-safe."""
 
     name: str
-    """Says which rows may be compared: `embedding` of an experiment, of its reference and of what it is told."""
+    """Only rows with the same name are comparable. It is the `embedding` of experiments, references and batches."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """Columns of `embed`'s rows."""
+        """Number of columns of `embed`'s rows."""
 
     @abstractmethod
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """The rows (n, dimension) of a batch of n samples, n at least 1, in their order."""
+        """Embed a batch of n ≥ 1 samples. Returns rows (n, dimension) in the same order."""
 
     def __call__(self, batch: Any) -> NDArray[np.float32]:
-        """The same as `embed`."""
+        """Embed a batch, like `embed`."""
         return self.embed(batch)
 
 
@@ -41,11 +41,11 @@ class Function(Embedder):
 
     @property
     def dimension(self) -> int:
-        """As it was said to be."""
+        """The `dimension` given to the constructor."""
         return self._dimension
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """What the function makes of the batch. Raises ValueError where its shape is not (n, dimension)."""
+        """Apply the function to the batch. Raises ValueError if the result does not have shape (n, dimension)."""
         rows = np.asarray(self._function(batch), np.float32)
         if rows.shape != (len(batch), self.dimension):
             raise ValueError(f"{self.name}: expected shape {(len(batch), self.dimension)}, got {rows.shape}")
@@ -53,9 +53,9 @@ class Function(Embedder):
 
 
 def need(module: str, extra: str) -> Any:
-    """A module that only some embedders need. Raises ModuleNotFoundError naming the `extra` that brings it.
+    """Import a module that only some embedders need. Raises ModuleNotFoundError, which names the `extra` to install.
 
-    Imported when an embedder is made: workers that use none do without torch and the model libraries.
+    It is imported when an embedder is created, so that other workers need neither torch nor the model libraries.
     """
     try:
         return importlib.import_module(module)

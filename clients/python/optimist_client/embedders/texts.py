@@ -23,7 +23,7 @@ _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 class Sentences(Embedder):
     """A model of sentence-transformers: 384 features in "all-MiniLM-L6-v2".
 
-    weights: a model of the hub, or a directory that `save` wrote. name: None for the last part of `weights`.
+    weights: a model of the hub, or a directory that `save` wrote. name: None uses the last part of `weights`.
     """
 
     def __init__(
@@ -46,20 +46,21 @@ class Sentences(Embedder):
 
     @property
     def dimension(self) -> int:
-        """As the model says."""
+        """Number of the model's features."""
         return self._model.get_embedding_dimension()
 
     def embed(self, batch: Sequence[str]) -> NDArray[np.float32]:
-        """Rows (n, dimension) of n texts; what goes beyond the model's longest input is not seen."""
+        """Rows (n, dimension) of n texts. Texts longer than the model's maximum input are truncated."""
         rows = self._model.encode(list(batch), batch_size=self._piece, show_progress_bar=False)
         return np.asarray(rows, np.float32)
 
 
 class OpenAIEmbeddings(Embedder):
-    """Embeddings over HTTP, by any server that answers `POST {url}/embeddings` as OpenAI's does.
+    """Embeddings over HTTP from any server that implements `POST {url}/embeddings` like OpenAI.
 
-    key: None for the environment's OPENAI_API_KEY; "" sends none. dimension: asks the model for that many columns;
-    None takes what it gives. patience: seconds that a busy or lost server is tried again; piece: texts a request.
+    key: None uses the environment variable OPENAI_API_KEY; "" sends no key. dimension: the number of columns to request
+    from the model; None uses the model's default. patience: seconds for which to retry if the server is busy or cannot
+    be reached. piece: number of texts per request.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class OpenAIEmbeddings(Embedder):
 
     @property
     def dimension(self) -> int:
-        """As it was asked for, or as the server answers, which is asked for one text if need be."""
+        """The requested dimension, or else that of the server's replies, for which one text is embedded if needed."""
         if self._dimension is None:
             self._dimension = self.embed(["dimension"]).shape[1]
         return self._dimension
@@ -95,7 +96,7 @@ class OpenAIEmbeddings(Embedder):
     def embed(self, batch: Sequence[str]) -> NDArray[np.float32]:
         """Rows (n, dimension) of n texts.
 
-        Raises `Retry` when the server stays busy or away, `Fix` when it refuses or answers something else.
+        Raises `Retry` if the server stays busy or unreachable, `Fix` if it refuses or sends an invalid reply.
         """
         texts = list(batch)
         pieces = [texts[start : start + self._piece] for start in range(0, len(texts), self._piece)]
@@ -113,7 +114,7 @@ class OpenAIEmbeddings(Embedder):
             if [item["index"] for item in items] != list(range(len(texts))) or rows.ndim != 2:
                 raise ValueError(f"{len(items)} embeddings for {len(texts)} texts")
         except (ValueError, KeyError, TypeError) as error:
-            raise Fix(f"{self._url} did not answer with embeddings: {error}") from None
+            raise Fix(f"{self._url}: expected one embedding per text in the reply: {error}") from None
         return rows
 
     def _reply(self, question: dict[str, Any]) -> httpx.Response:
@@ -139,5 +140,5 @@ class OpenAIEmbeddings(Embedder):
 def _seconds(retry_after: str | None) -> float:
     try:
         return max(0.0, float(retry_after or 0.0))
-    except ValueError:  # a date: our own waiting does
+    except ValueError:  # a date: use our own waiting time instead
         return 0.0

@@ -1,1 +1,1 @@
-"""Tensors in: bodies read as arrays and checked."""
+"""Reads request bodies as named arrays and checks them."""

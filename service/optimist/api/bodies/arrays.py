@@ -1,4 +1,4 @@
-"""Request bodies, read as named arrays from safetensors, `.npz` or JSON. How large they may be: `limits`."""
+"""Reads request bodies as named arrays from safetensors, `.npz` or JSON. Their sizes are limited by `door.limits`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Check = Callable[[Shapes], Awaitable[None]]
 Result = TypeVar("Result")
 
 LARGE = 2**18
-"""Bytes up to which a body is checked at once: others wait for less than a thread would take to wake."""
+"""Bytes up to which a body is checked on the event loop: this takes less time than waking a thread."""
 
 ARRAYS_IN_OPENAPI: dict[str, Any] = {
     "requestBody": {
@@ -35,21 +35,22 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
         },
     }
 }
-"""What `read_arrays` takes, for the routes' `openapi_extra`."""
+"""OpenAPI description of the bodies that `read_arrays` accepts, for the routes' `openapi_extra`."""
 
 
 WIDENED_WEIGHT = 5
-"""Bytes of memory for each byte of safetensors with bfloat16, which become float32."""
+"""Bytes of memory per byte of safetensors with bfloat16, which is converted to float32."""
 UNPACKED_WEIGHT = 3
-"""Bytes of memory for each byte that an `.npz` unpacks to: as they came, in C order, and as the log has them."""
+"""Bytes of memory per unpacked byte of an `.npz`: as received, in C order, and encoded for the log."""
 TEXT_WEIGHT = 8
-"""The same of ids: as they came, as Python's text, as UTF-8, padded, joined, and encoded for the log."""
+"""Bytes of memory per byte of ids: as received, as Python strings, as UTF-8, padded, joined and encoded for the log."""
 
 
 async def read_arrays(request: Request, settings: Settings, check: Check | None = None) -> Arrays:
-    """The named arrays of a body, by its content type. Raises `ApiError` 415 or 422, HTTPException 413 or 503 for room.
+    """Read the named arrays of a body according to its content type.
 
-    check: called with the shapes that a large body announces, before it is unpacked; {} where it does not say.
+    check: called before a large body is unpacked, with the shapes that it announces, or {} if the format has none.
+    Raises `ApiError` 415 or 422 for an invalid body, HTTPException 413 or 503 if it would use too much memory.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await _read(request)
@@ -78,9 +79,9 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
 
 
 async def _read(request: Request) -> bytes:
-    """The body, which `request.body` gives from then on.
+    """Read the whole body. From then on `request.body` returns it.
 
-    In one block that grows: of many pieces, malloc keeps the room when they are freed.
+    It is collected in one growing block: many small pieces would leave memory that malloc does not return.
     """
     if not hasattr(request, "_body"):
         whole = bytearray()
@@ -91,10 +92,10 @@ async def _read(request: Request) -> bytes:
 
 
 async def aside(size: int, work: Callable[..., Result], *args: Any) -> Result:
-    """What `work` makes of `args`; in a thread where it goes through more than `LARGE` bytes."""
+    """Return `work(*args)`, computed in a thread if it processes more than `LARGE` bytes."""
     if size <= LARGE:
         return work(*args)
-    # Taken out of its box: the loop keeps a future, and what that came to, until another takes its place.
+    # The result comes in a list that is emptied here: the loop keeps a future and its result alive until the next one.
     done = (await asyncio.to_thread(_boxed, work, args)).pop()
     if isinstance(done, Exception):
         raise done
@@ -102,7 +103,7 @@ async def aside(size: int, work: Callable[..., Result], *args: Any) -> Result:
 
 
 def _boxed(work: Callable[..., Result], args: tuple[Any, ...]) -> list[Result | Exception]:
-    """What `work` makes of `args`, or the error that it raises, without the frames that hold the arrays."""
+    """The result of `work(*args)`, or its error without the traceback, whose frames would keep the arrays alive."""
     try:
         return [work(*args)]
     except Exception as error:
@@ -114,13 +115,13 @@ def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:
     arrays = archive.arrays()
     ids = arrays.get(tensors.IDS)
     if ids is not None and ids.dtype.kind == "U":
-        # No more of them than one too many: as Python's own text they take many times the memory.
+        # Convert at most one more than allowed: as Python strings they take many times the memory.
         arrays[tensors.IDS] = _ids(ids[: max_rows + 1].tolist() if ids.ndim == 1 else None, max_rows)
     return arrays
 
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:
-    # Whenever it calls something of ours, others may have a turn; by itself it would keep them all waiting to the end.
+    # Without calls into Python code, json.loads would hold the GIL until it has finished and block all other threads.
     hooks: dict[str, Any] = {"parse_float": _calling(float), "parse_int": _calling(int)} if len(body) > LARGE else {}
     try:
         fields: Any = json.loads(body, **hooks)
@@ -144,16 +145,16 @@ def _ids(value: Any, max_rows: int) -> NDArray[np.uint8]:
         raise invalid(f"ids: expected at most {max_rows} rows, got {len(value)}")
     try:
         return tensors.pack_ids(value)
-    except ValueError as error:  # a surrogate alone is no UTF-8
+    except ValueError as error:  # UTF-8 cannot encode an unpaired surrogate
         raise invalid(str(error)) from None
 
 
 def _array(name: str, value: Any) -> NDArray[np.floating]:
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "fiu":  # numpy would take "1.5" and null as numbers
+        if array.dtype.kind not in "fiu":  # numpy would convert "1.5" and null to numbers
             raise ValueError(f"found {'ragged or non-numeric values' if array.dtype == object else array.dtype}")
-        if _holds_booleans(value):  # numpy takes them as numbers where there are numbers beside them
+        if _holds_booleans(value):  # numpy converts booleans to numbers if the list also has numbers
             raise ValueError("found a boolean")
         return array.astype(np.float64, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
@@ -161,7 +162,7 @@ def _array(name: str, value: Any) -> NDArray[np.floating]:
 
 
 def _holds_booleans(value: Any) -> bool:
-    """Whether a rectangular array of numbers, as JSON has it, holds booleans among them."""
+    """Whether a rectangular (nested) list from JSON contains booleans."""
     if not isinstance(value, list):
         return False
     if value and isinstance(value[0], list):

@@ -1,4 +1,4 @@
-"""Batches on their way in: read, checked, and as the log stores them."""
+"""Reads and checks the batches of requests, and encodes them for the log."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from optimist_client.models import Experiment
 from optimist_client.wire import EmbeddingName
 
 FEATURES, PROMPTS = "features", "prompts"
-EMBEDDING = "What made the batch: the experiment's `embedding`, where it has one"
+EMBEDDING = "Name of the batch's embedding. Required if the experiment has an `embedding`, and must be the same"
 Embedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A checked batch: the digest of its decoded arrays, its rows, and the body that the log stores.
+    """A checked batch: the digest of its decoded arrays, its number of rows, and the body that the log stores.
 
-    measures: what it is checked by beside the batches before it; None where the experiment's rules know no such checks.
+    measures: properties for the comparison with earlier batches; None if the experiment's rules have no such checks.
     """
 
     digest: str
@@ -43,9 +43,10 @@ async def read_batch(
     embedding: str | None,
     check: Callable[[], Awaitable[None]] | None = None,
 ) -> Incoming:
-    """The batch of a request, made by `embedding`. Raises `ApiError` 415 or 422 where it is not what is expected.
+    """Read and check the batch of a request, whose features come from `embedding`.
 
-    check: what is asked of the store before a large body is unpacked; it raises where the batch cannot be taken.
+    check: called before a large body is unpacked; it raises if the store would not accept the batch.
+    Raises `ApiError` 415 or 422 if the batch is not valid for the experiment.
     """
     expected = experiment.config.embedding
     if embedding != expected:
@@ -61,7 +62,7 @@ async def read_batch(
             await check()
 
     arrays = await read_arrays(request, settings, before)
-    # A safetensors body is stored as it came, others are encoded anew.
+    # A safetensors body is stored unchanged, others are encoded as safetensors.
     is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE)
     body = await request.body() if is_canonical else None
     size = sum(array.nbytes for array in arrays.values())
@@ -69,7 +70,7 @@ async def read_batch(
 
 
 def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_rows: int) -> Incoming:
-    """The batch of these arrays, which `body` holds in the form that the log has, if given. Raises `ApiError` 422."""
+    """Check arrays as a batch. `body` is their encoding for the log, if there is one. Raises `ApiError` 422."""
     _check_rows({name: array.shape for name, array in arrays.items()}, max_rows)
     kernel = experiment.config.kernel
     _refusing(check_batch, arrays, experiment.widths)
@@ -100,7 +101,7 @@ def _check_rows(shapes: Shapes, most: int) -> None:
 
 
 def _refusing(check: Callable[..., None], *args: Any) -> None:
-    """Have a check of the batch raise `ApiError` 422 in place of `BatchError`."""
+    """Run a check of the batch, and raise `ApiError` 422 instead of its `BatchError`."""
     try:
         check(*args)
     except BatchError as error:

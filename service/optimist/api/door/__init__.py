@@ -1,1 +1,1 @@
-"""What every request passes first: request id, access key, permissions, limits, rates."""
+"""The checks that every request passes first: request id, access key, permissions, limits, rates."""

@@ -1,4 +1,4 @@
-"""Who calls: found out before anything of a request's body is read, and turned away where that is not allowed."""
+"""Authenticates and authorizes callers before any of a request's body is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from optimist.api.door import permissions as doors
+from optimist.api.door import permissions
 from optimist.api.door.keys import Caller, KeyRecord, caller_of, split_key
 from optimist.api.door.rates import Rates
 from optimist.api.problems import ApiError, problem_of, respond
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 
 COOKIE = "optimist_key"
 FRESH = 5.0
-"""Seconds for which the keys are taken to be as they were read: a revoked one is good for no longer than that."""
+"""Seconds for which the keys read from Redis are cached. A revoked key works for no longer than that."""
 SINGLE = (b"authorization", b"host", b"origin")
-"""Headers that come once: of two, a proxy may have gone by the one and this service by the other."""
+"""Headers that may occur only once: if one is repeated, a proxy and this service might each use a different value."""
 ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
-"""Who calls a service that is open."""
+"""The caller of a service that needs no access keys."""
 
 
 class KeyRing:
-    """The keys as Redis has them, all read anew every few seconds; between, only one that is not among them asks Redis.
+    """A cache of the access keys in Redis. It reads all keys again every few seconds, and unknown keys immediately.
 
-    So no request waits for Redis to be checked, and a new key is good at once.
+    Most requests are thus checked without a call to Redis, and a new key works immediately.
     """
 
     def __init__(self, keys: AccessKeys) -> None:
@@ -48,7 +48,7 @@ class KeyRing:
         self._reading = asyncio.Lock()
 
     async def caller(self, key: str) -> Caller | None:
-        """Who holds this key; None for one that is none. Raises `Unavailable` where the keys cannot be read."""
+        """The caller that this key belongs to; None if it is invalid. Raises `Unavailable` if Redis cannot be read."""
         parts = split_key(key)
         if parts is None:
             return None
@@ -75,16 +75,16 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, KeyRecord]:
         try:
             records[id_] = KeyRecord.model_validate_json(text)
         except ValidationError:
-            logger.error("access key %s cannot be read, and is good for nothing", id_)
+            logger.error("the stored record of access key %s is invalid; the key is refused", id_)
     return records
 
 
 class Access:
-    """ASGI middleware that leaves a request's `Caller` in its scope, or answers 400, 401, 403, 404 or 429 itself.
+    """ASGI middleware that puts a request's `Caller` into its scope, or answers 400, 401, 403, 404 or 429 itself.
 
-    keys: whether callers need one; without, those who show none are `ANYBODY`. local: whether only those of this
-    machine can mean this service, so that requests for other hosts' names come from a page that plays a trick.
-    rate: requests a second that each key has, None for any number.
+    keys: whether callers need an access key; if not, callers without one are `ANYBODY`. local: whether the service is
+    open only on a loopback address; requests without a key for other host names are then refused, as they come from a
+    web page (DNS rebinding). rate: maximum requests per second for each key; None: no limit.
     """
 
     def __init__(self, app: ASGIApp, *, keys: bool, local: bool, rate: float | None) -> None:
@@ -94,15 +94,15 @@ class Access:
         self._rates = None if rate is None else Rates(rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is allowed; the caller of a body that did not come at once is checked again at its end."""
+        """Pass on permitted requests. If the body arrives slowly, the caller is checked again at its end."""
         if scope["type"] == "http":
             try:
                 _refuse_doubled(scope)
-                if not doors.is_public(scope["path"]):
+                if not permissions.is_public(scope["path"]):
                     caller = scope["caller"] = await self._caller(scope)
                     if self._rates is not None:
                         self._rates.take(caller.key)
-                    doors.check(caller, scope["method"], scope["path"])
+                    permissions.check(caller, scope["method"], scope["path"])
             except ApiError as error:
                 await respond(error.problem, error.headers)(scope, receive, send)
                 return
@@ -113,7 +113,7 @@ class Access:
         await self._app(scope, receive, send)
 
     def _checking_again(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive`, which raises HTTPException, as FastAPI passes it on, where the key was revoked meanwhile."""
+        """Wrap `receive` so that it raises HTTPException if the key is revoked before the body has arrived."""
         begun, is_first = time.monotonic(), True
 
         async def checked() -> Message:
@@ -124,7 +124,7 @@ class Access:
             if is_last and not came_at_once and "caller" in scope:
                 try:
                     if await self._caller(scope) != scope["caller"]:
-                        raise _unknown("the access key was changed while the request was read")
+                        raise _unknown("the access key was changed or revoked while the request was being read")
                 except (ApiError, StoreError) as error:
                     refused = error if isinstance(error, ApiError) else problem_of(error)
                     raise HTTPException(refused.problem.status, refused.problem.detail, refused.headers) from None
@@ -145,29 +145,30 @@ class Access:
             if caller is not None or self._needs_key:
                 return _known(caller)
         if self._needs_key:
-            raise _unknown("expected an access key: Authorization: Bearer optimist_…")
+            raise _unknown("expected an access key in the header Authorization: Bearer optimist_…")
         if self._local and not _is_loopback_host(headers.get("host", "")):
             raise ApiError(
                 403,
                 "forbidden",
-                "Not allowed",
-                f"without keys this service answers to names of this machine alone, not to {headers['host']!r}",
+                "Not permitted",
+                "without an access key, requests must use a loopback host name such as localhost, "
+                f"not {headers['host']!r}",
             )
         return ANYBODY
 
 
 def _refuse_doubled(scope: Scope) -> None:
-    """Raise `ApiError` 400 where a header of `SINGLE` came more than once."""
+    """Raise `ApiError` 400 if a header of `SINGLE` occurs more than once."""
     found = [name for name, _ in scope["headers"] if name in SINGLE]
     if len(set(found)) < len(found):
         doubled = next(name for name in SINGLE if found.count(name) > 1)
-        detail = f"expected one header {doubled.decode()}, got {found.count(doubled)}"
+        detail = f"expected at most one {doubled.decode()} header, got {found.count(doubled)}"
         raise ApiError(400, "bad-request", "Bad request", detail)
 
 
 @lru_cache(64)
 def _is_loopback_host(host: str) -> bool:
-    """The same of a Host header, where there is one."""
+    """Whether a Host header names this machine itself, or is empty."""
     try:
         name = urlsplit(f"//{host}").hostname
     except ValueError:
@@ -176,16 +177,18 @@ def _is_loopback_host(host: str) -> bool:
 
 
 def _refuse_other_pages(headers: Headers, method: str) -> None:
-    """A browser sends the cookie, or reaches an open service, for pages of others too; it says for which."""
+    """Raise `ApiError` 403 if a browser sends the request for another site's page (cross-site request forgery)."""
     origin = headers.get("origin")
-    if method in doors.SAFE or origin is None:
+    if method in permissions.SAFE or origin is None:
         return
     if origin.partition("://")[2] != headers.get("host"):
-        raise ApiError(403, "forbidden", "Not allowed", f"expected a request of this service's own page, not {origin}")
+        raise ApiError(
+            403, "forbidden", "Not permitted", f"expected a request from this service's own page, not {origin}"
+        )
 
 
 def _cookie(headers: Headers) -> str | None:
-    """The value of our cookie. Other services of the host set cookies of any form and name: the first key counts."""
+    """The value of our cookie. Other services on the host may use its name: the first that looks like a key counts."""
     pairs = (pair.strip().partition("=") for line in headers.getlist("cookie") for pair in line.split(";"))
     values = [value.strip().strip('"') for name, _, value in pairs if name.strip() == COOKIE]
     return next((value for value in values if split_key(value)), values[0] if values else None)
@@ -193,12 +196,12 @@ def _cookie(headers: Headers) -> str | None:
 
 def _known(caller: Caller | None) -> Caller:
     if caller is None:
-        raise _unknown("the access key is not known here, or was revoked")
+        raise _unknown("the access key is unknown or was revoked: send a valid access key")
     return caller
 
 
 def _unknown(detail: str) -> ApiError:
-    return ApiError(401, "unauthorized", "Who calls is not known", detail, headers={"www-authenticate": "Bearer"})
+    return ApiError(401, "unauthorized", "Valid access key required", detail, headers={"www-authenticate": "Bearer"})
 
 
 def _caller(request: Request) -> Caller:

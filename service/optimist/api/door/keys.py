@@ -1,7 +1,7 @@
-"""Access keys: what they are, and what their holders may do. No I/O.
+"""Defines access keys, their roles and their callers. It does no I/O.
 
-A key is `optimist_<id>_<secret>`. The secret has 256 random bits, and only its SHA-256 is kept: what makes a slow hash
-right for passwords, that they can be guessed, is not so here, and every request is checked.
+A key is `optimist_<id>_<secret>`. The secret has 256 random bits, and only its SHA-256 is stored. A fast hash is safe
+here because, unlike a password, the secret cannot be guessed, and it keeps the check of every request cheap.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from optimist_client.models import Role
 from optimist_client.wire import Identifier
 
 ROLES: tuple[Role, ...] = get_args(Role)
-"""Each may do what those before it may."""
+"""In ascending order: each role includes the permissions of those before it."""
 _KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
 class KeyRecord(BaseModel):
-    """A key as it is kept: whose it is and what for, but not the key."""
+    """The stored record of a key: its owner and permissions, but not the key itself."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,14 +34,14 @@ class KeyRecord(BaseModel):
     role: Role
     namespace: Identifier
     experiments: tuple[Identifier, ...] = ()
-    """The only ones it is good for; none: every one of its namespace."""
+    """The experiments that the key gives access to; empty for all experiments of the namespace."""
     note: Annotated[str, StringConstraints(max_length=200)] = ""
     created: float
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whom a request comes from. `key` is the id of the key, "" where the service is open."""
+    """The sender of a request. `key` is the id of the access key, "" if the service needs none."""
 
     key: str
     namespace: str
@@ -49,18 +49,18 @@ class Caller:
     experiments: frozenset[str] = frozenset()
 
     def may(self, role: Role) -> bool:
-        """Whether what this role is needed for is allowed."""
+        """Whether the caller has at least this role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def sees(self, experiment: str) -> bool:
-        """Whether an experiment of the namespace is one of those that the key is good for."""
+        """Whether the key gives access to this experiment of its namespace."""
         return not self.experiments or experiment in self.experiments
 
 
 def make_key(
     role: Role, namespace: str, experiments: tuple[str, ...] = (), note: str = ""
 ) -> tuple[str, str, KeyRecord]:
-    """A new key: its id, the key to be shown once, and its record. Raises ValueError for what cannot be a name."""
+    """Create a key. Returns its id, the key itself, and its record. Raises ValueError for an invalid name."""
     id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     record = KeyRecord(
         digest=_digest(secret),
@@ -74,13 +74,13 @@ def make_key(
 
 
 def split_key(key: str) -> tuple[str, str] | None:
-    """Id and secret of what may be a key; None for what is none."""
+    """The id and secret of a key; None if the text does not have the form of a key."""
     found = _KEY.fullmatch(key)
     return None if found is None else (found[1], found[2])
 
 
 def caller_of(id_: str, secret: str, record: KeyRecord) -> Caller | None:
-    """Who holds this secret of the record's key; None for another secret, found in the same time."""
+    """The caller for a key with this secret; None if the secret is wrong. Takes the same time either way."""
     if not hmac.compare_digest(_digest(secret), record.digest):
         return None
     return Caller(id_, record.namespace, record.role, frozenset(record.experiments))

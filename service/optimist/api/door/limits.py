@@ -1,4 +1,4 @@
-"""What a body may cost: its size, counted as it arrives, its pace, and the memory of all bodies together."""
+"""Limits request bodies: their size as it arrives, their pace, and the memory of all bodies together."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from optimist.settings import Settings
 from optimist_client import tensors
 
 SLOWEST = 2**16
-"""Bytes a second that a body must come at, but for pauses of `body_timeout` seconds together."""
+"""Minimum bytes per second of a body, apart from pauses of up to `body_timeout` seconds in total."""
 SMALL = 2**18
-"""Bytes of memory that each request may take for its body without being counted."""
+"""Bytes of memory that each request may use for its body without being counted."""
 JSON_WEIGHT = 40
-"""Bytes of memory for each byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
+"""Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
 TENSORS_WEIGHT = 3
-"""The same of safetensors: the body twice as it is read, or the body, its arrays and what checks make of them."""
+"""Bytes of memory per byte of safetensors: two copies while reading, or the body, its arrays and their checks."""
 NPZ_WEIGHT = 2
-"""The same of `.npz`: the body twice as it is read. What it unpacks to is added when that is known."""
+"""Bytes of memory per byte of `.npz`: two copies while reading. The unpacked size is added when it is known."""
 
 
 class Limits:
-    """ASGI middleware that stops reading a body that is too large, whatever its headers claim, or too slow.
+    """ASGI middleware that stops reading a body that is too large (whatever its headers claim) or too slow.
 
-    archives: the path whose bodies go to disk; they have a size of their own and do not count as memory.
-    Raises what FastAPI passes on while it reads a body: HTTPException 408, 413, or 503 where the bodies of all requests
-    together, or of those with the same key, would take more memory than there is for them.
+    archives: the path whose bodies are written to disk; they have a size limit of their own and use no memory.
+    While the body is read it raises HTTPException 408, 413, or 503 if the bodies of all requests, or of those with the
+    same key, would use too much memory. FastAPI passes an HTTPException on as the response.
     """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, archives: str) -> None:
@@ -43,7 +43,7 @@ class Limits:
         BODY_BYTES.set_function(lambda: self._memory.held)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with a `receive` that counts, and in its scope the `Share` of memory that it holds."""
+        """Pass the request on with a `receive` that counts bytes, and with its `Share` of memory in its scope."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -60,24 +60,24 @@ class Limits:
             if not more:
                 return await receive()
             if not taken and weight:
-                # What there is no room for now need not come.
+                # Refuse the body before it is sent if there is no room for it.
                 share.check(min(announced, limit))
             begun = loop.time()
             try:
                 async with asyncio.timeout(left):
                     message = await receive()
             except TimeoutError:
-                raise _refusal(408, f"the body stopped after {taken} bytes, or came too slowly") from None
+                raise _refusal(408, f"the body stopped after {taken} bytes or arrived too slowly") from None
             if message["type"] != "http.request":
                 return message
             more = message.get("more_body", False)
             size = len(message.get("body", b""))
-            # What came quickly is no reserve for a long pause: nobody gets more than `patience`.
+            # A fast transfer does not allow a longer pause later: the budget never exceeds `patience`.
             left = min(patience, left - (loop.time() - begun) + size / SLOWEST)
             if max(taken + size, announced) > limit:
                 raise _refusal(413, f"expected a body of at most {limit} bytes")
             taken += size
-            # Nothing is made of it before it has come whole.
+            # The body is decoded only when it is complete, so that until then it is counted once.
             share.hold(taken * (min(weight, 1) if more else weight))
             return message
 
@@ -87,7 +87,7 @@ class Limits:
             share.release()
 
     def _of(self, path: str, headers: Headers) -> tuple[int, int]:
-        """The bytes that a body may have, and the memory that each of them takes."""
+        """The maximum size of a body in bytes, and the bytes of memory that each of its bytes takes."""
         settings, kind = self._settings, headers.get("content-type", "")
         if path == self._archives:
             return settings.max_archive, 0
@@ -99,31 +99,31 @@ class Limits:
 
 
 class Memory:
-    """The bytes that bodies may take: all together, and those of requests with one key a part of that."""
+    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key."""
 
     def __init__(self, most: int, share: float) -> None:
         self._most = most
         self._share = int(most * share)
         self.held = 0
-        """Bytes taken now, without those of requests that take no more than `SMALL`."""
+        """Bytes in use now, not counting requests that use at most `SMALL`."""
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
     def check(self, key: str, before: int, size: int) -> None:
-        """Raise HTTPException 413 or 503 where a request that holds `before` bytes may not hold `size`.
+        """Raise HTTPException 413 or 503 if a request that holds `before` bytes may not hold `size`.
 
-        key: of the caller, "" where callers need none, who have all there is. The only request of a key may take more
-        than its part, or it would never be served.
+        key: the caller's key, or "" without access keys, for which there is no separate limit. The only request of a
+        key may exceed the key's limit, because otherwise it would never be served.
         """
         if size > self._most:
-            raise _refusal(413, f"expected a body that takes at most {self._most} bytes of memory, not {size}")
+            raise _refusal(413, f"expected a body that needs at most {self._most} bytes of memory, got {size}")
         others = self._of_keys[key] - before
         if key and others > 0 and others + size > self._share:
-            raise _refusal(503, "other requests with this key take its part of the memory for bodies")
+            raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
         if self.held - before + size > self._most:
-            raise _refusal(503, "the bodies of other requests take all the memory there is for them")
+            raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
 
     def change(self, key: str, by: int) -> None:
-        """Count more or fewer bytes of a key."""
+        """Add `by` bytes (negative to release them) to what a key holds."""
         self.held += by
         self._of_keys[key] += by
         if not self._of_keys[key]:
@@ -131,7 +131,7 @@ class Memory:
 
 
 class Share:
-    """The memory that one request takes for its body."""
+    """The memory that one request holds for its body."""
 
     def __init__(self, memory: Memory, key: str) -> None:
         self._memory = memory
@@ -139,33 +139,33 @@ class Share:
         self._held = 0
 
     def check(self, size: int) -> None:
-        """Raise HTTPException 413 or 503 where there is no room to hold `size` bytes in all.
+        """Raise HTTPException 413 or 503 if there is no room to hold `size` bytes in total.
 
-        No more than `SMALL` bytes are always had: a small batch is taken whatever others send.
+        Up to `SMALL` bytes are always granted, so that small batches are accepted whatever others send.
         """
         if size > max(SMALL, self._held):
             self._memory.check(self._key, self._held, size)
 
     def hold(self, size: int) -> None:
-        """Hold `size` bytes in all, unless it holds more. Raises as `check`."""
+        """Hold `size` bytes in total, unless the request holds more already. Raises like `check`."""
         self.check(size)
         if size > max(SMALL, self._held):
             self._memory.change(self._key, size - self._held)
             self._held = size
 
     def hold_more(self, size: int) -> None:
-        """Hold `size` bytes beside those that it holds. Raises as `check`."""
+        """Hold `size` bytes in addition to those already held. Raises like `check`."""
         self.hold(self._held + size)
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Release all memory."""
         if self._held:
             self._memory.change(self._key, -self._held)
             self._held = 0
 
 
 def _refusal(status: int, detail: str) -> HTTPException:
-    """Of a body that need not come, or not on: the connection is closed rather than read to its end."""
+    """An error for a body that is not read to its end: the connection is closed instead."""
     return HTTPException(status, detail, headers={"connection": "close"})
 
 

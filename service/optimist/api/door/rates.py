@@ -1,4 +1,4 @@
-"""How many requests a second a key has: a token bucket each, of this process."""
+"""Limits the requests per second of each access key, with one token bucket per key in this process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from optimist.api.problems import ApiError
 
 BURST_SECONDS = 2.0
-"""Seconds of requests that may come at once."""
+"""Size of the largest burst, in seconds of the permitted rate."""
 
 
 class Rates:
-    """Token buckets by key; only keys that are good are asked for, so there are no more buckets than keys."""
+    """Token buckets by key. Only valid keys get one, so there are no more buckets than keys."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -22,7 +22,7 @@ class Rates:
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, key: str) -> None:
-        """Count a request. Raises `ApiError` 429, which says when the next one may come, where it is one too many."""
+        """Count a request. Raises `ApiError` 429 with the time to wait (Retry-After) if it exceeds the rate."""
         now = self._clock()
         tokens, since = self._buckets.get(key, (self._most, now))
         tokens = min(self._most, tokens + (now - since) * self._rate)
@@ -32,7 +32,7 @@ class Rates:
                 429,
                 "too-many-requests",
                 "Too many requests",
-                f"expected at most {self._rate:g} requests a second of one key",
+                f"expected at most {self._rate:g} requests per second with one key",
                 action="retry",
                 headers={"retry-after": str(wait)},
             )

@@ -1,4 +1,4 @@
-"""What every request leaves behind: its id in the answer and the log, and its part in the metrics."""
+"""Logs and counts every request, and adds a request id to each response."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from optimist.insight.metrics import REQUESTS as ANSWERED
 
 HEADER = "x-request-id"
 OTHER = "other"
-"""The route of requests that met none: what they asked for is any text."""
+"""The label for requests that matched no route, and for unusual methods: these may be arbitrary text."""
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class Watching:
-    """ASGI middleware that gives each request an id, the client's own where it sent one, and counts and times it."""
+class RequestLog:
+    """ASGI middleware that gives each request an id (the client's own, if it sent one), and counts and times it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on."""
+        """Pass the request on, then record its status and duration."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,1 +1,1 @@
-"""The routes, thin: parameters in, one call, answer out."""
+"""The HTTP routes. Each reads its parameters, makes one call and returns its result."""

@@ -1,4 +1,4 @@
-"""Routes of archives: an experiment as a file, and from one."""
+"""Routes that export an experiment as a file and import one from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
-from optimist.archive.exporting import Exporting
+from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveError, ArchiveWriter
 from optimist.archive.importing import import_archive
 from optimist.store import Damaged
@@ -36,18 +36,20 @@ _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content":
     responses={200: {"content": {MEDIA_TYPE: _FILE}, "description": "The archive"}},
 )
 async def export_experiment(name: Identifier, context: ContextDep) -> StreamingResponse:
-    """The experiment as one file, for `POST /v1/import` here or elsewhere. It goes on meanwhile.
+    """Export the experiment as one file for `POST /v1/import` on any service. The experiment continues meanwhile.
 
-    Its settings, generators, statistics or log, history and estimates, of one moment; a generator whose log is trimmed
-    while it is read is of a later one. Picks that are open are not in it: their prompts are handed out again.
+    The file holds the settings, generators, statistics or log, history and estimates as of one moment. If a generator's
+    log is trimmed during the export, that generator's data is from a later moment. Open picks are not exported: after
+    an import their prompts are assigned again.
     """
     experiment = await context.experiment(name)
     with ExitStack() as stack:
-        # On disk first: a slow client would have logs trimmed under the reader, and errors could not be told any more.
+        # Write to disk first. With a slow client, logs could be trimmed during the export, and once the response has
+        # begun, errors can no longer be reported.
         file = stack.enter_context(TemporaryFile())
         try:
             with ArchiveWriter(file) as writer:
-                await Exporting(context.store, experiment, writer).run()
+                await Exporter(context.store, experiment, writer).run()
         except Damaged as error:
             raise ApiError(500, "damaged", "Part of the experiment is damaged", str(error), action="stop") from None
         stack.pop_all()
@@ -59,13 +61,16 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
 async def import_experiment(
     request: Request,
     context: ContextDep,
-    name: Annotated[Identifier | None, Query(description="What it is to be called; as it was by default")] = None,
+    name: Annotated[
+        Identifier | None, Query(description="Name of the new experiment; by default the exported name")
+    ] = None,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
 ) -> Experiment:
-    """Make an experiment from an archive, with the reference it needs. It goes on where it was exported.
+    """Create an experiment, and the reference it needs, from an archive. It continues from the exported state.
 
-    409 where another experiment has the name, or another reference has the name of its own; 422 with the reason for a
-    file that is damaged, of another version, or no archive. The same idempotency key again answers as before.
+    409 if the name of the experiment or of its reference is taken by a different one; 422 with the reason if the file
+    is damaged, of an unknown version, or not an archive. A repeated request with the same idempotency key returns the
+    same result.
     """
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
     with TemporaryFile() as file:

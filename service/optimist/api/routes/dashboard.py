@@ -1,4 +1,4 @@
-"""The dashboard: one static page at `/`, its modules and styles, and plotly.min.js from the plotly wheel."""
+"""Serves the dashboard: one static page at `/`, its modules and styles, and plotly.min.js from the plotly wheel."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ POLICY = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "connect-src 'self'",
-        # plotly.js sets styles of its own; nothing that users name comes near them.
+        # plotly.js sets inline styles. No text from users is used in styles.
         "style-src 'self' 'unsafe-inline'",
-        # A viewer may ask for any image; the page fetches none of other hosts by itself, but for those in the settings.
+        # A user may load an image from any host. By itself the page loads images only from the hosts in the settings.
         "img-src 'self' data: http: https:",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
     ]
 )
-"""Content-Security-Policy of the page: even a name that got past it would find no way to run."""
+"""Content-Security-Policy of the page: even if a name were inserted as HTML, its scripts could not run."""
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 PAGE_HEADERS = {**HEADERS, "content-security-policy": POLICY, "cache-control": "no-cache"}
 ASSET_HEADERS = {**HEADERS, "cache-control": "no-cache"}
@@ -39,20 +39,20 @@ router = APIRouter(include_in_schema=False)
 
 @cache
 def dashboard_directory() -> Path:
-    """Where the dashboard's files are: in the installed package, else in the repository."""
+    """The directory of the dashboard's files, in the installed package or else in the repository."""
     packaged = Path(__file__).parents[2] / "dashboard"
     return packaged if packaged.is_dir() else Path(__file__).parents[4] / "clients" / "dashboard"
 
 
 @cache
 def assets() -> dict[str, Path]:
-    """Every file of the dashboard by its name: nothing else can be asked for."""
+    """The dashboard's files by name. No other files are served."""
     return {path.name: path for path in dashboard_directory().iterdir() if path.is_file()}
 
 
 @cache
 def _plotly() -> tuple[Path, str] | None:
-    """The script and its entity tag; without importing plotly, which takes a second."""
+    """The path of plotly.js and its entity tag; None without plotly. Avoids importing plotly, which takes a second."""
     spec = importlib.util.find_spec("plotly")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -66,7 +66,7 @@ def _compressed(path: Path) -> bytes:
 
 @router.get("/")
 async def page() -> FileResponse:
-    """The page, whose hash says what it shows."""
+    """The dashboard's page. The fragment of the URL selects what it shows."""
     return FileResponse(assets()["index.html"], headers=PAGE_HEADERS)
 
 
@@ -74,10 +74,10 @@ async def page() -> FileResponse:
 def plotly(
     accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
-    """The charts' library: a large file that seldom changes."""
+    """The chart library. It is large and seldom changes, so it is compressed and cached."""
     found = _plotly()
     if found is None:
-        raise HTTPException(404, "charts need plotly: pip install 'optimist[server]'")
+        raise HTTPException(404, "charts need plotly, which is not installed: pip install 'optimist[server]'")
     path, etag = found
     headers = {**LIBRARY_HEADERS, "etag": etag}
     if if_none_match == etag:
@@ -89,7 +89,7 @@ def plotly(
 
 @router.get("/dashboard/{name}")
 async def asset(name: str) -> FileResponse:
-    """A module, the styles or an icon."""
+    """One file of the dashboard: a module, the styles or an icon."""
     if name not in assets():
         raise HTTPException(404, f"the dashboard has no file {name!r}")
     media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
@@ -97,6 +97,6 @@ async def asset(name: str) -> FileResponse:
 
 
 def install(app: FastAPI) -> None:
-    """Serve the dashboard, where its files are."""
+    """Add the dashboard's routes to `app` if its files are installed."""
     if dashboard_directory().is_dir():
         app.include_router(router)

@@ -1,4 +1,4 @@
-"""Routes of generators: add, pause, resume, retire, what they cost, and batches that no pick asked for."""
+"""Routes of generators: add, pause, resume and retire them, change their cost, and append batches without a pick."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators
 
 @router.post("")
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
-    """Add a generator; one that is there stays as it is."""
+    """Add a generator. If the experiment already has a generator of this name, nothing changes."""
     experiment = await context.experiment(name)
     state = await context.state(experiment)
     is_new = all(generator.name != wanted.name for generator in state.stored.generators)
     if is_new and wanted.cost is None and state.max_cost is not None:
-        raise invalid("cost: an experiment with `max_cost` needs it")
+        raise invalid("cost: expected a number, as an experiment with `max_cost` needs it for every generator")
     most = context.settings.max_generators
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
@@ -40,7 +40,10 @@ async def append(
     idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
     embedding: Embedding = None,
 ) -> TellReply:
-    """Add samples that were made without a pick. The same key with the same batch counts once, within a day."""
+    """Add samples that were generated without a pick.
+
+    Requests with the same idempotency key and the same batch count once. A key is remembered for a day.
+    """
     experiment = await context.experiment(name)
     ordinal = await context.ordinal(name, generator)
     batch = await read_batch(request, experiment, context.settings, embedding)
@@ -54,12 +57,12 @@ async def append(
     return await context.told(experiment, settled)
 
 
-# Last: its path is the beginning of all others.
+# This route comes last because its path also matches all longer ones.
 @router.patch("/{generator:path}")
 async def change_generator(name: Identifier, generator: str, change: GeneratorChange, context: ContextDep) -> Report:
-    """Pause a generator, let it go on, or retire it for good; one must stay active. Open picks count in any case.
+    """Pause, resume or permanently retire a generator, or change its cost. At least one must remain active.
 
-    A new cost is that of all its samples, those already told included.
+    Batches for its open picks are still accepted. A new cost applies to all its samples, including earlier ones.
     """
     experiment = await context.experiment(name)
     ordinal = await context.ordinal(name, generator)

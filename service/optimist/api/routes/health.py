@@ -1,4 +1,4 @@
-"""Routes that say whether the process lives and can serve, and how it does."""
+"""Routes for liveness, readiness and Prometheus metrics of this process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from optimist.store import Store
 router = APIRouter(tags=["health"])
 
 PROBED = 1.0
-"""Seconds for which an answer about Redis is good: anybody may ask, and it costs a write."""
+"""Seconds for which the result of a probe of Redis is reused: anyone may request it, and a probe costs a write."""
 
 
 class Readiness:
-    """Whether this service can serve: Redis takes writes, and the scorer, where it has one, is at work."""
+    """Checks whether this service can serve: Redis accepts writes, and its own scorer, if any, is running."""
 
     def __init__(self, store: Store, scorer_at_work: Callable[[], bool] | None = None) -> None:
         self._scorer_at_work = scorer_at_work
@@ -31,18 +31,18 @@ class Readiness:
         self._probed_at = -PROBED
 
     async def check(self) -> None:
-        """Raises `Unavailable`, or `ApiError` 503, where it cannot."""
+        """Raise `Unavailable` or `ApiError` 503 if the service cannot serve."""
         if self._scorer_at_work is not None and not self._scorer_at_work():
-            raise ApiError(503, "no-scorer", "Not ready", "the scorer of this service is not at work", action="retry")
+            raise ApiError(503, "no-scorer", "Not ready", "the scorer of this service is not running", action="retry")
         if time.monotonic() - self._probed_at >= PROBED:
             await self._store.probe()
             self._probed_at = time.monotonic()
 
 
 class Liveness:
-    """Whether this process may go on as it is: the Redis that it keeps itself is not away for too long.
+    """Checks whether this process should keep running: its embedded Redis must not be down for too long.
 
-    One that runs elsewhere is no reason to restart this process, which waits for it.
+    An external Redis is not checked: restarting this process would not help, and it waits for Redis by itself.
     """
 
     def __init__(self, vitals: Vitals, settings: Settings) -> None:
@@ -50,7 +50,7 @@ class Liveness:
         self._patience = settings.alive_without_redis if settings.redis_url is None else math.inf
 
     def check(self) -> None:
-        """Raises `ApiError` 503 where it may not."""
+        """Raise `ApiError` 503 if the process should be restarted."""
         if (seconds := self._vitals.down_for) >= self._patience:
             detail = f"the redis-server of this service has been down for {seconds:.0f} s; see the service's log"
             raise ApiError(503, "redis-down", "Not alive", detail, action="retry")
@@ -58,21 +58,24 @@ class Liveness:
 
 @router.get("/healthz")
 async def alive(request: Request) -> dict[str, str]:
-    """The process answers; 503 once the Redis that it keeps itself has been down for a minute, until it is back."""
+    """Liveness: 200 while the process responds.
+
+    503 while its embedded Redis is down, once that has lasted for OPTIMIST_ALIVE_WITHOUT_REDIS (60 seconds).
+    """
     request.app.state.liveness.check()
     return {"status": "alive"}
 
 
 @router.get("/readyz")
 async def ready(request: Request) -> dict[str, str]:
-    """Redis takes writes, and the scorer of this service is at work; 503 while that is not so."""
+    """Readiness: 200 while Redis accepts writes and the scorer of this service is running; otherwise 503."""
     await request.app.state.readiness.check()
     return {"status": "ready"}
 
 
 @router.get(METRICS, response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
-    """The metrics of this process and its scorer, for Prometheus; a viewer's key of the namespace `default` will do."""
+    """Prometheus metrics of this process and its scorer. Requires a key of the namespace `default`, role viewer."""
     health = await request.app.state.context.store.health()
     REDIS_SECONDS.set(health.latency)
     REDIS_BYTES.set(health.used_bytes or 0)

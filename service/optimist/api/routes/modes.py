@@ -1,4 +1,4 @@
-"""The route of modes: what a generator makes, made by a scorer when somebody asks."""
+"""The route of modes: the kinds of samples that a generator produces, computed by a scorer on request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from optimist_client.models import Experiment, Identifier, Modes
 router = APIRouter(prefix="/v1/experiments/{name}/generators/{generator:path}", tags=["generators"])
 
 POLL = 0.05
+"""Seconds between checks for the result."""
 ASK_AGAIN = 1.0
-"""Seconds between looks for the answer, and between asking for it: a scorer may have missed the first time."""
+"""Seconds between requests to the scorers: a scorer may have missed the first one."""
 PATIENCE = 10.0
+"""Maximum seconds to wait for the result."""
 NAMED = 5
-"""Most generators that a refusal names."""
+"""Maximum number of generators that an error names."""
 
 
 @router.get("/modes")
@@ -33,13 +35,13 @@ async def get_modes(
     count: Annotated[int, Query(ge=1, le=20)] = 5,
     samples: Annotated[int, Query(ge=1, le=32)] = 8,
 ) -> Modes:
-    """The generator's largest modes with the samples that show each (FKEA), and the score by type of prompt.
+    """The generator's largest modes with their most typical samples (FKEA), and the score by type of prompt.
 
-    Answers what was made earlier, marked stale, where no scorer makes it anew within 10 seconds.
+    If no scorer computes them within 10 seconds, an earlier result is returned and marked as stale.
     """
     experiment = await context.experiment(name)
     if "kernel" not in METRIC_FIELDS[experiment.config.metric]:
-        raise invalid(f"the metric {experiment.config.metric!r} has no kernel, hence no modes")
+        raise invalid(f"modes need a kernel, and the metric {experiment.config.metric!r} has no kernel")
     ordinal = await context.ordinal(name, generator)
     told = await _position(context, experiment, ordinal)
     modes = await _awaited(context, experiment, ordinal, told)
@@ -55,12 +57,13 @@ async def get_modes(
 
 
 async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -> int:
-    """The generator's log position. Raises NotFound where the experiment is gone, `ApiError` 422 where no scorer could
-    make modes of what has come so far.
+    """The generator's log position.
+
+    Raises NotFound if the experiment was deleted, `ApiError` 422 if no modes can be computed from its batches so far.
     """
     stored = await context.store.state(experiment.config.name)
     if stored.instance != experiment.instance:
-        raise NotFound(f"experiment {experiment.config.name!r} was made again since")
+        raise NotFound(f"experiment {experiment.config.name!r} was deleted and created again")
     generator = stored.generators[ordinal]
     if generator.seq == 0:
         raise invalid(f"generator {generator.name!r} has no samples yet")
@@ -71,12 +74,12 @@ async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -
     if needed and await context.store.fitted(experiment.config.name) is None:
         missing = _missing(stored, needed)
         if missing:
-            raise invalid(f"the kernel is not fixed yet: it takes {missing}")
+            raise invalid(f"the kernel bandwidth is not fixed yet: it takes {missing}")
     return generator.seq
 
 
 def _missing(stored: ExperimentState, needed: int) -> str:
-    """Which active generators lack samples of those `needed` of each, in words; "" where none does."""
+    """The active generators with fewer than `needed` samples, as text for an error; "" if there are none."""
     lacking = [generator for generator in stored.active if generator.samples < needed]
     named = [f"{needed - generator.samples} more samples of {generator.name!r}" for generator in lacking[:NAMED]]
     others = [f"of {len(lacking) - NAMED} others"] if len(lacking) > NAMED else []
@@ -84,7 +87,7 @@ def _missing(stored: ExperimentState, needed: int) -> str:
 
 
 async def _awaited(context: ContextDep, experiment: Experiment, ordinal: int, position: int) -> Modes:
-    """The modes at `position` of the log or later, or the latest there are. Raises `ApiError` 503 where none are."""
+    """The modes at log position `position` or later, or the latest available. Raises `ApiError` 503 without any."""
     name = experiment.config.name
     deadline, ask_at = time.monotonic() + PATIENCE, 0.0
     while True:
@@ -93,9 +96,9 @@ async def _awaited(context: ContextDep, experiment: Experiment, ordinal: int, po
         if made is not None and (made[0] >= position or now >= deadline):
             return Modes.model_validate_json(made[1])
         if now >= deadline:
-            raise ApiError(503, "no-scorer", "Not scored yet", "no scorer answered in time", action="retry")
+            raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
         if now >= ask_at:
-            await _position(context, experiment, ordinal)  # what came may turn out to be unreadable
+            await _position(context, experiment, ordinal)  # raises if all batches turn out to be unreadable
             await context.store.want_modes(name, ordinal)
             ask_at = now + ASK_AGAIN
         await asyncio.sleep(POLL)

@@ -1,4 +1,4 @@
-"""Routes of references: real-data moments, uploaded once and shared by experiments."""
+"""Routes of references: moments of real data, which are uploaded once and shared by experiments."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ async def create_reference(
     context: ContextDep,
     store: StoreDep,
     settings: SettingsDep,
-    name: Annotated[Identifier, Query(description="What experiments will call it")],
-    samples: Annotated[int | None, Query(ge=1, description="How many real samples the moments come from")] = None,
-    embedding: Annotated[EmbeddingName | None, Query(description="What made the features")] = None,
+    name: Annotated[Identifier, Query(description="The name that experiments refer to")],
+    samples: Annotated[int | None, Query(ge=1, description="Number of real samples behind the moments")] = None,
+    embedding: Annotated[EmbeddingName | None, Query(description="Name of the features' embedding")] = None,
 ) -> ReferenceInfo:
     """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
 
-    The same moments again under the same name are accepted; others are refused with 409.
+    Uploading the same moments again under the same name succeeds; different moments are refused with 409.
     """
     arrays = await read_arrays(request, settings)
     rows = len(arrays["features"]) if "features" in arrays and arrays["features"].ndim else None
     share: Share = request.scope["memory"]
     share.hold_more(memory_of(arrays))
-    # One at a time, and not in the threads that check batches: a large one takes seconds.
+    # One at a time, and not in the threads that check batches, because a large reference takes seconds.
     queue: Queue = request.app.state.references
     dimension, digest, scale, body = await _awaited(request, queue.submit(stored, arrays, settings.max_dimension))
     await store.references.reserve(name, settings.max_experiments)
@@ -69,7 +69,7 @@ async def list_references(store: StoreDep) -> list[ReferenceInfo]:
 
 @router.get("/{name}")
 async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
-    """One reference's dimension, origin and digest."""
+    """One reference: its dimension, number of samples, embedding and digest."""
     return await stored_reference(store, name)
 
 
@@ -82,7 +82,7 @@ async def stored_reference(store: StoreDep, name: str) -> ReferenceInfo:
 
 
 def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:
-    """Raise `ApiError` 409 where a reference is known to be of another embedding than the one named."""
+    """Raise `ApiError` 409 if the reference is known to have another embedding than the given one."""
     if embedding is not None and reference.embedding not in (None, embedding):
         raise ApiError(
             409,
@@ -93,7 +93,7 @@ def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:
 
 
 async def _awaited(request: Request, future: Future[Result]) -> Result:
-    """What a future comes to; where the client leaves before it has begun, it is cancelled, and `ApiError` raised."""
+    """Await a future's result. If the client disconnects before it has started, cancel it and raise `ApiError`."""
     answer = asyncio.wrap_future(future)
     leaving = asyncio.ensure_future(_until_left(request))
     try:

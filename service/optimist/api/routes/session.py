@@ -1,4 +1,4 @@
-"""Routes of the session: who calls, and a browser's sign-in that keeps the key out of URLs and of scripts' reach."""
+"""Routes of the session: the caller's identity, and signing in with a cookie that scripts cannot read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix=SESSION, tags=["access"])
 
 @router.get("")
 async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
-    """Who calls: the namespace and role of the key, and the experiments it is bound to."""
+    """The caller: namespace and role of the access key, and the experiments it is restricted to."""
     return Session(
         namespace=caller.namespace,
         role=caller.role,
@@ -26,9 +26,9 @@ async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
 
 @router.post("")
 async def sign_in(request: Request, response: Response, caller: CallerDep, settings: SettingsDep) -> Session:
-    """Give the browser the key of this request's `Authorization` as a cookie that scripts and other sites cannot use.
+    """Store the key of this request's `Authorization` header as a cookie that scripts and other sites cannot use.
 
-    It lasts until the browser is closed, or the key is revoked.
+    The cookie is valid until the browser is closed or the key is revoked.
     """
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme:
@@ -39,5 +39,5 @@ async def sign_in(request: Request, response: Response, caller: CallerDep, setti
 
 @router.delete("", status_code=204)
 async def sign_out(response: Response) -> None:
-    """Take the cookie away."""
+    """Delete the cookie."""
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")

@@ -1,1 +1,1 @@
-"""The demo's world: real generators of handwritten digits."""
+"""The demo's real generators of handwritten digits."""

@@ -1,4 +1,4 @@
-"""Fitted tensors on disk: one safetensors file that knows what it was fitted from and whether it is whole."""
+"""Caches fitted tensors on disk in one safetensors file, which records its recipe and a checksum."""
 
 import hashlib
 import logging
@@ -13,21 +13,21 @@ from safetensors.numpy import save
 
 logger = logging.getLogger(__name__)
 
-# Raised whenever fitting.py changes what a recipe yields.
+# Increase this whenever fitting.py gives different tensors for the same recipe.
 _VERSION = "2"
 
 
 def directory() -> Path:
-    """Where fits are kept: `OPTIMIST_CACHE`, else `optimist` in the XDG cache directory."""
+    """The cache directory: `OPTIMIST_CACHE`, else `optimist` in the XDG cache directory."""
     if chosen := os.environ.get("OPTIMIST_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "optimist"
 
 
 def read(path: Path, recipe: str) -> dict[str, np.ndarray] | None:
-    """The tensors at `path`, or None where there are none that were fitted by `recipe` (a digest) and are whole.
+    """The tensors at `path`; None if they are missing, damaged, or not fitted with `recipe` (a digest).
 
-    A damaged file is warned about; a missing or outdated one is not, since fitting anew is what is expected then.
+    Logs a warning for a damaged file, but not for a missing or outdated one.
     """
     if not path.exists():
         return None
@@ -41,15 +41,15 @@ def read(path: Path, recipe: str) -> dict[str, np.ndarray] | None:
         logger.warning("%s cannot be read (%s): fitting again", path, error)
         return None
     if origin.get("content") != _content(tensors):
-        logger.warning("%s is damaged (its content is not what was written): fitting again", path)
+        logger.warning("%s is damaged (its checksum does not match): fitting again", path)
         return None
     return tensors
 
 
 def write(path: Path, recipe: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Put `tensors` at `path` in one atomic step, so that no process ever reads half a file.
+    """Write `tensors` to `path` atomically, so that no process ever reads an incomplete file.
 
-    Raises OSError where the directory cannot be made or written.
+    Raises OSError if the directory cannot be created or written.
     """
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     body = save(whole, {"version": _VERSION, "recipe": recipe, "content": _content(whole)})
@@ -66,7 +66,7 @@ def write(path: Path, recipe: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def _content(tensors: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 over names, types, shapes and bytes: safetensors itself carries no checksum."""
+    """SHA-256 over names, types, shapes and bytes, because safetensors has no checksum."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]

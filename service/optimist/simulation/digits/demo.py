@@ -1,4 +1,4 @@
-"""The demo: the real service on its embedded Redis, two worker processes, real generators of handwritten digits."""
+"""Runs the demo: the real service on its embedded Redis, and two workers with generators of handwritten digits."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from optimist_client import Experiment, Optimist, Report, Retry
 
 WORKERS = 2
 PATIENCE = 120.0
-"""Seconds that the demo waits for a service that was killed to be started again."""
+"""Seconds that the demo waits for the service to be restarted if it was killed."""
 
 Process = subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the user chose. `directory` None keeps the data in a temporary one, `port` None takes a free one."""
+    """The user's options. `directory` None uses a temporary directory, `port` None a free port."""
 
     metric: str = "fid"
     budget: int = 20_000
@@ -43,7 +43,10 @@ class Demo:
     directory: Path | None = None
 
     def run(self, console: Console, keep: bool = False) -> Report:
-        """Run to the decision or the budget and return the final report; `keep` then serves until Ctrl-C."""
+        """Run until the decision or the end of the budget and return the final report.
+
+        With `keep` the service then keeps running until Ctrl-C.
+        """
         digits = load()
         port = self.port or _free_port()
         url = f"http://127.0.0.1:{port}"
@@ -52,7 +55,7 @@ class Demo:
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="optimist-demo-", ignore_cleanup_errors=True))
             )
             serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}"]
-            # Ctrl-C does not reach a session of its own: the workers give their picks back while it still serves.
+            # The server has its own session, so that Ctrl-C does not reach it before the workers give up their picks.
             guarded = [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *serve]
             server = stack.enter_context(_process(guarded, own_session=True))
             experiment = stack.enter_context(Optimist(url)).create_experiment(
@@ -66,17 +69,17 @@ class Demo:
             work = [sys.executable, "-m", "optimist.simulation.digits.worker", url, experiment.name]
             workers = [stack.enter_context(_process(work)) for _ in range(WORKERS)]
             watched = stack.enter_context(Optimist(url, timeout=5.0, patience=1.0)).experiment(experiment.name)
-            report = _watch(watched, workers, console, f"to go on, run: {shlex.join(serve)}")
+            report = _watch(watched, workers, console, f"run this to continue: {shlex.join(serve)}")
             console.print(summary(report), soft_wrap=True)
             if keep:
-                console.print(f"The service stays up on {url}: end it with Ctrl-C.", soft_wrap=True)
+                console.print(f"The service keeps running on {url}: stop it with Ctrl-C.", soft_wrap=True)
                 with contextlib.suppress(KeyboardInterrupt):
                     server.wait()
             return report
 
 
 def _question(metric: str, digits: Digits) -> dict[str, Any]:
-    """What each metric compares, and what it needs to know: the reference, the number of classes, or the kernels."""
+    """The config of each metric: its generators, and the reference, number of classes or kernels that it needs."""
     plain = {"generators": list(digits.generators)}
     if metric == "fid":
         return {**plain, "reference": digits.reference()}
@@ -96,14 +99,15 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
 
 
 def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:
-    """Draw the standings until the experiment has ended and everything told is scored.
+    """Show the standings until the experiment has ended and all batches are scored.
 
-    Raises Retry when the service stays away for `PATIENCE` seconds, RuntimeError when no worker is left.
+    Raises Retry if the service does not respond for `PATIENCE` seconds, RuntimeError if all workers have ended.
     """
     last_seen, warned = time.monotonic(), False
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while True:
-            idle = all(worker.poll() is not None for worker in workers)  # before the report: it must know of the end
+            # Check the workers before the report, so that the report includes all their batches.
+            idle = all(worker.poll() is not None for worker in workers)
             try:
                 report = experiment.report()
             except Retry:
@@ -111,20 +115,20 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
                     raise
                 if not warned:
                     warned = True
-                    console.print(f"[yellow]The service does not answer. If it was killed, {advice}", soft_wrap=True)
+                    console.print(f"[yellow]The service does not respond. If it was killed, {advice}", soft_wrap=True)
                 continue
             last_seen, warned = time.monotonic(), False
             if report.ended and report.scored:
                 return report
             if idle and not report.ended:
-                raise RuntimeError("every worker ended before the experiment did")
+                raise RuntimeError("all workers ended before the experiment")
             live.update(Group(standings(report), headline(report)))
             time.sleep(0.3)
 
 
 @contextmanager
 def _process(command: list[str], own_session: bool = False) -> Iterator[Process]:
-    """A child that is asked to end in the end, then made to."""
+    """A child process, which is terminated at the end of the context, and killed if it does not end in time."""
     quiet = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=quiet, stdout=quiet, start_new_session=own_session)
     try:

@@ -1,7 +1,7 @@
-"""Fitting: scikit-learn's handwritten digits → the tensors of a feature network and of the generators.
+"""Fits a feature network and the generators to scikit-learn's handwritten digits.
 
-Everything random comes from numpy's seeded generators and all arithmetic is float64, so that fits on different
-machines stay close enough for their generators to have the same scores and ranks.
+All random numbers come from numpy's seeded generators and all arithmetic is float64, so that fits on different
+machines are close enough for the generators to have the same scores and ranks.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,13 +25,13 @@ _BATCH = 128
 
 
 def fit(recipe: Recipe, advance: Callable[[str], None]) -> dict[str, np.ndarray]:
-    """All tensors that `digits.Digits` is made of, by name; `advance` is told what is being fitted after every step.
+    """Fit all tensors of `world.Digits`, by name. `advance` is called with a description after every step.
 
-    There are `steps(recipe)` steps, some seconds in all on two cores.
+    There are `steps(recipe)` steps, which take some seconds in total on two cores.
     """
     pixels, labels = load_digits(return_X_y=True)
     images, labels = np.asarray(pixels) / 16.0, np.asarray(labels)
-    # The matrices are small: with other work on two cores, threads waiting for each other took 72 s where one took 15.
+    # The matrices are small. On two busy cores several threads took 72 s because they waited for each other, one 15 s.
     with threadpool_limits(1):
         network, accuracy = _fit_network(images, labels, recipe, lambda: advance("feature network"))
         decoder = _fit_vae(images, recipe, lambda: advance("variational autoencoder"))
@@ -50,7 +50,7 @@ def fit(recipe: Recipe, advance: Callable[[str], None]) -> dict[str, np.ndarray]
 
 
 def steps(recipe: Recipe) -> int:
-    """How many times `fit` calls `advance`."""
+    """The number of times that `fit` calls `advance`."""
     return recipe.network_epochs + recipe.vae_epochs + 2
 
 
@@ -109,7 +109,7 @@ def _fit_mixture(images: np.ndarray, recipe: Recipe, advance: Callable[[], None]
 def _fit_classes(
     coordinates: np.ndarray, labels: np.ndarray, recipe: Recipe, advance: Callable[[], None]
 ) -> dict[str, np.ndarray]:
-    """Of each class's principal coordinates: one full Gaussian, and a mixture of them."""
+    """A full Gaussian and a mixture of Gaussians for the principal coordinates of each class."""
     tensors: dict[str, np.ndarray] = {}
     for name, components in [("gaussian", 1), ("gmm", recipe.class_components)]:
         for digit in range(10):
@@ -120,7 +120,7 @@ def _fit_classes(
 
 
 def _parameters(name: str, mixture: GaussianMixture) -> dict[str, np.ndarray]:
-    """What `generators.GaussianMixture` takes of a fitted mixture, as `name.weights` and so on."""
+    """The parameters of a fitted mixture for `generators.GaussianMixture`, as `name.weights` and so on."""
     return {
         f"{name}.weights": np.asarray(mixture.weights_),
         f"{name}.means": np.asarray(mixture.means_),

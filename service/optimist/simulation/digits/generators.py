@@ -1,4 +1,4 @@
-"""Generators of 8×8 digit images. Each is a pure function of (size, seed): the same bits in every process."""
+"""Generators of 8×8 digit images. Each is a pure function of (size, seed), with the same bits in every process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class GaussianMixture:
     basis: np.ndarray
 
     def sample(self, size: int, seed: int) -> np.ndarray:
-        """See `Generator.sample`."""
+        """`size` images (size, 64), float32 in [0, 1], drawn with `seed`."""
         rng = np.random.default_rng(seed)
         component = rng.choice(len(self.weights), size=size, p=self.weights)
         coordinates = rng.standard_normal((size, self.means.shape[1]))
@@ -54,7 +54,7 @@ class KernelDensity:
     bandwidth: float
 
     def sample(self, size: int, seed: int) -> np.ndarray:
-        """See `Generator.sample`."""
+        """`size` images (size, 64), float32 in [0, 1], drawn with `seed`."""
         rng = np.random.default_rng(seed)
         centres = self.images[rng.integers(len(self.images), size=size)]
         return _pixels(centres + self.bandwidth * rng.standard_normal(centres.shape))
@@ -68,7 +68,7 @@ class TruncatedVAE:
     truncation: float
 
     def sample(self, size: int, seed: int) -> np.ndarray:
-        """See `Generator.sample`."""
+        """`size` images (size, 64), float32 in [0, 1], drawn with `seed`."""
         latent = len(self.decoder[0][0])
         z = self.truncation * np.random.default_rng(seed).standard_normal((size, latent))
         return _pixels(sigmoid(forward(z, self.decoder)))
@@ -81,7 +81,7 @@ def mixture(name: str, tensors: Mapping[str, np.ndarray]) -> GaussianMixture:
 
 
 def generators(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, Generator]:
-    """The demo's generators by name, from what `fitting.fit` made of `recipe`."""
+    """The demo's generators by name, from the tensors that `fitting.fit` returned for `recipe`."""
     images = tensors["images"].astype(np.float64)
     origin, basis = tensors["pca.mean"], tensors["pca.basis"]
     one = np.ones(1)

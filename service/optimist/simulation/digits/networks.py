@@ -1,4 +1,4 @@
-"""Dense networks, written once for torch (which fits them) and numpy (which runs them without loading torch)."""
+"""Dense networks for both torch, which fits them, and numpy, which runs them without importing torch."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -36,7 +36,7 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def pack(name: str, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
-    """`layers` as named tensors, `name.0.weight` and so on; `unpack` is the way back."""
+    """`layers` as named tensors, `name.0.weight` and so on; the inverse of `unpack`."""
     return {
         f"{name}.{i}.{part}": tensor
         for i, layer in enumerate(layers)

@@ -1,4 +1,4 @@
-"""Generators that are given prompts: images of handwritten digits for texts such as "a handwritten 3"."""
+"""Generators with prompts: images of handwritten digits for texts such as "a handwritten 3"."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +15,18 @@ TEXTS = tuple(f"a handwritten {digit}" for digit in range(10))
 
 
 class PromptedGenerator(Protocol):
-    """A generative model that is told what to make."""
+    """A generative model that takes prompts."""
 
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
         """One image for each of `prompts` (n, 64), float32 in [0, 1], drawn with `seed` ≥ 0.
 
-        Raises ValueError on a prompt that is none of `TEXTS`, or on a negative seed.
+        Raises ValueError for a prompt that is not in `TEXTS`, or a negative seed.
         """
         ...
 
 
 def classes(prompts: Sequence[str]) -> np.ndarray:
-    """The digit (n,), int64, that each prompt asks for. Raises ValueError on one that is none of `TEXTS`."""
+    """The digit (n,), int64, that each prompt asks for. Raises ValueError for a prompt that is not in `TEXTS`."""
     try:
         return np.array([TEXTS.index(prompt) for prompt in prompts], dtype=np.int64)
     except ValueError:
@@ -36,14 +36,14 @@ def classes(prompts: Sequence[str]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ByClass:
-    """One generator for each of the ten digits: does as it is told."""
+    """Follows its prompts, with one generator for each of the ten digits."""
 
     generators: Sequence[Generator]
 
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
-        """See `PromptedGenerator.sample`."""
+        """One image (64,) for each prompt, drawn with `seed`; raises ValueError for an unknown prompt."""
         asked = classes(prompts)
-        # Not one seed for all: the digits' noise would be the same.
+        # Each digit has its own seed; otherwise all digits would have the same noise.
         seeds = np.random.SeedSequence(seed).generate_state(len(self.generators), np.uint64)
         images = np.empty((len(asked), 64), np.float32)
         for digit in np.unique(asked):
@@ -53,21 +53,21 @@ class ByClass:
 
 
 @dataclass(frozen=True)
-class Heedless:
-    """Makes what it would have made anyway, whatever the prompts."""
+class PromptIgnoring:
+    """Ignores its prompts and samples one unconditional generator."""
 
     generator: Generator
 
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
-        """See `PromptedGenerator.sample`."""
+        """One image (64,) for each prompt, drawn with `seed`; raises ValueError for an unknown prompt."""
         return self.generator.sample(len(classes(prompts)), seed)
 
 
 def prompted(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, PromptedGenerator]:
-    """The prompted demo's generators by name, from what `fitting.fit` made of `recipe`.
+    """The generators of the demo with prompts by name, from the tensors that `fitting.fit` returned for `recipe`.
 
-    All but the last do as they are told. That one is so much less diverse than they are that it is not the best by
-    Conditional-Vendi, which takes images of other digits for diversity; by Information-Vendi it is the worst.
+    All but the last follow their prompts. The last one ignores them, which Conditional-Vendi counts as diversity. Its
+    images are so much less diverse that it is still not the best; by Information-Vendi it is the worst.
     """
     images, labels = tensors["images"].astype(np.float64), tensors["labels"]
     by_digit = [images[labels == digit] for digit in range(10)]
@@ -89,5 +89,5 @@ def prompted(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, Pro
             f"class-kde-{bandwidth}": ByClass([KernelDensity(own, bandwidth) for own in by_digit])
             for bandwidth in recipe.class_bandwidths
         },
-        f"heedless-vae-{truncation}": Heedless(TruncatedVAE(unpack("decoder", tensors), truncation)),
+        f"heedless-vae-{truncation}": PromptIgnoring(TruncatedVAE(unpack("decoder", tensors), truncation)),
     }

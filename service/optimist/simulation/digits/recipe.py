@@ -1,4 +1,4 @@
-"""How the demo's networks and generators are fitted to the handwritten digits."""
+"""The parameters with which the demo's network and generators are fitted to the handwritten digits."""
 
 import hashlib
 import json
@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what a fit yields; two equal recipes yield the same generators.
+    """All parameters of a fit. Two equal recipes give the same generators.
 
     `bandwidth` is in units of the pixel range [0, 1]; `truncations` multiply the standard deviation of the VAE's latent
-    vectors, which makes the variance-controlled generators of the FID-UCB paper's experiments (equations.md §5).
-    The `class_` ones are of the generators that follow a prompt, which are fitted to each class alone; the
-    temperatures multiply the standard deviation of its Gaussian.
+    vectors, as in the variance-controlled generators of the FID-UCB paper's experiments (equations.md §5).
+    The `class_` parameters are for the generators that follow a prompt, which are fitted to each class separately; the
+    temperatures multiply the standard deviation of the class's Gaussian.
     """
 
     seed: int = 0
@@ -30,5 +30,5 @@ class Recipe:
     class_bandwidths: tuple[float, ...] = (0.05, 0.1)
 
     def digest(self) -> str:
-        """The recipe's SHA-256 as a hexadecimal string: fits of one digest are interchangeable."""
+        """The recipe's SHA-256 as a hexadecimal string. Fits with the same digest are interchangeable."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

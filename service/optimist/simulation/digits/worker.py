@@ -1,4 +1,4 @@
-"""A generation worker of the demo: asks the service over HTTP, samples a real generator, tells what came out."""
+"""A worker of the demo: asks the service over HTTP, samples a real generator and tells the features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from optimist_client import Optimist
 
 
 def work(url: str, experiment: str) -> None:
-    """Serve picks of `experiment` until it has ended."""
+    """Work on picks of `experiment` until it has ended."""
     digits = load(progress=False)
     with Optimist(url, patience=120.0) as optimist:
         opened = optimist.experiment(experiment)

@@ -1,4 +1,4 @@
-"""The demo's world: scikit-learn's 1,797 handwritten digits, a feature network, and generators fitted to them."""
+"""Loads the demo's data: scikit-learn's 1,797 handwritten digits, a feature network, and generators fitted to them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from optimist.simulation.digits.prompted import PromptedGenerator, classes, prom
 from optimist.simulation.digits.recipe import Recipe
 
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 256}
-"""Half the median distance between features of real digits, so that the kernel tells kinds of digit apart."""
+"""σ is half the median distance between features of real digits, so that the kernel distinguishes the digits."""
 PROMPT_KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 2.5}
-"""Embeddings of two digits are 5.4 to 10.3 apart, so that the kernel tells each from the others."""
+"""The embeddings of two digits are 5.4 to 10.3 apart, so that this kernel distinguishes all of them."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Digits:
     """Real images, the network that turns images into features, and the generators to compare by name.
 
     `images` (1797, 64) float32 in [0, 1], `labels` (1797,) int64 the digits they show; `accuracy` is the network's
-    share of right answers on images held out from its training. `prompted` are the generators that are given prompts.
+    accuracy on images held out from its training. `prompted` are the generators that take prompts.
     """
 
     images: np.ndarray
@@ -48,8 +48,8 @@ class Digits:
     def embeddings(self, prompts: Sequence[str]) -> np.ndarray:
         """Embeddings (n, 64) float32 of `prompts`: the mean features of the real images of the digit they ask for.
 
-        A text stands where its images do, as in models that embed both, so that like digits have like prompts. Raises
-        ValueError on a prompt that is none of `prompted.TEXTS`.
+        As in models that embed both, a text is embedded close to its images, so that similar digits have similar
+        prompts. Raises ValueError for a prompt that is not in `prompted.TEXTS`.
         """
         return self._embedded_classes[classes(prompts)]
 
@@ -65,11 +65,11 @@ class Digits:
 
 
 def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None = None) -> Digits:
-    """The digits as fitted by `recipe` (default: the demo's), from the directory `cache` if they are there.
+    """Load the digits fitted with `recipe` (default: the demo's) from the directory `cache`, or fit them.
 
-    Otherwise they are fitted, which takes some seconds (shown on stderr if `progress`), and kept there for the next
-    time. `cache` defaults to `cache.directory()`. Raises OSError where the cache cannot be written, ModuleNotFoundError
-    where fitting needs a package of the `demo` extra that is not installed.
+    Fitting takes some seconds (shown on stderr if `progress`), and its result is stored in the cache. `cache` defaults
+    to `cache.directory()`. Raises OSError if the cache cannot be written, ModuleNotFoundError if fitting needs a
+    package of the `demo` extra that is not installed.
     """
     recipe = recipe or Recipe()
     path = (cache or fits.directory()) / "digits.safetensors"
@@ -88,7 +88,7 @@ def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None
 
 
 def _fit(recipe: Recipe, progress: bool) -> dict[str, np.ndarray]:
-    # Imported here because a warm cache needs neither torch nor scikit-learn: workers start in a fraction of the time.
+    # Imported here because cached fits need neither torch nor scikit-learn, so that workers start much faster.
     try:
         from optimist.simulation.digits.fitting import fit, steps
     except ModuleNotFoundError as missing:

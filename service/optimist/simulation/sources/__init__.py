@@ -1,7 +1,7 @@
-"""Where a simulation's samples come from: arrays, files, exported experiments, live generators, Gaussians."""
+"""The sources of a simulation's samples: arrays, files, exported experiments, live generators, Gaussians."""
 
 from optimist.simulation.sources.arrays import ArraySource
-from optimist.simulation.sources.base import Bed, Draw, Rows, Source, Stream
+from optimist.simulation.sources.base import Draw, Rows, Source, SourceSet, Stream
 from optimist.simulation.sources.digits import digits
 from optimist.simulation.sources.experiments import experiment
 from optimist.simulation.sources.files import files
@@ -9,11 +9,11 @@ from optimist.simulation.sources.gaussian import GaussianSource
 
 __all__ = [
     "ArraySource",
-    "Bed",
     "Draw",
     "GaussianSource",
     "Rows",
     "Source",
+    "SourceSet",
     "Stream",
     "digits",
     "experiment",

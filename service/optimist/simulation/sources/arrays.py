@@ -1,4 +1,4 @@
-"""Samples that are there already, as arrays."""
+"""Sources with given samples in arrays."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from optimist.simulation.sources.base import Draw, Rows
 
 @dataclass(frozen=True, eq=False)
 class ArraySource:
-    """A generator's samples, drawn without replacement: `rows` of each tensor (n, …), as many of each."""
+    """A generator's samples, drawn without replacement: `rows` (n, …) of each tensor, with equal n."""
 
     rows: Rows
     origin: str = "an array"
 
     @property
     def samples(self) -> int:
-        """See `Source.samples`."""
+        """The number of samples."""
         return len(next(iter(self.rows.values())))
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Source.widths`."""
+        """The number of columns of each tensor, by name."""
         return {name: rows.shape[1] for name, rows in self.rows.items()}
 
     def stream(self, draw: Draw) -> ArrayStream:
-        """See `Source.stream`."""
+        """The samples in the order of `draw`, from the start."""
         order = draw.rng().permutation(self.samples) if draw.shuffle else np.arange(self.samples)
         return ArrayStream(self.rows, order)
 
     def exact(self, question: Question) -> None:
-        """None: of samples there is only what they show."""
+        """None: the true score of given samples has no closed form."""
 
 
 class ArrayStream:
@@ -46,7 +46,7 @@ class ArrayStream:
         self._taken = 0
 
     def take(self, count: int) -> Rows | None:
-        """See `Stream.take`."""
+        """The next `count` rows of each tensor; None if fewer are left."""
         chosen = self._order[self._taken : self._taken + count]
         if len(chosen) < count:
             return None

@@ -1,4 +1,4 @@
-"""What every source of samples offers a simulation."""
+"""The interface of a source of samples."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Rows = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One of the orders in which samples are drawn: a pure function of the simulation's seed, the trial and the name.
+    """The random order of one generator's samples: a pure function of the simulation's seed, the trial and the name.
 
-    `trial` None is a draw outside all trials: for the truth, or to fix kernels. Without `shuffle` samples come as they
-    stand, where they stand in some order.
+    `trial` None is a draw separate from all trials, for true scores or to fit kernels. Without `shuffle` samples keep
+    their given order, if the source has one.
     """
 
     seed: int
@@ -29,12 +29,12 @@ class Draw:
     shuffle: bool = True
 
     def rng(self) -> np.random.Generator:
-        """This generator's own, which no other name or trial shares."""
+        """A random generator for this name and trial only."""
         return np.random.default_rng(self._sequence(*self.generator.encode()))
 
     @property
     def common(self) -> int:
-        """A seed that all generators of the trial share, as the order of prompts must be the same for all."""
+        """A seed shared by all generators of the trial, because they must get the prompts in the same order."""
         return int(self._sequence().generate_state(1)[0])
 
     def _sequence(self, *key: int) -> np.random.SeedSequence:
@@ -42,43 +42,43 @@ class Draw:
 
 
 class Stream(Protocol):
-    """A source as it is drawn in one trial."""
+    """The samples of a source in one trial."""
 
     def take(self, count: int) -> Rows | None:
-        """The next `count` rows of each tensor, None where fewer are left. No row comes twice."""
+        """The next `count` rows of each tensor; None if fewer are left. No row is returned twice."""
         ...
 
 
 class Source(Protocol):
-    """A generator's samples, or the generator itself. It must pickle, and is never changed by what is drawn."""
+    """A generator's samples, or the generator itself. It must be picklable, and drawing must not change it."""
 
     @property
     def origin(self) -> str:
-        """Where the samples come from, as messages name it."""
+        """A description of where the samples come from, for messages."""
         ...
 
     @property
     def samples(self) -> int | None:
-        """How many there are; None: endless."""
+        """The number of samples; None if unlimited."""
         ...
 
     @property
     def widths(self) -> dict[str, int]:
-        """The columns of each tensor, by name."""
+        """The number of columns of each tensor, by name."""
         ...
 
     def stream(self, draw: Draw) -> Stream:
-        """The samples in one of their orders, from the start."""
+        """The samples in the order of `draw`, from the start."""
         ...
 
     def exact(self, question: Question) -> float | None:
-        """The true score in closed form, on the scale of estimates; None where there is none."""
+        """The true score in closed form, on the scale of estimates; None if there is no closed form."""
         ...
 
 
 @dataclass(frozen=True)
-class Bed:
-    """Sources by the generators' names, with what goes with them: settings as `simulate` takes them."""
+class SourceSet:
+    """Sources by generator name, with the settings that belong to them, which are parameters of `simulate`."""
 
     sources: Mapping[str, Source]
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -12,15 +12,15 @@ from optimist.dispatch.prompts import prompt_order
 from optimist.evaluation import Question
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
-from optimist.simulation.sources.base import Bed, Draw, Rows
+from optimist.simulation.sources.base import Draw, Rows, SourceSet
 from optimist_client.config import METRIC_FIELDS, TENSORS
 
 BLOCK = 500
-"""Images drawn at a time: one at a time costs 50 times as much."""
+"""Number of images to generate at a time: single images would take 50 times as long."""
 
 
-def digits(metric: str = "fid") -> Bed:
-    """The demo's generators as they are compared by `metric`, with the reference or the kernels that it needs."""
+def digits(metric: str = "fid") -> SourceSet:
+    """The demo's generators for `metric`, with the reference or the kernels that it needs."""
     made, fields = _loaded(), METRIC_FIELDS[metric]
     names = made.prompted if "prompts" in fields else made.generators
     settings: dict[str, Any] = {"metric": metric}
@@ -30,12 +30,12 @@ def digits(metric: str = "fid") -> Bed:
         settings["kernel"] = KERNEL
     if "prompt_kernel" in fields:
         settings["prompt_kernel"] = PROMPT_KERNEL
-    return Bed({name: DigitsSource(name, TENSORS[metric]) for name in names}, settings)
+    return SourceSet({name: DigitsSource(name, TENSORS[metric]) for name in names}, settings)
 
 
 @dataclass(frozen=True)
 class DigitsSource:
-    """One of the demo's generators, sampled as it is drawn from: what the feature network says of its images."""
+    """One of the demo's generators, sampled on demand: the feature network's output for its images."""
 
     name: str
     tensors: tuple[str, ...]
@@ -44,25 +44,25 @@ class DigitsSource:
 
     @property
     def origin(self) -> str:
-        """See `Source.origin`."""
+        """A description of the source, for messages."""
         return f"the live generator {self.name!r}"
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Source.widths`."""
+        """The number of columns of each tensor, by name."""
         block = _block(self, seed=0, common=0, start=0, size=1)
         return {name: rows.shape[1] for name, rows in block.items()}
 
     def stream(self, draw: Draw) -> DigitsStream:
-        """See `Source.stream`; the next rows are always new ones."""
+        """An unlimited stream of new rows."""
         return DigitsStream(self, draw)
 
     def exact(self, question: Question) -> None:
-        """None: what a network makes has no closed form."""
+        """None: the true score of these generators has no closed form."""
 
 
 class DigitsStream:
-    """A live generator's samples, a block at a time."""
+    """The samples of a live generator, generated in blocks."""
 
     def __init__(self, source: DigitsSource, draw: Draw) -> None:
         self._source = source
@@ -73,7 +73,7 @@ class DigitsStream:
         self._left = 0
 
     def take(self, count: int) -> Rows:
-        """See `Stream.take`."""
+        """The next `count` rows of each tensor."""
         parts: list[Rows] = []
         while count:
             if not self._left:
@@ -87,14 +87,14 @@ class DigitsStream:
 
 
 def _joined(parts: list[Rows]) -> Rows:
-    """The rows of all parts, one after the other."""
+    """The rows of all parts, concatenated."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _block(source: DigitsSource, seed: int, common: int, start: int, size: int) -> Rows:
     made = _loaded()
     if "prompts" in source.tensors:
-        # Every generator is given the same prompts in the same order, as the service gives them.
+        # Every generator gets the same prompts in the same order, as in the service.
         prompts = [TEXTS[index] for index in prompt_order(len(TEXTS), common, start, size)]
         images = made.prompted[source.name].sample(prompts, seed)
         return {"features": made.features(images), "prompts": made.embeddings(prompts)}
@@ -108,5 +108,5 @@ def _block(source: DigitsSource, seed: int, common: int, start: int, size: int) 
 
 @cache
 def _loaded() -> Digits:
-    """The digits, once in each process."""
+    """The digits, loaded once per process."""
     return load(progress=False)

@@ -13,11 +13,11 @@ from optimist.evaluation import Question
 from optimist.scoring.questions import question_of, reference_of, unpack
 from optimist.scoring.warm import batch
 from optimist.simulation.sources.arrays import ArraySource
-from optimist.simulation.sources.base import Bed, Rows, Source
+from optimist.simulation.sources.base import Rows, Source, SourceSet
 from optimist_client.files import FileError
 
 
-def experiment(path: str | Path) -> Bed:
+def experiment(path: str | Path) -> SourceSet:
     """Every generator's told rows in log order, with the experiment's metric, reference, kernels and confidence.
 
     Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read, and generators that
@@ -44,7 +44,7 @@ def experiment(path: str | Path) -> Bed:
         raise FileError(f"{file}: {error}") from None
     if not sources:
         raise FileError(f"{file}: expected batches of at least one generator, found none")
-    return Bed(sources, _settings(question) | {"delta": config.delta, "tolerance": config.tolerance})
+    return SourceSet(sources, _settings(question) | {"delta": config.delta, "tolerance": config.tolerance})
 
 
 def _question(archive: Archive) -> Question:

@@ -1,4 +1,4 @@
-"""Files of samples as sources: a folder with a file or folder for each generator, or one file with them all."""
+"""Reads sources from files: a folder with one file or folder per generator, or one file with all generators."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from optimist_client.config import TENSORS
 from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
 
 _KNOWN = {*(tensor for tensors in TENSORS.values() for tensor in tensors), *(name for pair in MOMENTS for name in pair)}
-"""Stems of files that say which array they hold."""
+"""File names (without suffix) that are names of arrays."""
 Found = Iterator[tuple[str, str, Rows]]
-"""The name of each generator, where its arrays are, and its arrays by name."""
+"""Name, origin and arrays by name of each generator."""
 
 
 def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) -> dict[str, Source]:
-    """The generators of a folder or a file, by name in alphabetical order.
+    """Read the generators of a folder or a file, by name in alphabetical order.
 
-    In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem, and so is every
-    folder, whose files are tensors by their stems or the names in them, or parts that follow one another. In a file
-    every array is a generator; what belongs to one may be called `<generator>/<tensor>`. A generator that has `mean`
-    and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is passed over: a reference that lies in the same
-    folder. Raises FileError, naming the file, for anything else.
+    In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is a
+    generator, too: its files are tensors, named by their stems or by the arrays in them, or parts to be concatenated.
+    In a file every array is a generator; arrays of the same generator may be named `<generator>/<tensor>`. A generator
+    with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is a file to ignore: a reference in the
+    same folder. Raises FileError, naming the file, for anything else.
     """
     place, sources = Path(path), dict[str, Source]()
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
     found = _in_folder(place, TENSORS[metric], beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
-        if name.encode("utf-8", "replace").decode() != name:  # what is in a folder may be called by any bytes
-            raise FileError(f"{place}: expected names of generators in UTF-8, found {name!a}")
+        if name.encode("utf-8", "replace").decode() != name:  # file names may be arbitrary bytes
+            raise FileError(f"{place}: expected generator names in UTF-8, found {name!a}")
         if name in sources:
-            raise FileError(f"{origin}: expected one generator of each name, found {name!r} in {sources[name].origin}")
+            raise FileError(f"{origin}: expected distinct generator names, found {name!r} in {sources[name].origin}")
         sources[name] = _source(origin, arrays, TENSORS[metric])
     return sources
 
@@ -58,7 +58,7 @@ def _in_folder(folder: Path, tensors: tuple[str, ...], beside: Path | None) -> F
 
 
 def _of_folder(folder: Path, tensors: tuple[str, ...]) -> Rows:
-    """The arrays of one generator's folder; those of one name are parts that follow one another."""
+    """The arrays of one generator's folder. Arrays with the same name are concatenated."""
     parts: dict[str, list[NDArray[Any]]] = {}
     for file in sorted(member for member in folder.iterdir() if member.suffix in SUFFIXES):
         arrays = read_arrays(file)
@@ -104,7 +104,7 @@ def _source(origin: str, arrays: Rows, tensors: tuple[str, ...]) -> Source:
 
 
 def _of_metric(origin: str, arrays: Rows, tensors: tuple[str, ...]) -> Rows:
-    """The metric's tensors among the arrays, which may be called anything where there is one of each."""
+    """The metric's tensors among the arrays. A single array may have any name if the metric needs only one."""
     if set(tensors) <= set(arrays):
         return {name: arrays[name] for name in tensors}
     if len(tensors) == len(arrays) == 1:

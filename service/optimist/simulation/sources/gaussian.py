@@ -1,4 +1,4 @@
-"""Gaussian features of given moments: endless, and their Fréchet distance is known in closed form."""
+"""Unlimited Gaussian features with given moments, whose Fréchet distance has a closed form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from optimist.simulation.sources.base import Draw, Rows
 class GaussianSource:
     """A generator whose features are N(mean (d,), covariance (d, d)).
 
-    Raises ValueError, as `Reference` does, where these are no moments.
+    Raises ValueError like `Reference` if these are not valid moments.
     """
 
     samples = None
@@ -29,11 +29,11 @@ class GaussianSource:
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Source.widths`."""
+        """The number of columns of each tensor, by name."""
         return {"features": len(self.mean)}
 
     def stream(self, draw: Draw) -> GaussianStream:
-        """See `Source.stream`; the next rows are always new ones."""
+        """An unlimited stream of new rows."""
         return GaussianStream(self.mean, self._root, draw.rng())
 
     def exact(self, question: Question) -> float | None:
@@ -48,13 +48,13 @@ class GaussianSource:
 
     @cached_property
     def _root(self) -> NDArray[np.float64]:
-        """R (d, d) with R Rᵀ = covariance, transposed; by its eigenvectors, as it may be singular."""
+        """Rᵀ (d, d) with R Rᵀ = covariance, from the eigendecomposition because the covariance may be singular."""
         eigenvalues, eigenvectors = np.linalg.eigh(self.covariance)
         return (eigenvectors * np.sqrt(eigenvalues.clip(0.0))).T
 
 
 class GaussianStream:
-    """Normal rows, made as they are taken."""
+    """Normally distributed rows, generated on demand."""
 
     def __init__(self, mean: NDArray[np.float64], root: NDArray[np.float64], rng: np.random.Generator) -> None:
         self._mean = mean
@@ -62,5 +62,5 @@ class GaussianStream:
         self._rng = rng
 
     def take(self, count: int) -> Rows:
-        """See `Stream.take`."""
+        """The next `count` rows of each tensor."""
         return {"features": self._mean + self._rng.standard_normal((count, len(self._mean))) @ self._root}
