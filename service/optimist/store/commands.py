@@ -30,9 +30,9 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
 
 
 class Commands:
-    """One Redis, with answers as bytes. Every method raises `Unavailable` when it cannot serve now.
+    """One Redis, with answers as bytes. Every method raises `Unavailable` when Redis cannot serve now.
 
-    namespace: whose experiments and references are meant by their names; None: names are full, of any namespace.
+    namespace: the one that names belong to; None: names are full names, of any namespace.
     """
 
     def __init__(self, redis: Redis, namespace: str | None = None, lineage: Lineage | None = None) -> None:
@@ -41,7 +41,7 @@ class Commands:
         self.lineage = lineage or Lineage()
 
     def full(self, name: str) -> str:
-        """What an experiment or reference is called in keys, indices and announcements."""
+        """The full name of an experiment or reference, as in keys, indices and announcements."""
         return name if self.namespace is None else full_name(self.namespace, name)
 
     def key(self, experiment: str, part: str) -> str:
@@ -61,7 +61,7 @@ class Commands:
             return await self.redis.execute_command(*command)
 
     async def call_many(self, commands: Sequence[Sequence[Argument]], *, transaction: bool = False) -> list[Any]:
-        """Run commands in one round trip; as a transaction all or none happen, and their keys share one slot."""
+        """Run commands in one round trip. In a transaction all or none take effect; their keys must share a slot."""
         with reaching_redis():
             async with self.redis.pipeline(transaction=transaction) as pipeline:
                 for command in commands:

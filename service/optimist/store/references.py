@@ -1,4 +1,4 @@
-"""References: real-data moments or features, immutable, in chunks that any Redis takes."""
+"""References: moments or features of real data, immutable, stored in chunks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from optimist.store.errors import Damaged
 from optimist.store.index import Index
 
 CHUNK_BYTES = 2**20
-"""Largest part of a body sent at once; Redis serves nobody else while it takes one and syncs its file."""
+"""Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file."""
 _UPLOAD_SECONDS = 3600
 
 
 class References:
-    """Named, immutable bodies of any size with a JSON description each; errors as in `Store`."""
+    """Named, immutable bodies of any size, each with a description in JSON; errors as in `Store`."""
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
-        # No upload takes longer than its key lasts.
+        # An upload takes no longer than its key lasts.
         self._index = Index(commands, keys.REFERENCES, keys.reference_key, 2 * _UPLOAD_SECONDS)
 
     async def reserve(self, name: str, most: int) -> None:
-        """Give a reference that is about to be stored its place among the `most` of its namespace; see `Index`.
+        """Reserve a place for a new reference among the `most` of its namespace, as `Index.reserve` does.
 
         Raises Full where there is none.
         """
@@ -33,10 +33,10 @@ class References:
             await self._index.reserve(self._commands.full(name), most)
 
     async def put(self, name: str, meta: str, body: bytes) -> bool:
-        """Store a reference; False if it stands there already with the same body (its first `meta` stays).
+        """Store a reference; False if it exists already with the same body (the first `meta` is kept).
 
-        Chunks go to a temporary key that expires; it becomes the reference in one rename, so none is seen half.
-        Raises Conflict if another body has this name.
+        Chunks are written to a temporary key that expires. One rename makes it the reference, so that a partial
+        reference is never visible. Raises Conflict if another body has this name.
         """
         digest = await _digest(body)
         upload = keys.upload_key(self._commands.full(name), uuid.uuid4().hex)
@@ -62,7 +62,7 @@ class References:
         return meta.decode(), body
 
     async def digest(self, name: str) -> str | None:
-        """SHA-256 of a reference's body, the same for equal ones whatever they are called; None if there is none."""
+        """SHA-256 (hex) of a reference's body, whatever its name; None if there is no such reference."""
         digest = await self._commands.call("HGET", self._key(name), "digest")
         return None if digest is None else digest.decode()
 

@@ -1,4 +1,4 @@
-"""Experiments that come from elsewhere: put together under keys that expire, then made real in one step."""
+"""Imported experiments: written under temporary keys that expire, then made experiments in one step."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from optimist.store.snapshots import CHUNK_BYTES
 from optimist.store.state import ExperimentState, GeneratorState
 
 STAGED_SECONDS = 3600
-"""How long a part lasts after it came, unless the whole is committed."""
+"""How long a temporary key lasts after it was written, unless the import is committed."""
 
 
 class Restorations:
-    """The part of `Store` that takes experiments from elsewhere."""
+    """The part of `Store` that imports experiments."""
 
     _commands: Commands
     _index: Index
 
     @asynccontextmanager
     async def restoring(self, experiment: str) -> AsyncIterator[Restoration]:
-        """Put an experiment together; nobody sees it before `Restoration.commit`, and nothing stays without that."""
+        """Begin an import, which is invisible before `Restoration.commit`; without that, nothing of it is kept."""
         restoration = Restoration(self._commands, self._index, experiment)
         try:
             yield restoration
         finally:
-            with suppress(Unavailable):  # the parts expire by themselves
+            with suppress(Unavailable):  # the temporary keys expire
                 await restoration.discard()
 
 
 class _Written(NamedTuple):
-    """Bytes of bodies in a staged log, how many of them the snapshot has in it, and the log's chained digest."""
+    """Bytes of the bodies in a staged log, how many of them the snapshot covers, and the log's chained digest."""
 
     bytes: int = 0
     in_snapshot: int = 0
@@ -47,7 +47,7 @@ class _Written(NamedTuple):
 
 
 class Restoration:
-    """One experiment on its way in. Of each generator first the snapshot, then the log; `commit` last."""
+    """The import of one experiment. Add the snapshot of each generator, then its log; call `commit` last."""
 
     def __init__(self, commands: Commands, index: Index, experiment: str) -> None:
         self._commands = commands
@@ -60,7 +60,7 @@ class Restoration:
         self._written: dict[int, _Written] = {}
 
     async def add_snapshot(self, generator: int, snapshot: Snapshot) -> None:
-        """Take a generator's statistic."""
+        """Add a generator's statistic."""
         unique = uuid.uuid4().hex
         starts = range(0, len(snapshot.body), CHUNK_BYTES)
         for number, start in enumerate(starts):
@@ -71,7 +71,7 @@ class Restoration:
         self._snapshots[generator] = Snapshot(snapshot.seq, b"")
 
     async def add_entries(self, generator: int, entries: Sequence[LogEntry], *, keep_log: bool) -> None:
-        """Take the next entries of a generator's log, in order."""
+        """Add the next entries of a generator's log, in order."""
         part = f"log:{generator}"
         if part not in self._parts:
             self._parts.append(part)
@@ -151,9 +151,9 @@ class Restoration:
             await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
 
     def _counts(self, state: GeneratorState) -> dict[str, int]:
-        """What enrol.lua lists, and what checking.lua counts."""
+        """The counts that enrol.lua sets to zero, and those that checking.lua keeps."""
         written = self._written.get(state.ordinal, _Written())
-        # What an estimate or a snapshot has seen was counted, whether or not it is among those that are named.
+        # Unreadable batches up to the estimate or the snapshot were counted, whether or not they are named.
         counted = max(state.estimate_seq, state.snapshot_seq, *(entry.seq for entry in state.aside), 0)
         return {
             "samples": state.samples,

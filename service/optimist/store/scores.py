@@ -1,4 +1,4 @@
-"""What scorers publish of a generator, each under a claim whose token the scripts check."""
+"""What scorers publish about a generator, each under a claim whose token the scripts check."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from optimist.store.records import Claim, CurvePoint, LogEntry
 
 NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
 ASIDE_LIMIT = 256
-"""How many batches set aside an experiment names; more are counted."""
+"""How many unreadable batches an experiment names; further ones are only counted."""
 
 
 class Scores:
     """The part of `Store` about claims, and what is published under them.
 
-    token: of the claim that the caller has. Methods that take it raise Superseded when the generator's claim is another
-    one by now; a claim that merely ran out is good until somebody else takes over.
-    chain: `LogEntry.chain` at the position that something was derived at, "" where the log has none; kernels:
+    token: of the caller's claim. Methods that take it raise Superseded when the generator has another claim now; an
+    expired claim is valid until another owner takes over.
+    chain: `LogEntry.chain` at the log position that something was derived at, "" where the log has none. kernels:
     `kernels_digest` of what was fixed from the first samples, "" where nothing was. Methods that take them raise
-    Superseded when Redis has another log, or other kernels: it has lost its last writes.
+    Superseded when Redis has another log, or other kernels, because it has lost its last writes.
     """
 
     _commands: Commands
 
     async def claim(self, experiment: str, generator: int, owner: str, seconds: float) -> Claim | None:
-        """Claim a generator for some time, the same for all owners; None while another holds it.
+        """Claim a generator for `seconds`, which are the same for all owners; None while another owner has the claim.
 
-        A claim that would last longer than that counts as run out: the clock of Redis was set back.
+        A claim that would last longer than `seconds` counts as expired: the clock of Redis was set back.
 
-        An owner that has the claim, even if it ran out, keeps its token. Others get a new one, never used before,
-        not even under a deleted experiment of this name. Raises NotFound for an unknown generator.
+        An owner that has the claim, even an expired one, keeps its token. Any other owner gets a new one, never used
+        before, not even under a deleted experiment of this name. Raises NotFound for an unknown generator.
         """
         [found] = await self._claims(experiment, [generator], owner, seconds)
         if isinstance(found, StoreError):
@@ -45,7 +45,7 @@ class Scores:
     async def claims(
         self, experiment: str, generators: Sequence[int], owner: str, seconds: float
     ) -> list[Claim | None]:
-        """Claim several generators in one step, each as `claim` does; None for unknown ones, too.
+        """Claim several generators in one step, each as `claim` does; also None for unknown generators.
 
         Raises NotFound for an unknown experiment.
         """
@@ -63,7 +63,7 @@ class Scores:
         return [step(answer) for answer in answers]
 
     async def release_claim(self, experiment: str, generator: int, token: str) -> None:
-        """Let others claim a generator at once; nothing happens if somebody has."""
+        """End a claim, so that others can claim the generator at once; nothing happens if another owner has it."""
         await self._commands.experiment_script("release_claim", experiment, generator=generator, token=token)
 
     async def put_estimate(
@@ -78,9 +78,9 @@ class Scores:
         kernels: str = "",
         point: str = "",
     ) -> bool:
-        """Publish an estimate made at log position `seq`; False if one as new or newer stands there.
+        """Publish an estimate made at log position `seq`; False if one as new or newer exists.
 
-        A damage noted of the generator is mended by it. point: what `curves` is to keep of it, "" for nothing.
+        It removes the note of `put_damage`. point: what `curves` keeps of it, "" for nothing.
         """
         stands = await self._commands.experiment_script(
             "put_estimate",
@@ -98,9 +98,9 @@ class Scores:
         return bool(stands[0])
 
     async def curves(self, experiment: str, starts: Sequence[int]) -> list[list[CurvePoint]]:
-        """What was kept of the estimates of generators 0, 1, 2, …, of each from its index in `starts` on.
+        """The points kept of the estimates of generators 0, 1, 2, …, of each from its index in `starts` on.
 
-        One is kept whenever the log position has grown by a 32nd since the last: some 400 at a million batches.
+        A point is kept whenever the log position has grown by a 32nd since the last: some 400 at a million batches.
         """
         reads = [("LRANGE", self._commands.key(experiment, f"curve:{g}"), start, -1) for g, start in enumerate(starts)]
         return [[_curve_point(entry) for entry in entries] for entries in await self._commands.call_many(reads)]
@@ -108,9 +108,9 @@ class Scores:
     async def put_fitted(
         self, experiment: str, generator: int, payload: bytes, token: str, logs: Mapping[int, LogEntry] = NOTHING_READ
     ) -> bytes:
-        """Fix what an experiment fits once, from its first samples; returns what stands, which is what was put first.
+        """Store what an experiment fits once, from its first samples; returns what is stored: the first payload.
 
-        generator: whose claim the token is. logs: the last entry that was read of each generator's log.
+        generator: the one that the token's claim is for. logs: the last entry that was read of each generator's log.
         """
         stands = await self._commands.experiment_script(
             "put_fitted",
@@ -124,17 +124,17 @@ class Scores:
         return stands[0]
 
     async def fitted(self, experiment: str) -> bytes | None:
-        """What `put_fitted` fixed, None before that, or where there is no such experiment."""
+        """What `put_fitted` stored; None before that, or where there is no such experiment."""
         return await self._commands.call("GET", self._commands.key(experiment, "fitted"))
 
     async def want_modes(self, experiment: str, generator: int) -> None:
-        """Announce on `keys.MODES` that somebody waits for a generator's modes."""
+        """Announce on `keys.MODES` that a client waits for a generator's modes."""
         await self._commands.call("PUBLISH", keys.MODES, f"{self._commands.full(experiment)} {generator} 0")
 
     async def put_modes(
         self, experiment: str, generator: int, seq: int, payload: str, token: str, *, chain: str = "", kernels: str = ""
     ) -> bool:
-        """Publish a generator's modes at log position `seq`; False if newer ones stand."""
+        """Publish a generator's modes at log position `seq`; False if newer ones exist."""
         stands = await self._commands.experiment_script(
             "put_modes",
             experiment,
@@ -160,9 +160,9 @@ class Scores:
     async def set_aside(
         self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = ""
     ) -> None:
-        """Name a batch of the log that cannot be read; its body stays until the log is trimmed.
+        """Record that a batch of the log cannot be read; its body stays until the log is trimmed.
 
-        To be called in the order of the log; again, as after a takeover, is as good as once.
+        Call it in the order of the log; idempotent, as a takeover needs.
         """
         await self._commands.experiment_script(
             "set_aside",
@@ -181,7 +181,7 @@ class Scores:
 
 
 def kernels_digest(fitted: bytes | None) -> str:
-    """SHA-1 (hex) of what `put_fitted` fixed; "" for nothing."""
+    """SHA-1 (hex) of what `put_fitted` stored; "" for nothing."""
     return "" if fitted is None else hashlib.sha1(fitted).hexdigest()
 
 

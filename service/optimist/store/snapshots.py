@@ -1,4 +1,4 @@
-"""Statistics of generators at a log position, so that the log before it can go."""
+"""Snapshots: the statistic of a generator at a log position, after which the log before it can be removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimist.store.errors import Damaged, Unavailable
 from optimist.store.records import Snapshot
 
 CHUNK_BYTES = 4 * 2**20
-"""Largest part of a snapshot sent at once; Redis serves nobody else while it takes and digests one."""
+"""Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""
 _UPLOAD_SECONDS = 600
 
 
@@ -31,14 +31,14 @@ class Snapshots:
         chain: str = "",
         kernels: str = "",
     ) -> bool:
-        """Store the statistic at log position `seq` and trim the log up to there; False if one as new or newer stands.
+        """Store the statistic at log position `seq` and trim the log up to there; False if one as new or newer exists.
 
-        Chunks expire unless they become the snapshot, which happens in one step once all stand in Redis as they were
-        sent; that step checks the token too, and removes the snapshot before. A log that is kept is not trimmed.
-        chain, kernels: as `Scores` describes them.
-        Raises Superseded as all that takes a token, also when another upload of this generator began; Conflict when the
-        log does not reach `seq`; NotFound when the upload took so long that its first chunks expired; Unavailable when
-        Redis holds something else than was sent.
+        Chunks expire unless they become the snapshot. That happens in one step, once all chunks are in Redis as they
+        were sent; the step also checks the token, and removes the previous snapshot. A log with `keep_log` is not
+        trimmed. chain, kernels: as `Scores` describes them.
+        Raises Superseded as `Scores` does, and when another upload of this generator began; Conflict when the log does
+        not reach `seq`; NotFound when the upload took so long that its first chunks expired; Unavailable when Redis
+        holds other bytes than were sent.
         """
         view = memoryview(body).cast("B")
         chunks = [view[start : start + CHUNK_BYTES] for start in range(0, len(view), CHUNK_BYTES)]
@@ -84,7 +84,7 @@ class Snapshots:
             body = b"".join([await self._commands.call("GET", key) or b"" for key in chunk_keys])
             if await asyncio.to_thread(_sha256, body) == digest:
                 return Snapshot(int(seq), body, chain)
-            # A newer one may have taken its place, and its chunks away, while they were read.
+            # A newer snapshot may have replaced it, and removed its chunks, while they were read.
             last = pointer
             pointer, chain = await self._pointer(experiment, generator)
             if pointer == last:
@@ -92,13 +92,13 @@ class Snapshots:
         return None
 
     async def _pointer(self, experiment: str, generator: int) -> tuple[str | None, str]:
-        """Where the snapshot is, and the chain of the log there."""
+        """The entry of the snapshot, and the chained digest of the log at its position."""
         snapshots, counts = (self._commands.key(experiment, part) for part in ("snapshots", "counts"))
         reads = [("HGET", snapshots, generator), ("HGET", counts, f"snapshot_chain_{generator}")]
         pointer, noted = await self._commands.call_many(reads)
         if pointer is None:
             return None, ""
-        # One that an older version took, or that was imported, has none.
+        # A snapshot of an older version, or an imported one, has no chained digest.
         seq, _, chain = (noted or b"").decode().partition(" ")
         return pointer.decode(), chain if seq == pointer.decode().split(" ")[2] else ""
 
