@@ -1,9 +1,9 @@
 """Restart every process of a deployment in turn, under load, and count what was lost: `python deploy/local/run.py`.
 
-Two API replicas, which ask for access keys, two scorers, Redis and nginx run as plain processes, with the configuration
-of docker/. Workers drive them through the proxy by the SDK, with a key that is good for sampling in one experiment.
-Each process is told to stop (SIGTERM; SIGQUIT for nginx), as an upgrade would, and started again once it has. Nothing
-may fail after the SDK's retries, and nothing acknowledged may be missing in the end.
+Two API replicas that require access keys, two scorers, Redis and nginx run as plain processes, with the configuration
+of docker/. Workers use the SDK and reach the service through the proxy, with a key that allows sampling in one
+experiment. Each process gets a signal to stop (SIGTERM; SIGQUIT for nginx), as in an upgrade, and is started again when
+it has ended. No call may fail after the SDK's retries, and every acknowledged batch must be present at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DIMENSION = 32
 
 @dataclass(frozen=True)
 class Tell:
-    """One acknowledged batch: when it was told, for how many seconds, and its place in its generator's log."""
+    """One acknowledged batch: when it was told, how many seconds the tell took, and its position in the generator's log."""
 
     at: float
     seconds: float
@@ -39,7 +39,7 @@ class Tell:
 
 
 class Load:
-    """Workers that sample until told to stop."""
+    """Workers that sample until `stop` is called."""
 
     def __init__(self, deployment: Deployment, workers: int) -> None:
         self.tells: list[Tell] = []
@@ -51,15 +51,15 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Let every worker finish its round."""
+        """Stop, after every worker has finished its round."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
 
     def goes_on(self, tells: int) -> None:
-        """Return after so many more tells."""
+        """Return after `tells` more tells."""
         enough = len(self.tells) + tells
-        until(lambda: len(self.tells) >= enough, "tells to go on")
+        until(lambda: len(self.tells) >= enough, "further tells")
 
     def _work(self, number: int) -> None:
         with Optimist(self._deployment.url, api_key=self._deployment.worker) as client:
@@ -83,7 +83,7 @@ class Load:
 
 
 def restart(member: Member, load: Load) -> list[str]:
-    """Stop and start one process under load; a row of the table."""
+    """Stop and start one process under load, and return its row of the table."""
     began = time.monotonic()
     code = member.stop()
     stopped = time.monotonic()
@@ -98,7 +98,7 @@ def restart(member: Member, load: Load) -> list[str]:
 
 
 def lost(experiment: Experiment, tells: list[Tell]) -> list[str]:
-    """What was acknowledged and is not there, or is there twice."""
+    """Messages about acknowledged batches that are missing, or are counted twice."""
     report = experiment.report()
     wrong = []
     for row in report.standings:
@@ -111,8 +111,8 @@ def lost(experiment: Experiment, tells: list[Tell]) -> list[str]:
 
 
 def main(workers: int, rounds: int) -> int:
-    """Start, drive, restart everything `rounds` times, and print what came of it; 0 where nothing was lost."""
-    table = Table("restarted", "exit", "s to stop", "s until ready", "tells meanwhile", "slowest tell, s")
+    """Start the deployment, restart everything `rounds` times under load, and print the result; 0 if nothing was lost."""
+    table = Table("restarted", "exit", "s to stop", "s until ready", "tells during it", "slowest tell, s")
     reference = (np.zeros(DIMENSION), np.eye(DIMENSION))
     with (
         tempfile.TemporaryDirectory(prefix="optimist-") as folder,
@@ -143,7 +143,7 @@ def main(workers: int, rounds: int) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=8, help="loops of the SDK that ask and tell")
-    parser.add_argument("--rounds", type=int, default=1, help="how often every process is restarted")
+    parser.add_argument("--workers", type=int, default=8, help="number of SDK loops that ask and tell")
+    parser.add_argument("--rounds", type=int, default=1, help="how many times every process is restarted")
     given = parser.parse_args()
     sys.exit(main(given.workers, given.rounds))

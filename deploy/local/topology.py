@@ -49,14 +49,14 @@ http {{
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
-    """Return once the condition holds. Raises TimeoutError, which says what did not come."""
+    """Return when the condition holds. Raises TimeoutError, which names what was waited for."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -66,7 +66,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = 120.0) ->
 
 @dataclass
 class Member:
-    """One process, which can be stopped in order and started again."""
+    """One process, which can be stopped in an orderly way and started again."""
 
     name: str
     command: list[str]
@@ -76,13 +76,13 @@ class Member:
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> None:
-        """Start it; `wait` says when it serves."""
+        """Start it; `wait` returns when it serves."""
         with self.log.open("ab") as log:
-            # Of its own session: Ctrl-C ends the script, which then stops all in order.
+            # In a session of its own: Ctrl-C ends only the script, which then stops all processes in order.
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self) -> None:
-        """Return when it serves. Raises RuntimeError with the end of its log where it ended instead."""
+        """Return when it serves. Raises RuntimeError with the end of its log if the process ended instead."""
 
         def serves() -> bool:
             if self.process is None or self.process.poll() is not None:
@@ -92,7 +92,7 @@ class Member:
         until(serves, f"{self.name} to serve")
 
     def stop(self) -> int:
-        """Ask it to end, and return its exit code once it has."""
+        """Signal it to end, and return its exit code when it has ended."""
         if self.process is None:
             return 0
         if self.process.poll() is None:
@@ -106,25 +106,25 @@ class Member:
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where it is reached, by whom, and its members in the order of a rolling restart."""
+    """URL and access keys of the deployment, and its members in the order of a rolling restart."""
 
     url: str
     admin: str
-    """An access key that may do everything in its namespace."""
+    """An access key that allows everything in its namespace."""
     worker: str
-    """One that may ask and tell in `EXPERIMENT`, and nothing else."""
+    """An access key that allows only asking and telling in `EXPERIMENT`."""
     members: list[Member]
 
 
 @contextmanager
 def topology(folder: Path) -> Iterator[Deployment]:
-    """Start everything, with keys asked for, and stop it in the end.
+    """Start everything, with access keys required, and stop it at the end.
 
     Raises FileNotFoundError without nginx, CannotStart without redis-server.
     """
     nginx = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
     if nginx is None:
-        raise FileNotFoundError("nginx is needed, the proxy of the deployment")
+        raise FileNotFoundError("nginx was not found on PATH; it is the proxy of the deployment")
     redis_port, proxy_port, *api_ports = (free_port() for _ in range(4))
     redis_url = f"redis://127.0.0.1:{redis_port}"
     optimist = [sys.executable, "-m", "optimist.cli"]
@@ -135,7 +135,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
         return False
 
     def listeners() -> int:
-        """How many scorers wait for batches."""
+        """The number of scorers that wait for batches."""
         with Redis(port=redis_port) as redis, contextlib.suppress(redis_errors.ConnectionError):
             return redis.pubsub_numsub(DUE)[0][1]
         return 0
@@ -160,7 +160,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
         for number, port in enumerate(api_ports, 1)
     ]
     scorers = [
-        member(f"scorer-{number}", [*optimist, "score", f"--redis-url={redis_url}"], lambda: listeners() == 2)
+        member(f"scorer-{number}", [*optimist, "scorer", f"--redis-url={redis_url}"], lambda: listeners() == 2)
         for number in (1, 2)
     ]
     configuration = folder / "nginx.conf"
@@ -177,7 +177,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
         [nginx, "-e", f"{folder / 'nginx.log'}", "-c", f"{configuration}"],
         lambda: reads(proxy_port, "/healthz"),
     )
-    proxy.stop_signal = signal.SIGQUIT  # it finishes what it has begun
+    proxy.stop_signal = signal.SIGQUIT  # nginx finishes its running requests
 
     def key(role: str, *options: str) -> str:
         command = [*optimist, "keys", "create", f"--redis-url={redis_url}", f"--role={role}", "--namespace=fleet"]
@@ -187,7 +187,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
     try:
         redis.start()
         redis.wait()
-        # Where keys are asked for, an API does not start while there are none.
+        # An API that requires keys does not start while none exist.
         admin, worker = key("admin"), key("worker", f"--experiment={EXPERIMENT}")
         for one in others:
             one.start()
