@@ -32,9 +32,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from optimist import Evaluation, score
-from optimist.simulation.digits import load
-from optimist.simulation.networks import softmax
-from optimist.simulation.prompted import TEXTS
+from optimist.simulation.digits.networks import softmax
+from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.world import load
 from optimist_client.config import TENSORS
 
 KERNEL = {"name": "gaussian", "sigma": 5.0, "features": 128}

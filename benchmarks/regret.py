@@ -22,9 +22,9 @@ from rich.table import Table
 
 from calibration import BATCH, results
 from optimist import Evaluation, score
-from optimist.prompts import prompt_order
-from optimist.simulation.digits import Digits, load
-from optimist.simulation.prompted import TEXTS
+from optimist.dispatch.prompts import prompt_order
+from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.world import Digits, load
 
 KERNEL = {"name": "gaussian", "sigma": 5.0, "features": 128}
 PAIRS = {"kernel": KERNEL, "prompt_kernel": {"sigma": 2.5}}

@@ -31,8 +31,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from optimist.metrics import FrechetDistance, Reference, make_metric
-from optimist.spectra import following
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.registry import make_metric
+from optimist.numerics.spectra import following
 
 BATCH = 5
 CHECKS = 3

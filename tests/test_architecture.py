@@ -10,8 +10,8 @@ from typing import get_args
 
 import pytest
 
-from optimist.bounds import bound_options
-from optimist.metrics import METRICS
+from optimist.numerics.bounds import bound_options
+from optimist.numerics.registry import METRICS
 from optimist.policies import NAMES
 from optimist_client.config import BOUND_OPTIONS, METRIC_FIELDS, TENSORS, BoundName, MetricName, PolicyName
 

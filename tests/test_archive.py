@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from optimist.archive import Archive, ArchivedGenerator, ArchiveError, ArchiveWriter, Contents, cut_history
+from optimist.archive.file import Archive, ArchivedGenerator, ArchiveError, ArchiveWriter, Contents, cut_history
 from optimist.store.records import LogEntry, Snapshot
 from optimist_client.models import Experiment, ExperimentConfig
 

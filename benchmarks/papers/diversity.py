@@ -15,7 +15,9 @@ from rich.progress import track
 from settings import Settings, Study
 
 from optimist import score
-from optimist.metrics import VendiScore, exact_spectrum, log_vendi, make_feature_map
+from optimist.numerics.kernel.exact import exact_spectrum
+from optimist.numerics.kernel.maps import make_feature_map
+from optimist.numerics.kernel.score import VendiScore, log_vendi
 
 ORDERS = {"Vendi, order 1": 1.0, "Vendi, order 1.5": 1.5, "RKE": 2.0}
 FREQUENCIES = 1000

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.simulation.digits import Digits, load
-from optimist.simulation.generators import Generator, TruncatedVAE
+from optimist.simulation.digits.generators import Generator, TruncatedVAE
+from optimist.simulation.digits.world import Digits, load
 from optimist.simulation.sources import ArraySource
 
 LEVELS = tuple(round(level, 2) for level in np.linspace(0.1, 1.5, 20).tolist())

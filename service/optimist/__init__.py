@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist.estimates import Estimate
     from optimist.evaluation import Evaluation, score
+    from optimist.numerics.estimate import Estimate
     from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
 
@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 __all__ = ["Estimate", "Evaluation", "Optimist", "__version__", "score", "simulate"]
 
 _HOMES = {
-    "Estimate": "optimist.estimates",
+    "Estimate": "optimist.numerics.estimate",
     "Evaluation": "optimist.evaluation",
     "Optimist": "optimist_client",
     "score": "optimist.evaluation",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.api.course import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, Course, stride_of
-from optimist.archive import HISTORY
+from optimist.dispatch.progress_curve import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, Course, stride_of
 from optimist.store import CurvePoint
+from optimist.store.formats import HISTORY
 
 
 def history(rounds: int, generators: int, seed: int = 0) -> np.ndarray:

@@ -9,9 +9,9 @@ import uuid
 import numpy as np
 from redis import Redis
 
-from optimist.archive import HISTORY
-from optimist.estimates import Estimate
+from optimist.numerics.estimate import Estimate
 from optimist.store import GeneratorState, Look, open_store
+from optimist.store.formats import HISTORY
 from optimist.store.keys import experiment_key
 from optimist_client.models import Experiment, ExperimentConfig
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
+from optimist.dispatch.prompts import prompt_order
 from optimist.evaluation import Question, Track, first_rows
-from optimist.kernels import rows_to_fit
-from optimist.metrics import fit_kernel
-from optimist.prompts import prompt_order
+from optimist.numerics.kernel.maps import fit_kernel
+from optimist.numerics.kernel.open_kernels import rows_to_fit
 
 MEDIAN = {"sigma": "median", "features": 64}
 

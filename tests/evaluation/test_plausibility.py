@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist.plausibility import magnitudes, reference_scale, usual_scale
+from optimist.numerics.plausibility import magnitudes, reference_scale, usual_scale
 
 KERNEL = {"sigma": 2.0, "features": 16}
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from optimist.estimates import Estimate, natural
 from optimist.evaluation import Evaluation
+from optimist.numerics.estimate import Estimate, natural
 from optimist_client import tensors
 
 GENERATORS = ("a", "b", "c")

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimist.metrics import FrechetDistance, Reference, make_metric
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.registry import make_metric
 
 DATA = Path(__file__).parents[1] / "data"
 

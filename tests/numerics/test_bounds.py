@@ -6,9 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimist.bounds import FrechetAnalyst, bound_options, make_bound
-from optimist.estimates import Estimate
-from optimist.metrics import FrechetDistance, Reference, make_metric
+from optimist.numerics.bounds import bound_options, make_bound
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.fid.influence import FrechetAnalyst
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.registry import make_metric
 
 BOUNDS = tuple(bound_options("fid"))
 ANSWERS = {

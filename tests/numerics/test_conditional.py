@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.batches import LARGEST
-from optimist.bounds.conditional import ConditionalInfluenceBound, analyse_conditioned
-from optimist.bounds.kernel_influence import analyse, entropy_influence
-from optimist.metrics.conditional import ConditionalVendi, ConditionedScore, InformationVendi
-from optimist.metrics.exact import exact_spectra, exact_spectrum
-from optimist.metrics.vendi import VendiScore, log_vendi
-from optimist.statistics.feature_maps import GaussianFourier
-from optimist.statistics.joint import JointStatistic
+from optimist.numerics.batches import LARGEST
+from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.kernel.exact import exact_spectra, exact_spectrum
+from optimist.numerics.kernel.influence import analyse, entropy_influence
+from optimist.numerics.kernel.score import VendiScore, log_vendi
+from optimist.numerics.pairs.bounds import ConditionalInfluenceBound, analyse_conditioned
+from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.numerics.pairs.statistic import JointStatistic
 
 SCORES = (ConditionalVendi, InformationVendi)
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from stand_in import stand_in
 
 from optimist import Evaluation, score
-from optimist.bounds import bound_options
-from optimist.devices import DeviceError, find_device
-from optimist.estimates import Estimate
 from optimist.evaluation import Question, Track, first_rows
-from optimist.metrics import PAIRS, Reference
+from optimist.numerics.bounds import bound_options
+from optimist.numerics.devices import DeviceError, find_device
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.registry import PAIRS
 
 GAUSSIAN = {"name": "gaussian", "sigma": 3.0, "features": 12}
 D = 6

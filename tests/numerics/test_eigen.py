@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.spectra import eigen, eigen_coordinates, gram_square_sum, lapack, products, symmetric_product
-from optimist.spectra.lapack import Tridiagonal
+from optimist.numerics.spectra import eigen, eigen_coordinates, gram_square_sum, lapack, products, symmetric_product
+from optimist.numerics.spectra.lapack import Tridiagonal
 
 SIZE = 90
 

@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
-from optimist.metrics import FrechetDistance, Reference, make_metric
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.registry import make_metric
 
 
 def metric_to(mean, covariance) -> FrechetDistance:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.batches import LARGEST
-from optimist.statistics import GaussianStatistic
+from optimist.numerics.batches import LARGEST
+from optimist.numerics.fid.statistic import GaussianStatistic
 
 
 def rows_of(seed: int, count: int, dimension: int, offset: float = 0.0) -> Tensor:

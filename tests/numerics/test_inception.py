@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from scipy.special import digamma
 from torch import Tensor
 
-from optimist.bounds.inception import (
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.inception.bounds import (
     InceptionInfluenceBound,
     InceptionNaiveBound,
     InceptionTheoremBound,
     analyse_inception,
 )
-from optimist.estimates import Estimate
-from optimist.metrics.inception import InceptionScore
-from optimist.statistics.classes import ClassStatistic, normalised
+from optimist.numerics.inception.score import InceptionScore
+from optimist.numerics.inception.statistic import ClassStatistic, normalised
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound, "influence": InceptionInfluenceBound}
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.batches import LARGEST
-from optimist.bounds.kernel import KernelInfluenceBound, KernelTheoremBound
-from optimist.bounds.kernel_influence import analyse
-from optimist.metrics.exact import exact_spectrum
-from optimist.metrics.vendi import RenyiKernelEntropy, VendiScore, log_vendi
-from optimist.statistics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
-from optimist.statistics.kernel import KernelStatistic
+from optimist.numerics.batches import LARGEST
+from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
+from optimist.numerics.kernel.bounds import KernelInfluenceBound, KernelTheoremBound
+from optimist.numerics.kernel.exact import exact_spectrum
+from optimist.numerics.kernel.influence import analyse
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi
+from optimist.numerics.kernel.statistic import KernelStatistic
 
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 NAMES = {1.0: "1", 1.5: "1_5", 2.0: "2", 3.0: "3", math.inf: "inf"}

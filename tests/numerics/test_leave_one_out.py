@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from optimist.spectra import centre, debiased_root_trace, double_centre, pair_sum, root_trace
+from optimist.numerics.spectra import centre, debiased_root_trace, double_centre, pair_sum, root_trace
 
 
 def sample(seed: int, count: int, spectrum: np.ndarray):

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.metrics.conditional import ConditionalVendi, ConditionedScore, InformationVendi
-from optimist.metrics.vendi import RenyiKernelEntropy, VendiScore, log_vendi, spectrum_of_rows
-from optimist.modes import Mode, modes, prompt_groups
-from optimist.statistics.feature_maps import Cosine, FeatureMap, GaussianFourier
-from optimist.statistics.joint import JointStatistic
-from optimist.statistics.kernel import KernelStatistic
-from optimist.statistics.reservoir import Reservoir
+from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
+from optimist.numerics.kernel.modes import Mode, modes, prompt_groups
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi, spectrum_of_rows
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.numerics.pairs.statistic import JointStatistic
+from optimist.numerics.reservoir import Reservoir
 
 ORDERS = [0.5, 1.0, 2.0, math.inf]
 

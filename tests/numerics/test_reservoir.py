@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.batches import LONGEST_ID
-from optimist.statistics.reservoir import Reservoir
+from optimist.numerics.batches import LONGEST_ID
+from optimist.numerics.reservoir import Reservoir
 
 
 def log(count: int, start: int = 0) -> tuple[dict[str, Tensor], list[str]]:

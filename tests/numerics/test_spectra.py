@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist import Evaluation
-from optimist.bounds import Bound, make_bound
 from optimist.evaluation import Question, Track
-from optimist.metrics import FrechetDistance, Reference, frechet, make_metric, vendi
-from optimist.spectra import TraceFollower, following, increments, largest_eigenvalue
-from optimist.spectra.log_sums import log_sum
-from optimist.spectra.low_rank import LowRankTrace, trace_of
+from optimist.numerics.bound import Bound
+from optimist.numerics.bounds import make_bound
+from optimist.numerics.fid import score as frechet
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.kernel import score as vendi
+from optimist.numerics.registry import make_metric
+from optimist.numerics.spectra import TraceFollower, following, increments, largest_eigenvalue
+from optimist.numerics.spectra.log_sums import log_sum
+from optimist.numerics.spectra.low_rank import LowRankTrace, trace_of
 
 WIDTH = 40
 

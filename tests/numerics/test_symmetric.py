@@ -7,11 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.statistics import Cosine, FeatureMap, GaussianFourier, GaussianStatistic, KernelStatistic
-from optimist.statistics import gaussian as gaussian_module
-from optimist.statistics import kernel as kernel_module
-from optimist.statistics.rows import LastRows
-from optimist.statistics.symmetric import PANEL, SymmetricSum
+from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
+from optimist.numerics.fid import statistic as gaussian_module
+from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.kernel import statistic as kernel_module
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.rows import LastRows
+from optimist.numerics.symmetric import PANEL, SymmetricSum
 
 
 def rows_of(seed: int, count: int, width: int) -> Tensor:

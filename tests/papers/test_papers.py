@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist.simulation.digits import load
+from optimist.simulation.digits.world import load
 
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
 

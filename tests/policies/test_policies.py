@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from optimist.estimates import Estimate, is_due
+from optimist.numerics.estimate import Estimate, is_due
 from optimist.policies import Arm, Policy, Stopping, check_policy, default_warmup
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.bounds import Bound
 from optimist.evaluation import Question, first_rows
-from optimist.metrics import Reference
+from optimist.numerics.bound import Bound
+from optimist.numerics.fid.reference import Reference
 from optimist.store import LogEntry
 from optimist_client import tensors
 

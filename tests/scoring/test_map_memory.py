@@ -11,11 +11,11 @@ import pytest
 import torch
 from made import Made, scoring, until
 
-from optimist.metrics import Reference
+from optimist.numerics.feature_maps import GaussianFourier, Nystrom
+from optimist.numerics.fid.reference import Reference
 from optimist.scoring import Scorer
 from optimist.scoring.questions import bytes_of, question_of, reference_of, unpack
 from optimist.scoring.warm import WarmGenerator
-from optimist.statistics import GaussianFourier, Nystrom
 from optimist.store import EmbeddedRedis, GeneratorState, open_store
 from optimist_client.models import Experiment
 

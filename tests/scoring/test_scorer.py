@@ -15,7 +15,7 @@ from made import Made, scoring, settled, until
 from redis.asyncio import Redis
 
 from optimist import score
-from optimist.api.views import View
+from optimist.dispatch.views import View
 from optimist.evaluation import Question
 from optimist.scoring.scorer import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator

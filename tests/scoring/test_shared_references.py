@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from made import Made, scoring, settled, until
 
-from optimist.metrics import Reference
+from optimist.numerics.fid.reference import Reference
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 from processes import Service
 
-from optimist.access import make_key
+from optimist.api.door.keys import make_key
 from optimist.store import open_store, running_url
 from optimist_client.models import Role
 

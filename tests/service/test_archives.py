@@ -19,8 +19,8 @@ import pytest
 from processes import Service, losing_replies, serving
 from redis import Redis
 
-from optimist.archive import Archive
-from optimist.estimates import Estimate
+from optimist.archive.file import Archive
+from optimist.numerics.estimate import Estimate
 from optimist.simulation.replay import replay
 from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, Stop, Unreachable
 from optimist_client.operations import run

@@ -14,8 +14,8 @@ import pytest
 from npy import saved
 from processes import Service, serving
 
-from optimist.api import npz
-from optimist.batches import LARGEST
+from optimist.api.bodies import npz
+from optimist.numerics.batches import LARGEST
 from optimist_client import Optimist, tensors
 
 MIB = 2**20

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from optimist.api.assignment import MostOpen
-from optimist.api.desk import Desk
+from optimist.dispatch.assignment import MostOpen
+from optimist.dispatch.dispatcher import Desk
 from optimist.store import Batch, Conflict, Look, Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
 

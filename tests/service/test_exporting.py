@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from optimist.api.exporting import Exporting
-from optimist.archive import Archive, ArchiveWriter
+from optimist.archive.exporting import Exporting
+from optimist.archive.file import Archive, ArchiveWriter
 from optimist.store import NotFound, Store, Unavailable, open_store, start_embedded
 from optimist_client.models import Experiment, ExperimentConfig
 

@@ -18,8 +18,8 @@ from keys import bearer, client_of, guarded, new_key, optimist_keys
 from npy import saved
 from processes import Service, scraped, serving, until
 
-from optimist.api import moments, npz
-from optimist.api.access import COOKIE
+from optimist.api.bodies import moments, npz
+from optimist.api.door.access import COOKIE
 from optimist.api.problems import ApiError
 from optimist_client import tensors
 

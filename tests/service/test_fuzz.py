@@ -27,7 +27,7 @@ from npy import changed, described, member, saved, zipped
 from processes import Service, serving
 from redis import Redis
 
-from optimist.api import npz
+from optimist.api.bodies import npz
 from optimist.store import running_url
 from optimist_client import tensors
 

@@ -17,8 +17,8 @@ import pytest
 from keys import client_of, guarded, new_key
 from processes import Service, serving
 
+from optimist.api.door.rates import Rates
 from optimist.api.problems import ApiError
-from optimist.api.rates import Rates
 from optimist_client import Optimist, tensors
 
 LIMITS = {

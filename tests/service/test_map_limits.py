@@ -13,7 +13,7 @@ import pytest
 from processes import Service, scraped, serving, until
 
 import optimist
-from optimist.archive import Archive, ArchiveWriter
+from optimist.archive.file import Archive, ArchiveWriter
 from optimist_client import Optimist, tensors
 
 RKE = {"name": "x", "generators": ["a"], "metric": "rke", "dimension": 10, "kernel": {"sigma": 1.0, "features": 100}}

@@ -15,7 +15,7 @@ import pytest
 from npy import changed, described, member, saved, zipped
 from processes import Service, batch_path, serving
 
-from optimist.api import npz
+from optimist.api.bodies import npz
 from optimist_client import Optimist, tensors
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))

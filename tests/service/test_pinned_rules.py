@@ -11,7 +11,7 @@ import pytest
 from processes import Service
 
 from optimist import Evaluation
-from optimist.archive import Archive, ArchiveWriter
+from optimist.archive.file import Archive, ArchiveWriter
 from optimist_client import Optimist
 from optimist_client.config import RULES
 

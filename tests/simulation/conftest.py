@@ -1,6 +1,6 @@
 import pytest
 
-from optimist.simulation.digits import Digits, load
+from optimist.simulation.digits.world import Digits, load
 
 
 @pytest.fixture(scope="session")

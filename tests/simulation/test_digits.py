@@ -11,7 +11,7 @@ NAMES = {"vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3", "gmm-40", "kde-0.2", "pca-
 OTHER_PROCESS = """
 import hashlib, json, sys
 from pathlib import Path
-from optimist.simulation.digits import load
+from optimist.simulation.digits.world import load
 
 digits = load(Path(sys.argv[1]), progress=False)
 print(json.dumps({

@@ -5,17 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimist.simulation import cache
-from optimist.simulation.digits import load
-from optimist.simulation.recipe import Recipe
+from optimist.simulation.digits import cache
+from optimist.simulation.digits.recipe import Recipe
+from optimist.simulation.digits.world import load
 
 QUICK = Recipe(network_epochs=1, vae_epochs=1, components=2)
 
 LOAD = """
 import sys
 from pathlib import Path
-from optimist.simulation.digits import load
-from optimist.simulation.recipe import Recipe
+from optimist.simulation.digits.world import load
+from optimist.simulation.digits.recipe import Recipe
 
 digits = load(Path(sys.argv[1]), False, Recipe(network_epochs=1, vae_epochs=1, components=2))
 print(digits.generators["gmm-2"].sample(3, 0).tobytes().hex())

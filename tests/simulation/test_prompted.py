@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.metrics import ConditionedScore, make_metric
-from optimist.simulation.prompted import TEXTS, Heedless, classes
+from optimist.numerics.pairs.score import ConditionedScore
+from optimist.numerics.registry import make_metric
+from optimist.simulation.digits.prompted import TEXTS, Heedless, classes
 
 FOLLOWING = {"class-gaussian-0.3", "class-gaussian-0.7", "class-gmm-4", "class-kde-0.05", "class-kde-0.1"}
 HEEDLESS = "heedless-vae-0.5"
@@ -19,7 +20,7 @@ SOME = [TEXTS[digit] for digit in (3, 1, 4, 1, 5, 9, 2, 6)]
 OTHER_PROCESS = """
 import hashlib, json, sys
 from pathlib import Path
-from optimist.simulation.digits import load
+from optimist.simulation.digits.world import load
 
 digits, prompts = load(Path(sys.argv[1]), progress=False), json.loads(sys.argv[2])
 hashes = {n: hashlib.sha256(g.sample(prompts, 7).tobytes()).hexdigest() for n, g in digits.prompted.items()}

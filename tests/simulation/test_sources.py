@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 from safetensors.numpy import save_file
 
-from optimist.archive import ArchivedGenerator, ArchiveWriter, Contents
+from optimist.archive.file import ArchivedGenerator, ArchiveWriter, Contents
 from optimist.evaluation import Question
-from optimist.metrics import Reference
-from optimist.offline import FileError
+from optimist.evaluation.offline import FileError
+from optimist.numerics.fid.reference import Reference
 from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
 from optimist.store.records import LogEntry

@@ -12,17 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 from servers import Server
 
-from optimist.store import (
-    DUE,
-    SCORED,
-    Announcement,
-    Announcements,
-    AskGroup,
-    NewPick,
-    Store,
-    Unavailable,
-    connect,
-)
+from optimist.store import DUE, SCORED, Announcement, Announcements, AskGroup, NewPick, Store, Unavailable, connect
 from optimist.store.cluster import Cluster
 
 

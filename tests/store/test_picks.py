@@ -7,17 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from optimist.store import (
-    AskGroup,
-    Conflict,
-    EmbeddedRedis,
-    Gone,
-    LogGap,
-    NewPick,
-    NotFound,
-    Store,
-    connect,
-)
+from optimist.store import AskGroup, Conflict, EmbeddedRedis, Gone, LogGap, NewPick, NotFound, Store, connect
 
 asks = itertools.count()
 

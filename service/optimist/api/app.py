@@ -7,24 +7,14 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from optimist.api import (
-    archives,
-    dashboard,
-    experiments,
-    generators,
-    health,
-    modes,
-    picks,
-    problems,
-    references,
-    session,
-)
-from optimist.api.access import Access, KeyRing
+from optimist.api import problems
+from optimist.api.bodies.moments import Queue
 from optimist.api.context import Context
-from optimist.api.limits import Limits
-from optimist.api.moments import Queue
+from optimist.api.door.access import Access, KeyRing
+from optimist.api.door.limits import Limits
+from optimist.api.door.request_log import Watching
+from optimist.api.routes import archives, dashboard, experiments, generators, health, modes, picks, references, session
 from optimist.api.vitals import Vitals
-from optimist.api.watching import Watching
 from optimist.settings import Settings
 from optimist.store import open_store
 from optimist_client.wire import Wire

@@ -11,14 +11,14 @@ from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
-from optimist.access import Caller
-from optimist.api.assignment import MostOpen
-from optimist.api.counting import count_tell
-from optimist.api.desk import Desk
+from optimist.api.door.keys import Caller
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
-from optimist.api.suspects import SuspectLog
 from optimist.api.vitals import Vitals
+from optimist.dispatch.assignment import MostOpen
+from optimist.dispatch.counting import count_tell
+from optimist.dispatch.dispatcher import Desk
+from optimist.dispatch.suspects import SuspectLog
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.models import Experiment, ExperimentConfig, TellReply

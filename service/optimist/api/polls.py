@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Hashable, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from optimist.api.course import Course
-from optimist.api.desk import sealed
-from optimist.api.views import View
-from optimist.archive import HISTORY
+from optimist.dispatch.dispatcher import sealed
+from optimist.dispatch.progress_curve import Course
+from optimist.dispatch.views import View
 from optimist.store import Look, NotFound, Store, Unavailable
+from optimist.store.formats import HISTORY
 from optimist_client.models import Experiment, OpenPickInfo, Overview, Progress, Report, Summary
 
 FRESH = 1.0

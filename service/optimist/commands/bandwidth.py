@@ -14,7 +14,7 @@ from rich.text import Text
 from optimist.commands.shared import AsJson, extras, said_plainly
 
 if TYPE_CHECKING:
-    from optimist.offline import Bandwidths
+    from optimist.evaluation.offline import Bandwidths
 
 KernelMetric = Literal["rke", "vendi"]
 
@@ -39,7 +39,7 @@ def bandwidth(
     between subsets. More rows a subset (--size) allow a smaller σ: choose with as many as an evaluation will have.
     """
     with extras("server,scoring"):
-        from optimist.offline import choose_bandwidth
+        from optimist.evaluation.offline import choose_bandwidth
     with said_plainly(ValueError, ArithmeticError):
         found = choose_bandwidth(
             file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=features, seed=seed

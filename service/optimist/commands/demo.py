@@ -25,7 +25,7 @@ def demo(
 ) -> None:
     """Compare real generators of handwritten digits through the real service."""
     with extras("demo"):
-        from optimist.simulation.demo import Demo
+        from optimist.simulation.digits.demo import Demo
     from optimist_client import OptimistError
 
     signal.signal(signal.SIGTERM, _interrupt)  # the children end with it either way, in order

@@ -42,7 +42,7 @@ def create(
 ) -> None:
     """Make a key and print it: once, as it is not kept. It is good at once."""
     with extras("server"), said_plainly(ValueError, OSError):
-        from optimist.access import make_key
+        from optimist.api.door.keys import make_key
         from optimist.store.access import AccessKeys
 
         id_, key, record = make_key(role, namespace, tuple(experiment or ()), note)
@@ -58,7 +58,7 @@ def create(
 def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson = False) -> None:
     """Print every key's id, and what it is good for."""
     with extras("server"), said_plainly(ValueError, OSError):
-        from optimist.access import KeyRecord
+        from optimist.api.door.keys import KeyRecord
         from optimist.store.access import AccessKeys
 
         async def read(keys: AccessKeys) -> dict[str, str]:
@@ -87,7 +87,7 @@ def revoke(
 ) -> None:
     """Make a key worthless, within five seconds."""
     with extras("server"), said_plainly(ValueError, OSError):
-        from optimist.access import split_key
+        from optimist.api.door.keys import split_key
         from optimist.store.access import AccessKeys
 
         parts = split_key(id_)

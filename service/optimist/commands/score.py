@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.shared import AsJson, LogFormat, extras, said_plainly, settings_of
-from optimist.devices import DeviceError, find_device
-from optimist.estimates import natural
-from optimist.kernels import MEDIAN
+from optimist.numerics.devices import DeviceError, find_device
+from optimist.numerics.estimate import natural
+from optimist.numerics.kernel.open_kernels import MEDIAN
 from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
 
 if TYPE_CHECKING:
-    from optimist.offline import FileScore
+    from optimist.evaluation.offline import FileScore
 
 
 def score(
@@ -84,7 +84,7 @@ def score(
             score_for_ever(redis_url, found, settings.warm_bytes)
         return
     with extras("server,scoring"):
-        from optimist.offline import read_reference, score_files
+        from optimist.evaluation.offline import read_reference, score_files
     with said_plainly(ValueError):
         if metric == "fid" and reference is None:
             raise ValueError("the metric 'fid' needs real features to compare with: --reference FILE")

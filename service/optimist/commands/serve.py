@@ -10,7 +10,7 @@ import typer
 
 from optimist import __version__
 from optimist.commands.shared import LogFormat, console, extras, said_plainly, settings_of
-from optimist.devices import DeviceError
+from optimist.numerics.devices import DeviceError
 
 
 def version() -> None:
@@ -54,7 +54,7 @@ def serve(
         log_requests=log_requests,
     )
     with extras("server,scoring"):
-        from optimist.server import serve as run
+        from optimist.server.service import serve as run
         from optimist.store.connect import shown
 
         if settings.scoring and find_spec("torch") is None:  # not imported: it is the scorer's alone

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.batches import BatchError, check_batch, check_directions, moments
 from optimist.evaluation.question import Question
-from optimist.metrics import Reference
-from optimist.metrics.settings import real_array
+from optimist.numerics.batches import BatchError, check_batch, check_directions, moments
+from optimist.numerics.checks import real_array
+from optimist.numerics.fid.reference import Reference
 from optimist_client.config import TENSORS
 from optimist_client.tensors import IDS, pack_ids
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from torch import Tensor
 
-from optimist.devices import find_device
-from optimist.estimates import Estimate
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
 from optimist.evaluation.question import Question
 from optimist.evaluation.track import Track, first_rows
-from optimist.metrics.settings import check_number, check_text, check_whole
-from optimist.modes import Mode, PromptGroup
-from optimist.plausibility import WARNED, Plausibility, magnitudes, reference_scale
+from optimist.numerics.checks import check_number, check_text, check_whole
+from optimist.numerics.devices import find_device
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.kernel.modes import Mode, PromptGroup
+from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
 from optimist_client.config import MAX_MAGNITUDE, RULES, resolve_preset
 from optimist_client.tensors import IDS, unpack_ids

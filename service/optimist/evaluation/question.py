@@ -10,10 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimist.bounds import Bound, make_bound
-from optimist.kernels import is_open, rows_to_fit
-from optimist.metrics import Reference, fit_kernel, make_metric
-from optimist.metrics.settings import KernelSettings, check_number, check_text, check_whole, pair_settings
+from optimist.numerics.bound import Bound
+from optimist.numerics.bounds import make_bound
+from optimist.numerics.checks import check_number, check_text, check_whole
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.kernel.maps import fit_kernel
+from optimist.numerics.kernel.open_kernels import is_open, rows_to_fit
+from optimist.numerics.kernel.settings import KernelSettings, pair_settings
+from optimist.numerics.registry import make_metric
 from optimist_client.config import BOUND_OPTIONS, RULES, TENSORS, check_metric
 
 KERNELS = {"kernel": "features", "prompt_kernel": "prompts"}

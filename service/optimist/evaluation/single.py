@@ -8,12 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from optimist.devices import find_device
-from optimist.estimates import Estimate
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
 from optimist.evaluation.question import Question
-from optimist.metrics import PAIRS, exact_spectra, exact_spectrum, log_vendi
-from optimist.metrics.settings import KernelSettings
+from optimist.numerics.devices import find_device
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.kernel.exact import exact_spectra, exact_spectrum
+from optimist.numerics.kernel.score import log_vendi
+from optimist.numerics.kernel.settings import KernelSettings
+from optimist.numerics.registry import PAIRS
 
 
 def score(

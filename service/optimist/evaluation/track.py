@@ -11,11 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimist.bounds import Bound
-from optimist.estimates import Estimate, is_due
-from optimist.metrics import ConditionedScore, FrechetDistance, VendiScore
-from optimist.modes import Mode, PromptGroup, modes, prompt_groups
-from optimist.statistics import Reservoir
+from optimist.numerics.bound import Bound
+from optimist.numerics.estimate import Estimate, is_due
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.kernel.modes import Mode, PromptGroup, modes, prompt_groups
+from optimist.numerics.kernel.score import VendiScore
+from optimist.numerics.pairs.score import ConditionedScore
+from optimist.numerics.reservoir import Reservoir
 
 
 class Track:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimist.estimates import Estimate
+from optimist.numerics.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

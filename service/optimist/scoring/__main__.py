@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from optimist.devices import DeviceError, find_device
 from optimist.insight.logs import configure
 from optimist.insight.metrics import SCORER
 from optimist.insight.relay import report
+from optimist.numerics.devices import DeviceError, find_device
 from optimist.scoring.alone import score_for_ever
 from optimist.scoring.scorer import Scorer
 from optimist.store import StoreError

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from optimist.devices import give_back_from
+from optimist.numerics.devices import give_back_from
 from optimist.scoring.scorer import Scorer
 from optimist.store import open_store
 from optimist.store.deployment import wait_for_server

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.bounds import Bound
 from optimist.evaluation import Question, first_rows
-from optimist.metrics import Reference
+from optimist.numerics.bound import Bound
+from optimist.numerics.fid.reference import Reference
 from optimist.scoring.warm import batch
 from optimist.store import Claim, LogEntry, Store, kernels_digest, namespace_of
 from optimist_client import tensors

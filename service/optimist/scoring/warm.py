@@ -12,10 +12,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from optimist.bounds import Bound
-from optimist.estimates import Estimate
 from optimist.evaluation import Track
-from optimist.metrics import ConditionedScore, VendiScore
+from optimist.numerics.bound import Bound
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.kernel.score import VendiScore
+from optimist.numerics.pairs.score import ConditionedScore
 from optimist.store import LogEntry
 from optimist_client import tensors
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo

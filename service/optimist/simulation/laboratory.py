@@ -14,12 +14,12 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from optimist.batches import BatchError
 from optimist.evaluation import Question, first_rows
 from optimist.evaluation.arrays import arrays_of, check_arrays, reference_of
-from optimist.metrics import Reference
-from optimist.metrics.settings import check_whole
-from optimist.offline import read_reference
+from optimist.evaluation.offline import read_reference
+from optimist.numerics.batches import BatchError
+from optimist.numerics.checks import check_whole
+from optimist.numerics.fid.reference import Reference
 from optimist.simulation.contenders import contenders
 from optimist.simulation.result import Result, Run
 from optimist.simulation.sources import ArraySource, Bed, Draw, Source, experiment, files

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from optimist.api.views import make_policy, needed_to_fit
-from optimist.archive import Archive, ArchiveError
-from optimist.bounds import Bound
-from optimist.estimates import Estimate
+from optimist.archive.file import Archive, ArchiveError
+from optimist.dispatch.views import make_policy, needed_to_fit
+from optimist.numerics.bound import Bound
+from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm
 from optimist.scoring.questions import question_of, reference_of, unpack
 from optimist.scoring.warm import WarmGenerator

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from optimist.estimates import natural
 from optimist.evaluation import Evaluation
+from optimist.numerics.estimate import natural
 from optimist.simulation.contenders import Contender
 from optimist.simulation.sources.base import Draw, Source
 

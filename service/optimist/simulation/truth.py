@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from optimist.estimates import natural
 from optimist.evaluation import Question, score
+from optimist.numerics.estimate import natural
 from optimist.simulation.sources.base import Draw, Source
 
 SAMPLES = 20_000

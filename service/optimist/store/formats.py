@@ -1,9 +1,10 @@
-"""The version of what lies in Redis, so that no service misreads data of a newer one."""
+"""The version of the data in Redis, so that no service misreads those of a newer one; and the history's layout."""
 
 from __future__ import annotations
 
 import contextlib
 
+import numpy as np
 from redis.asyncio import Redis
 
 from optimist.store import keys
@@ -14,6 +15,8 @@ FORMAT = 2
 
 2: experiments have `rules`.
 """
+HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
+"""One batch of an experiment's history, as accept.lua appends it."""
 
 
 async def check_format(redis: Redis) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from optimist.dispatch.prompts import prompt_order
 from optimist.evaluation import Question
-from optimist.prompts import prompt_order
-from optimist.simulation.digits import KERNEL, PROMPT_KERNEL, Digits, load
-from optimist.simulation.prompted import TEXTS
+from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.sources.base import Bed, Draw, Rows
 from optimist_client.config import METRIC_FIELDS, TENSORS
 

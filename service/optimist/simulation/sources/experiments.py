@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from optimist.archive import Archive, ArchiveError
+from optimist.archive.file import Archive, ArchiveError
 from optimist.evaluation import Question
 from optimist.scoring.questions import question_of, reference_of, unpack
 from optimist.scoring.warm import batch

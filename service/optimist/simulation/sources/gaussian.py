@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from optimist.evaluation import Question
-from optimist.metrics import Reference
+from optimist.numerics.fid.reference import Reference
 from optimist.simulation.sources.base import Draw, Rows
 
 

@@ -1,0 +1,1 @@
+"""Tensors in: bodies read as arrays and checked."""

@@ -1,0 +1,1 @@
+"""What every request passes first: request id, access key, permissions, limits, rates."""

@@ -1,0 +1,1 @@
+"""The routes, thin: parameters in, one call, answer out."""

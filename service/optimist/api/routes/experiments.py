@@ -1,0 +1,192 @@
+"""Routes of experiments: create, read, delete, report."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+from optimist.api.context import Context, ContextDep, StoreDep
+from optimist.api.door.access import CallerDep
+from optimist.api.polls import Body
+from optimist.api.problems import invalid
+from optimist.api.routes.references import check_embeddings, stored_reference
+from optimist.dispatch.admission import check_maps, too_wide
+from optimist.dispatch.dispatcher import sealed
+from optimist.dispatch.views import View
+from optimist.numerics.kernel.open_kernels import is_open
+from optimist.policies import check_policy
+from optimist.store import Conflict, NotFound
+from optimist_client import tensors
+from optimist_client.config import RULES
+from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Overview, Report
+
+router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
+overview = APIRouter()
+
+
+@router.post("")
+async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
+    """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
+    try:
+        check_policy(config.policy, config.bound)
+    except ValueError as error:
+        raise invalid(f"policy: {error}") from None
+    if len(config.generators) > context.settings.max_generators:
+        raise invalid(f"generators: expected at most {context.settings.max_generators}")
+    if await context.store.config(config.name) is None:
+        _check_lease(config.lease, context.settings.max_lease)
+        try:
+            check_maps(config, context.settings.max_map)
+        except ValueError as error:
+            raise invalid(str(error)) from None
+        new = await _pinned(config, context)
+        text = new.model_dump_json()
+        async with context.vitals.room_for(len(text)):
+            await context.store.reserve(config.name, context.settings.max_experiments)
+            with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
+                await context.store.create_experiment(
+                    config.name,
+                    text,
+                    config.generators,
+                    config.rescore_growth,
+                    instance=new.instance,
+                    keep_log=config.keep_log,
+                )
+    existing = await context.experiment(config.name)
+    if existing.config != config:
+        raise Conflict(f"experiment {config.name!r} exists with another config: choose another name")
+    return existing
+
+
+def _check_lease(lease: float, most: float) -> None:
+    """Raise `ApiError` 422 where a lease is longer than the service gives."""
+    if lease > most:
+        default = ", the default" if lease == ExperimentConfig.model_fields["lease"].default else ""
+        raise invalid(f"lease: expected at most {most:g} seconds, got {lease:g}{default}")
+
+
+async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
+    """The experiment with what is settled at its creation: the width of its batches, and the reference as it is now."""
+    made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex, "rules": RULES}
+    if config.reference is None:
+        assert config.dimension is not None, "checked by the config"
+        experiment = Experiment(dimension=config.dimension, **made)
+    else:
+        reference = await stored_reference(context.store, config.reference)
+        check_embeddings(reference, config.embedding)
+        experiment = Experiment(
+            dimension=reference.dimension,
+            reference_digest=reference.digest,
+            reference_scale=reference.scale,
+            **made,
+        )
+    if refusal := too_wide(experiment, context.settings.max_dimension):
+        raise invalid(refusal)
+    return experiment
+
+
+@router.get("")
+async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Experiment]:
+    """All experiments that the caller's key is good for, by creation."""
+    found = []
+    for name in await context.store.experiments():
+        if caller.sees(name):
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                found.append(await context.experiment(name))
+    return found
+
+
+@router.get("/{name}")
+async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
+    """One experiment's config, and the bandwidths that its first samples have fixed."""
+    experiment = await context.experiment(name)
+    if not any(is_open(kernel.model_dump()) for kernel in experiment.config.kernels.values()):
+        return experiment
+    fitted = await context.store.fitted(name)
+    arrays = {} if fitted is None else tensors.decode(fitted)
+    sigmas = {part.removesuffix(".sigma"): float(array[0]) for part, array in arrays.items() if part.endswith(".sigma")}
+    return experiment.model_copy(update={"bandwidths": sigmas})
+
+
+@router.patch("/{name}")
+async def change_experiment(name: Identifier, change: ExperimentChange, context: ContextDep) -> Report:
+    """Stop an experiment or go on with it, extend its budgets, change its stopping or how long asks wait.
+
+    Going on after a decision drops it and, unless `stop` says otherwise, runs on without deciding again.
+    """
+    experiment = await context.experiment(name)
+    store, look = context.store, await context.store.look(name)
+    fields: dict[str, str] = {}
+    if change.budget is not None:
+        fields["budget"] = str(change.budget)
+    if change.max_cost is not None:
+        if unpriced := View(experiment, look).unpriced:
+            raise invalid(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
+        fields["max_cost"] = repr(change.max_cost)
+    if change.max_wait is not None:
+        fields["max_wait"] = repr(change.max_wait)
+    stop = False if change.stop is None and change.state == "running" and look.decision is not None else change.stop
+    if stop is not None:
+        fields["stop"] = str(int(stop))
+    if change.state is not None:
+        fields["stopped"] = "1" if change.state == "stopped" else ""
+    await store.control(name, fields)
+    if change.state == "running" and look.decision is not None:
+        await store.reopen(name, look.decision)
+    context.polls.changed(name)
+    return View(experiment, await store.look(name)).report()
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_experiment(name: Identifier, context: ContextDep, store: StoreDep) -> None:
+    """Delete an experiment with its log, picks and estimates."""
+    await context.experiment(name)
+    await store.delete_experiment(name)
+
+
+@router.get("/{name}/report", response_model=Report)
+async def get_report(
+    name: Identifier,
+    context: ContextDep,
+    if_none_match: Annotated[str | None, Header()] = None,
+    after: Annotated[
+        int | None, Query(ge=0, description="Batches known: adds `progress`, what came after them")
+    ] = None,
+) -> Response:
+    """Standings, regret, pick ratio and decision; answers 304 to the `ETag` it gave when nothing has changed.
+
+    With `after` it has what charts need besides, thinned out so that it stays small, and may be a second old: it is
+    made once for all who ask meanwhile.
+    """
+    if after is not None:
+        return respond(await context.polls.report(name, after), if_none_match)
+    experiment = await context.experiment(name)
+    view = View(experiment, await context.store.look(name))
+    if view.is_scored:
+        view = await sealed(context.store, view)
+    return respond(Body.of(view.report().model_dump_json()), if_none_match)
+
+
+@overview.get("/v1/overview", response_model=Overview, tags=["experiments"])
+async def get_overview(
+    context: ContextDep,
+    caller: CallerDep,
+    if_none_match: Annotated[str | None, Header()] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    offset: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    """State, leader and samples of every experiment, the newest first; may be a second old. ETag as of reports."""
+    return respond(await context.polls.overview(limit, offset, caller.experiments), if_none_match)
+
+
+def respond(body: Body, if_none_match: str | None) -> Response:
+    """The body, or 304 for one who knows it."""
+    headers = {"etag": body.etag, "cache-control": "no-cache"}
+    known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
+    if body.etag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body.text, media_type="application/json", headers=headers)

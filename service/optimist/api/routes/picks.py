@@ -1,0 +1,132 @@
+"""Routes of picks: ask, tell, give up."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
+from optimist.api.bodies.batches import EMBEDDING, read_batch
+from optimist.api.context import ContextDep, context_of
+from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
+from optimist.store import Batch, NotFound
+from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
+from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
+
+# Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
+# slowly, and answer as they stand.
+PICKS = "/v1/experiments/{name}/picks"
+router = APIRouter(prefix=PICKS, tags=["picks"])
+
+PICK_BYTES = 4096
+"""About what a pick takes in Redis, and on its disk."""
+INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
+NONCE = "The pick's `nonce`: refuses it where the number stands for another pick by now; a tell brings it"
+
+
+@router.post("", response_model=AskReply)
+async def ask(name: Identifier, http: Request, request: AskRequest | None = None) -> Response:
+    """The next picks, or the decision and no pick when the experiment has ended."""
+    wanted, context, key = request or AskRequest(), context_of(http), http.scope["caller"].key
+    # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
+    async with context.vitals.room_for(wanted.count * PICK_BYTES, reserve=0.5):
+        return _answer(await context.with_recent(name, lambda experiment: context.desk(experiment).ask(wanted, key)))
+
+
+class Told(BaseModel):
+    """The parameters of a tell."""
+
+    name: Identifier
+    number: int
+    next: Annotated[bool, Field(description="Answer with the next pick as well")] = False
+    worker: Annotated[WorkerName | None, Field(description="Whom the next pick is for")] = None
+    generators: Annotated[list[GeneratorName] | None, Field(description="What it may be of, if not any")] = None
+    instance: Annotated[str | None, Field(description=INSTANCE)] = None
+    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = ""
+    embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
+
+
+@router.post(
+    "/{number}/batch",
+    response_model=TellReply,
+    openapi_extra=ARRAYS_IN_OPENAPI | parameters_in_openapi(Told, "name", "number"),
+)
+async def tell(request: Request) -> Response:
+    """Settle a pick with the features, or class probabilities, of its samples; with their prompts and ids, if any.
+
+    When this answers 200, the batch is durable and counts once.
+    """
+    context, given = context_of(request), read_parameters(Told, request)
+    name, key = given.name, request.scope["caller"].key
+
+    async def settle(experiment: Experiment) -> tuple[TellReply, AskRequest | None, Awaitable[AskReply] | None]:
+        """The answer, what was asked with the tell, and the answer to come for that."""
+        is_known = partial(context.store.check_pick, name, given.number, given.nonce)
+        incoming = await read_batch(request, experiment, context.settings, given.embedding, is_known)
+        batch = Batch(
+            *(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce), measures=incoming.measures
+        )
+        asked = None
+        if given.next:
+            # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
+            again = f"after-{given.nonce or incoming.digest}"
+            asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
+        async with context.vitals.room_for(len(batch.body), lambda: context.store.has_ended(name, given.number)):
+            if given.instance is None or given.instance == experiment.instance:
+                settled, following = await context.desk(experiment).tell(batch, asked, key)
+            else:
+                parts = batch.pick, batch.digest, batch.rows, batch.body
+                settled = await context.store.settle(
+                    name, *parts, nonce=batch.nonce, measures=batch.measures, instance=given.instance
+                )
+                following = None
+        return await context.told(experiment, settled), asked, following
+
+    reply, asked, following = await context.with_recent(name, settle)
+    if asked is None:
+        return _answer(reply)
+    try:
+        then = await following if following is not None else None
+    except NotFound:
+        then = None
+    if then is None:  # the experiment is another one by now
+        then = await context.with_recent(name, lambda experiment: context.desk(experiment).ask(asked, key))
+    return _answer(reply.model_copy(update={"next": then}))
+
+
+class Straight(Route):
+    """A route that Starlette serves. FastAPI's own of the same path, behind it, is there for the documentation."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this route, which is what it is counted by."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
+
+
+# FastAPI takes longer to come to a route than all that is done about the batch before it is sent to Redis.
+straight = Straight(f"{PICKS}/{{number}}/batch", tell, methods=["POST"])
+
+
+def _answer(reply: AskReply | TellReply) -> Response:
+    """As FastAPI would answer with it, without checking once more what the service made itself."""
+    return Response(reply.model_dump_json(), media_type="application/json")
+
+
+@router.delete("/{number}", status_code=204)
+async def give_up(
+    name: Identifier,
+    number: int,
+    context: ContextDep,
+    reason: Annotated[str, Query(max_length=1000)] = "",
+    instance: Annotated[str | None, Query(description=INSTANCE)] = None,
+    nonce: Annotated[str, Query(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = "",
+) -> None:
+    """Return a pick untold, so that it no longer counts as on its way."""
+    await context.experiment(name)
+    await context.store.give_up(name, number, reason, nonce=nonce, instance=instance)

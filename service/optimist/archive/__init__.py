@@ -1,0 +1,1 @@
+"""An experiment as one file: its format, export and import."""

@@ -1,0 +1,103 @@
+"""What is said of batches that are odd, and of generators that look identical: in reports, decisions and the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from optimist.numerics.plausibility import WARNED
+from optimist.store import GeneratorState, Suspect
+
+_NAMED = 3
+"""Positions that a warning names."""
+_FEW = 3
+"""Equal batches of one row each from which on they are worth a warning: single rows of discrete values may repeat."""
+_PART = 0.01
+"""Part of a generator's batches from which on copies bear on a decision."""
+_LINES, _SECONDS = 10, 60.0
+"""Lines that the log gets in so many seconds at most."""
+
+_log = logging.getLogger(__name__)
+
+
+def standing_warnings(generator: GeneratorState, generators: Sequence[GeneratorState]) -> list[str]:
+    """What a report says of a generator's batches."""
+    warnings = []
+    if generator.large:
+        at = _positions([suspect for suspect in generator.suspects if suspect.large])
+        warnings.append(
+            f"{_batches(generator.large, 'has', 'have')} values over {WARNED:,.0f} times the usual size{at}"
+        )
+    if _are_notable(generator, generator.copies):
+        at = _positions([suspect for suspect in generator.suspects if suspect.copy_of is not None])
+        warnings.append(f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at}")
+    for one, other, agree in _twins(generators):
+        if generator in (one, other):
+            twin = other if generator is one else one
+            warnings.append(f"looks identical to {twin.name!r}: {agree:,} batches agree")
+    return warnings
+
+
+def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
+    """What a decision between these generators is not to be trusted for."""
+    copied = [
+        f"{100 * part:.0f} % of the batches of {generator.name!r} repeat earlier ones: the decision may rest on copies"
+        for generator in generators
+        if _are_notable(generator, generator.copies) and (part := generator.copies / generator.batches) >= _PART
+    ]
+    identical = [
+        f"{one.name!r} and {other.name!r} look identical: {agree:,} of their batches agree"
+        for one, other, agree in _twins(generators)
+    ]
+    return (*copied, *identical)
+
+
+def _twins(generators: Sequence[GeneratorState]) -> list[tuple[GeneratorState, GeneratorState, int]]:
+    by_ordinal = {generator.ordinal: generator for generator in generators}
+    return [
+        (one, by_ordinal[other], agree)
+        for one in generators
+        for other, agree in sorted(one.twins.items())
+        if other in by_ordinal and agree >= 2 and _are_notable(one, agree)
+    ]
+
+
+def _are_notable(generator: GeneratorState, count: int) -> bool:
+    """Whether so many equal batches of a generator can hardly be chance: one of several rows, or a few of one row."""
+    return count >= (_FEW if generator.samples == generator.batches else 1)
+
+
+def _batches(count: int, one: str, many: str) -> str:
+    return f"1 batch {one}" if count == 1 else f"{count:,} batches {many}"
+
+
+def _positions(suspects: Sequence[Suspect]) -> str:
+    if not suspects:
+        return ""
+    return f", as at position {', '.join(str(suspect.seq) for suspect in suspects[:_NAMED])}"
+
+
+class SuspectLog:
+    """A line of the process's log for every odd batch, a few a minute: a client may tell any number of them."""
+
+    def __init__(self) -> None:
+        self._since = -_SECONDS
+        self._lines = 0
+        self._more = 0
+
+    def warn(self, experiment: str, generator: str, suspect: Suspect) -> None:
+        """Log one batch, or count it for the line that says how many were left out."""
+        now = time.monotonic()
+        if now - self._since >= _SECONDS:
+            if self._more:
+                _log.warning("%d more odd batches were accepted in the last %.0f s", self._more, now - self._since)
+            self._since, self._lines, self._more = now, 0, 0
+        if self._lines >= _LINES:
+            self._more += 1
+            return
+        self._lines += 1
+        repeats = "" if suspect.copy_of is None else f"repeats the one at position {suspect.copy_of}"
+        large = f"has values over {WARNED:,.0f} times the usual size ({suspect.large})" if suspect.large else ""
+        what = " and ".join(filter(None, (repeats, large)))
+        _log.warning("batch %d of %s/%s %s", suspect.seq, experiment, generator, what)

@@ -1,0 +1,227 @@
+"""Scores of feature files, and the bandwidth for one: reads the files, and leaves every number to `scores`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from optimist.evaluation import Question, first_rows, score
+from optimist.numerics.batches import BatchError, check_batch, check_rows, moments
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.kernel.open_kernels import is_open
+from optimist_client.config import TENSORS
+from optimist_client.files import MOMENTS, Arrays, FileError, read_arrays
+
+STEADY = 0.01
+"""The variance below which the papers call a score steady (equations.md §4, last paragraph)."""
+LARGEST_SUBSET = 1000
+"""Rows of a subset by default: at r = 1000 more of them cost seconds a score and change σ little."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileScore:
+    """The estimate of one array of one file."""
+
+    name: str
+    """The array's name where its file holds several, otherwise the file's stem; behind its path if two have it."""
+    file: Path
+    estimate: Estimate
+    bandwidths: Mapping[str, float]
+    """The σ of each kernel that has one, by its field."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: those of `Estimate.to_dict`, on its scale, and `score` on the natural one."""
+        fields = {**self.estimate.to_dict(), "bandwidths": dict(self.bandwidths)}
+        return {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How much the score of one σ varies between subsets; both numbers are of the natural scale."""
+
+    sigma: float
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidths:
+    """The scores' spread for each σ, ascending, and the σ that the papers' rule picks; None where none is steady."""
+
+    median_distance: float
+    subsets: int
+    size: int
+    spreads: tuple[Spread, ...]
+    chosen: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def score_files(
+    files: Sequence[Path], metric: str = "fid", *, reference: Reference | None = None, **options: Any
+) -> list[FileScore]:
+    """The score of every generator in the files, best first; one file is in memory at a time.
+
+    Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts".
+    `options` are those of `optimist.score`; open kernels are fixed once, by the first rows of all generators, as a new
+    experiment fixes them. Raises FileError for a file or an array that is not as expected, ValueError for options that
+    make no sense.
+    """
+    kernels = {field: options[field] for field in ("kernel", "prompt_kernel") if options.get(field) is not None}
+    if any(map(is_open, kernels.values())):
+        kernels = _fitted(Question(metric, **kernels), _generators(files, metric, reference))
+    bandwidths = {field: float(kernel["sigma"]) for field, kernel in kernels.items() if "sigma" in kernel}
+    found: list[FileScore] = []
+    for file, name, batch in _generators(files, metric, reference):
+        try:
+            estimate = score(batch, metric, reference=reference, **{**options, **kernels})
+        except (BatchError, ArithmeticError) as error:
+            raise FileError(f"{file}: array {name!r}: {error}") from None
+        found.append(FileScore(name, file, estimate, bandwidths))
+    names = Counter(row.name for row in found)
+    distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
+    return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
+
+
+def choose_bandwidth(
+    file: Path,
+    metric: str = "vendi",
+    *,
+    sigmas: Sequence[float] | None = None,
+    subsets: int = 10,
+    size: int | None = None,
+    features: int = 1000,
+    seed: int = 0,
+) -> Bandwidths:
+    """The papers' variance rule on the one array (n, d) of a file (equations.md §4, last paragraph).
+
+    For each σ, `subsets` disjoint random subsets of `size` rows (None: as many as there are, at most 1000) are scored
+    with the same `features` random frequencies; the score is the de-biased one, on the natural scale. Chosen is the
+    smallest σ from which on every one of the grid varies by less than 0.01. The papers do not say "from which on", but
+    a σ so small that no two rows are similar is steady, too, at the largest score there is (real digits: variance 0 at
+    1/8 of the median distance, 234 at 0.35, 0.003 at 1.4 times it). `sigmas` None is 13 of them, from 1/8 to 8 times
+    the median distance of up to 1000 rows. Raises FileError for a file that is not as expected, ValueError for options
+    that make no sense.
+    """
+    arrays = dict(_rows_of(file))
+    if len(arrays) > 1:
+        raise FileError(f"{file}: expected one array, found {', '.join(arrays)}")
+    rows = next(iter(arrays.values()))
+    try:
+        check_rows("features", rows, rows.shape[1])
+    except BatchError as error:
+        raise FileError(f"{file}: {error}") from None
+    if subsets < 2 or (size is not None and size < 2):
+        raise ValueError(f"expected at least 2 subsets of at least 2 rows, got {subsets} subsets of {size or 'all'}")
+    size = size or min(max(len(rows) // subsets, 2), LARGEST_SUBSET)
+    if subsets * size > len(rows):
+        raise FileError(f"{file}: expected rows for {subsets} disjoint subsets of {size}, found {len(rows)} rows")
+    shuffled = rows[np.random.default_rng(seed).permutation(len(rows))].astype(np.float64)
+    median = float(np.median(torch.pdist(torch.from_numpy(shuffled[:1000])).numpy()))
+    if sigmas is None:
+        if median == 0.0:
+            raise FileError(f"{file}: expected rows that differ, to make a grid of σ from their median distance")
+        sigmas = [median * 2.0**power for power in np.arange(-3.0, 3.5, 0.5)]
+    parts = np.split(shuffled[: subsets * size], subsets)
+    spreads = tuple(_spread(parts, metric, sigma, features, seed) for sigma in sorted(sigmas))
+    steady: float | None = None
+    for spread in reversed(spreads):
+        if not spread.variance < STEADY:
+            break
+        steady = spread.sigma
+    return Bandwidths(median, subsets, size, spreads, steady)
+
+
+def read_reference(file: Path) -> Reference:
+    """Reference moments from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
+
+    Raises FileError for anything else.
+    """
+    arrays = read_arrays(file)
+    try:
+        for mean, covariance in MOMENTS:
+            if set(arrays) == {mean, covariance}:
+                return Reference(arrays[mean], arrays[covariance])
+        if len(arrays) != 1:
+            expected = "one array of features, or mean and covariance, or mu and sigma"
+            raise ValueError(f"expected {expected}; found {', '.join(arrays)}")
+        name, rows = next(iter(arrays.items()))
+        _check_matrix(file, name, rows)
+        if len(rows) < 2:
+            raise ValueError(f"{name}: expected at least two rows of real features, got {len(rows)}")
+        return Reference(*moments(name, rows))
+    except FileError:
+        raise
+    except ValueError as error:
+        raise FileError(f"{file}: {error}") from None
+
+
+def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, features: int, seed: int) -> Spread:
+    kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
+    scores = [score(part, metric, kernel=kernel).score for part in parts]
+    return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
+
+
+def _fitted(question: Question, generators: Iterable[tuple[Path, str, Arrays]]) -> dict[str, Mapping[str, Any]]:
+    """The question's kernels by field, open ones fixed by as many of the first rows as an experiment takes."""
+    most = question.rows_to_fit(1)
+    logs: list[list[dict[str, torch.Tensor]]] = []
+    for file, name, batch in generators:
+        try:
+            check_batch(batch, {tensor: rows.shape[1] for tensor, rows in batch.items()})
+        except BatchError as error:
+            raise FileError(f"{file}: array {name!r}: {error}") from None
+        logs.append([{tensor: torch.from_numpy(rows[:most].astype(np.float64)) for tensor, rows in batch.items()}])
+    return question.fitted(first_rows(logs, question.rows_to_fit(len(logs)))).kernels
+
+
+def _generators(files: Sequence[Path], metric: str, reference: Reference | None) -> Iterator[tuple[Path, str, Arrays]]:
+    """File, name and batch of every generator; one file is in memory at a time. Raises FileError on unequal widths."""
+    names = TENSORS[metric]
+    known = {} if reference is None else {names[0]: (reference.dimension, "the reference")}
+    for file in files:
+        for name, batch in _batches_of(file, names):
+            for tensor, rows in batch.items():
+                columns, whose = known.setdefault(tensor, (rows.shape[1], f"{name!r} of {file}"))
+                if rows.shape[1] != columns:
+                    wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {tensor}"
+                    raise FileError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
+            yield file, name, batch
+
+
+def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]]:
+    """What each generator of a file made, under the name it is shown by: every array alone, or all of several names."""
+    if len(names) == 1:
+        for name, rows in _rows_of(file):
+            yield name, {names[0]: rows}
+        return
+    arrays = read_arrays(file)
+    if not set(names) <= set(arrays):
+        raise FileError(f"{file}: expected the arrays {', '.join(names)}; found {', '.join(arrays)}")
+    for name in names:
+        _check_matrix(file, name, arrays[name])
+    yield file.stem, {name: arrays[name] for name in names}
+
+
+def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The matrices of a file under the names they are shown by."""
+    arrays = read_arrays(file)
+    for name, rows in arrays.items():
+        shown = name if len(arrays) > 1 else file.stem
+        _check_matrix(file, name, rows)
+        yield shown, rows
+
+
+def _check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
+    if rows.ndim != 2 or rows.shape[1] < 1:
+        raise FileError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")

@@ -1,0 +1,124 @@
+"""What every bound offers policies, and the checks they share."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any, Protocol
+
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.metric import Metric
+
+SMALLEST_ERROR = 1e-9
+"""Floor of the errors as a part of 1 + |value|: samples that are all the same have none of their own."""
+
+
+class Bound(Protocol):
+    """How an estimate's interval is made of a statistic."""
+
+    @property
+    def name(self) -> str:
+        """The name users type, such as "influence"."""
+        ...
+
+    @property
+    def metric(self) -> Metric:
+        """The metric it bounds."""
+        ...
+
+    def statistic(self) -> Any:
+        """An empty `Statistic` laid out for this bound."""
+        ...
+
+    def estimate(self, statistic: Any) -> Estimate:
+        """The estimate from 1 sample or more, every number finite or deliberately ±inf.
+
+        Raises ValueError on no samples or a statistic of another metric, ArithmeticError where a number is not finite.
+        """
+        ...
+
+
+def check_delta(delta: float) -> float:
+    """δ, the probability of failure. Raises ValueError outside [1e-12, 1)."""
+    if not 1e-12 <= delta < 1.0:
+        raise ValueError(f"delta must lie between 1e-12 and 1, not {delta!r}")
+    return delta
+
+
+def frechet_warnings(metric: FrechetDistance, statistic: GaussianStatistic, least: int = 1) -> tuple[str, ...]:
+    """What a reader of the estimate must know of its samples; `least` is the number the bound's interval needs."""
+    samples, rank = statistic.samples, metric.reference.rank
+    found: list[str] = []
+    if samples < least:
+        found.append(f"at least {least} samples are needed for an interval")
+    if samples <= rank:
+        found.append(f"fewer samples than dimensions: {samples} samples, and the reference has rank {rank}")
+    share = metric.outside_share(statistic)
+    if share > 0.01:
+        found.append(f"{share:.1%} of the variance lies outside the reference's span and counts in full")
+    return tuple(found)
+
+
+def one_sided(metric: Metric, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:
+    """A plug-in value and the only end that the papers bound: the optimistic one, by which a policy ranks.
+
+    Raises ArithmeticError, naming the numbers, if one of them may not be stored.
+    """
+    lower, upper = (end, math.inf) if metric.lower_is_better else (-math.inf, end)
+    return _sound(
+        Estimate(
+            value=value,
+            plug_in=value,
+            samples=samples,
+            lower=lower,
+            upper=upper,
+            optimistic=end,
+            scale=metric.scale,
+            lower_is_better=metric.lower_is_better,
+            warnings=warnings,
+        )
+    )
+
+
+def two_sided(
+    metric: Metric,
+    samples: int,
+    value: float,
+    plug_in: float,
+    errors: tuple[float, float] | None,
+    delta: float,
+    warnings: tuple[str, ...],
+) -> Estimate:
+    """value ± z(1 − δ/2) · sd_stop from `errors` = (sd_select, sd_stop), which are floored (decisions.md §2).
+
+    Without errors, as of one sample, the interval is infinite. Raises ArithmeticError as `one_sided` does.
+    """
+    select = stop = None
+    half_width = math.inf
+    if errors is not None:
+        select, stop = (max(error, SMALLEST_ERROR * (1.0 + abs(value))) for error in errors)
+        half_width = -NormalDist().inv_cdf(delta / 2.0) * stop
+    lower, upper = value - half_width, value + half_width
+    return _sound(
+        Estimate(
+            value=value,
+            plug_in=plug_in,
+            samples=samples,
+            lower=lower,
+            upper=upper,
+            optimistic=lower if metric.lower_is_better else upper,
+            standard_error=select,
+            stopping_error=stop,
+            scale=metric.scale,
+            lower_is_better=metric.lower_is_better,
+            warnings=warnings,
+        )
+    )
+
+
+def _sound(estimate: Estimate) -> Estimate:
+    if not estimate.is_sound():
+        raise ArithmeticError(f"the estimate from {estimate.samples} samples is not finite: {estimate}")
+    return estimate

@@ -1,0 +1,65 @@
+"""What callers set in memory, checked on entry: every refusal is a ValueError that says what was expected."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.numerics.batches import BatchError
+
+
+def check_number(name: str, value: Any) -> float:
+    """The value as a float, NaN and ±inf included. Raises ValueError, beginning with `name`, on what is no real number.
+
+    The range is for those to check who know it.
+    """
+    try:
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return float(value)
+    except OverflowError:
+        pass  # an int that no float holds
+    raise ValueError(f"{name}: expected a number, got {value!r}")
+
+
+def check_whole(name: str, value: Any, least: int) -> int:
+    """The value as an int. Raises ValueError, beginning with `name`, unless it is a whole number of at least that."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
+    return int(value)
+
+
+def check_text(name: str, value: Any) -> str:
+    """The value. Raises ValueError, beginning with `name`, unless it is a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: expected a text, got {value!r}")
+    return value
+
+
+def real_array(name: str, values: Any) -> NDArray[np.float64]:
+    """A float64 copy of an array, a tensor, or (nested) lists of numbers or of tensors.
+
+    Raises `BatchError`, beginning with `name`, for what holds anything but real numbers.
+    """
+    try:
+        plain = np.asarray(_without_torch(values))
+        # bfloat16, which numpy does not have, comes as V.
+        if plain.dtype.kind not in "biufV":
+            raise TypeError(f"{plain.dtype} from {type(values).__name__}")
+        return np.array(plain, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BatchError(f"{name}: expected an array of real numbers, got {error}") from None
+
+
+def _without_torch(values: Any) -> Any:
+    if isinstance(values, Tensor):
+        if values.layout != torch.strided or values.is_complex():
+            raise TypeError(f"a tensor of {values.layout} and {values.dtype}")
+        return values.detach().cpu().double().numpy()
+    if isinstance(values, list | tuple) and any(isinstance(value, Tensor) for value in values):
+        return [_without_torch(value) for value in values]
+    return values

@@ -1,0 +1,246 @@
+"""Feature maps: rows (n, d) to unit-norm φ (n, width), whose inner products are the kernel (equations.md §3)."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from optimist.numerics.batches import LARGEST
+
+LANDMARK_CUTOFF = 1e-10
+"""Eigenvalues of the landmarks' kernel up to this part of the largest are left out: their inverse would be noise."""
+
+
+class FeatureMap(Protocol):
+    """What a kernel statistic and the scores need of a kernel."""
+
+    @property
+    def name(self) -> str:
+        """The name users type, such as "gaussian"."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of the rows it takes."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """The columns of φ."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where φ is."""
+        ...
+
+    @property
+    def takes_every_row(self) -> bool:
+        """Whether every finite row has a φ."""
+        ...
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """φ (n, width) of finite float64 rows (n, d), each of norm 1. Raises ValueError on rows that have none."""
+        ...
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """What `from_tensors` of its class makes the same map of, bit for bit."""
+        ...
+
+
+class GaussianFourier:
+    """Random Fourier features of exp(−‖x − y‖²/(2σ²)): φ(x) = r^{−1/2} [cos ωᵀx, sin ωᵀx], ω (d, r) of N(0, 1/σ²).
+
+    All cosines stand before all sines: no spectrum depends on the order. Raises ValueError on frequencies that are not
+    finite or not (d ≥ 1, r ≥ 1).
+    """
+
+    name = "gaussian"
+    takes_every_row = True
+
+    def __init__(self, omegas: ArrayLike | Tensor, device: torch.device | str = "cpu") -> None:
+        self.omegas = _matrix(omegas, "omegas", device)
+
+    @classmethod
+    def draw(
+        cls,
+        dimension: int,
+        features: int,
+        sigma: float,
+        seed: int | tuple[int, ...] = 0,
+        device: torch.device | str = "cpu",
+    ) -> GaussianFourier:
+        """r = `features` frequencies of the kernel of bandwidth `sigma`, the same for one seed in every process.
+
+        Raises ValueError on sizes below 1, or on a bandwidth that is not positive.
+        """
+        if dimension < 1 or features < 1:
+            raise ValueError(f"need dimension ≥ 1 and features ≥ 1, not {(dimension, features)}")
+        # Drawn by numpy whatever the device: torch's generators differ between devices.
+        normal = np.random.default_rng(seed).standard_normal((dimension, features))
+        normal /= check_sigma(sigma)
+        return cls(torch.from_numpy(normal), device)
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.omegas.shape[0]
+
+    @property
+    def width(self) -> int:
+        """2r."""
+        return 2 * self.omegas.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where ω is."""
+        return self.omegas.device
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """See `FeatureMap.__call__`; every row has a φ."""
+        angles = rows @ self.omegas
+        features = angles.new_empty(len(rows), self.width)
+        torch.cos(angles, out=features[:, : self.width // 2])
+        torch.sin(angles, out=features[:, self.width // 2 :])
+        return features.div_(math.sqrt(angles.shape[-1]))
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """`omegas` (d, r)."""
+        return {"omegas": self.omegas.clone()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> GaussianFourier:
+        """The inverse of `to_tensors`."""
+        return cls(tensors["omegas"], device)
+
+
+class Cosine:
+    """The cosine kernel xᵀy / (‖x‖ ‖y‖): φ(x) = x/‖x‖, which a row of zeros does not have."""
+
+    name = "cosine"
+    takes_every_row = False
+
+    def __init__(self, dimension: int, device: torch.device | str = "cpu") -> None:
+        if dimension < 1:
+            raise ValueError(f"need dimension ≥ 1, not {dimension}")
+        self.dimension = dimension
+        self.device = torch.device(device)
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return self.dimension
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """See `FeatureMap.__call__`. Raises ValueError on a row of zeros."""
+        return _unit_rows(rows, "a row of zeros has no direction, so the cosine kernel does not apply to it")
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """`dimension`, int64."""
+        return {"dimension": torch.tensor(self.dimension)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> Cosine:
+        """The inverse of `to_tensors`."""
+        return cls(int(tensors["dimension"]), device)
+
+
+class Nystrom:
+    """The Gaussian kernel seen from m landmarks: φ(x) = K_mm^{−1/2} k_m(x), scaled to norm 1; width m.
+
+    Unscaled, ‖φ(x)‖² is the share of x that the landmarks explain, so Tr C < 1 and C is no density. Scaling each row
+    gives the kernel φ(x)ᵀφ(y) / (‖φ(x)‖ ‖φ(y)‖), with Tr C = 1 by construction. Its scores lie below the exact ones and
+    rise to them with m. Measured: 50 / 400 landmarks in d = 16 give log Vendi_1 = 1.29 / 1.53 where the exact one is
+    1.56; on 12 clusters in d = 8 3.02 / 4.03 of 4.33. One more column √(1 − ‖φ‖²) instead would give 2.39 / 3.91 there:
+    it makes alike whatever the landmarks miss. C / Tr C scores as this does (3.02 / 4.01) but leaves rows of unequal
+    norm, which the estimators' unit-norm formulas do not allow.
+
+    Raises ValueError on landmarks that are not finite or not (m ≥ 1, d ≥ 1), or on a bandwidth that is not positive.
+    """
+
+    name = "nystrom"
+    takes_every_row = False
+
+    def __init__(self, landmarks: ArrayLike | Tensor, sigma: float, device: torch.device | str = "cpu") -> None:
+        self.landmarks = _matrix(landmarks, "landmarks", device)
+        self.sigma = check_sigma(sigma)
+        eigenvalues, eigenvectors = torch.linalg.eigh(_log_kernel(self.landmarks, self.landmarks, sigma).exp())
+        kept = eigenvalues > LANDMARK_CUTOFF * eigenvalues[-1]
+        basis = eigenvectors[:, kept]
+        self._root = (basis / eigenvalues[kept].sqrt()) @ basis.T
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.landmarks.shape[1]
+
+    @property
+    def width(self) -> int:
+        """m."""
+        return self.landmarks.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the landmarks are."""
+        return self.landmarks.device
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """See `FeatureMap.__call__`."""
+        exponents = _log_kernel(rows, self.landmarks, self.sigma)
+        # Norms are scaled away, so a row far from every landmark may be measured from its nearest: nothing underflows.
+        seen = (exponents - exponents.amax(-1, keepdim=True)).exp()
+        return _unit_rows(seen @ self._root, "a row lies outside what the landmarks can tell apart")
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """`landmarks` (m, d) and `sigma`."""
+        return {"landmarks": self.landmarks.clone(), "sigma": torch.tensor(self.sigma, dtype=torch.float64)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> Nystrom:
+        """The inverse of `to_tensors`."""
+        return cls(tensors["landmarks"], float(tensors["sigma"]), device)
+
+
+def gaussian_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
+    """exp(−‖x − y‖²/(2σ²)) (n, m) of rows (n, d) and (m, d). Raises ValueError on a bandwidth that is not positive."""
+    return _log_kernel(rows, others, check_sigma(sigma)).exp()
+
+
+def check_sigma(sigma: float) -> float:
+    """The bandwidth σ. Raises ValueError unless it is positive, and neither it nor 1/σ is beyond what rows may be."""
+    if not 1.0 / LARGEST <= sigma <= LARGEST:
+        raise ValueError(f"sigma must be positive and finite, not {sigma!r}")
+    return float(sigma)
+
+
+def _log_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
+    # By differences: ‖x‖² + ‖y‖² − 2xᵀy loses small distances between rows far from the origin.
+    distances = torch.cdist(rows, others, compute_mode="donot_use_mm_for_euclid_dist")
+    return -0.5 * (distances / sigma).square()
+
+
+def _unit_rows(rows: Tensor, complaint: str) -> Tensor:
+    largest = rows.abs().amax(-1, keepdim=True)
+    if not bool((largest > 0.0).all()):
+        raise ValueError(complaint)
+    # First by the largest entry, whose square neither overflows nor vanishes.
+    scaled = rows / largest
+    return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+
+
+def _matrix(values: ArrayLike | Tensor, name: str, device: torch.device | str) -> Tensor:
+    """A float64 copy (m ≥ 1, k ≥ 1) of the values. Raises ValueError on another shape, NaN or anything too large."""
+    source = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values, dtype=np.float64))
+    matrix = source.detach().to(device, torch.float64, copy=True)
+    if matrix.ndim != 2 or matrix.numel() == 0:
+        raise ValueError(f"{name} must be a matrix with entries, not of shape {tuple(matrix.shape)}")
+    # Written so that NaN fails it too, and takes no memory: a map may be large.
+    lowest, highest = matrix.aminmax()
+    if not bool((lowest >= -LARGEST) & (highest <= LARGEST)):
+        raise ValueError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
+    return matrix

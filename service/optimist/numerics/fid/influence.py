@@ -1,0 +1,227 @@
+"""The Fréchet distance without its bias, and the errors of that (decisions.md §2, FID)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.spectra import (
+    centre,
+    debiased_root_trace,
+    double_centre,
+    eigen_coordinates,
+    gram_square_sum,
+    pair_sum,
+    symmetric_product,
+)
+
+BUFFER = 256
+"""Last rows that the influence function's variance is taken over."""
+JACKKNIFE_ROWS = 300
+JACKKNIFE_GROUPS = 10
+VANISHING = 1e-200
+"""Tr M up to which the spectrum counts as zero: its products are lost to float64."""
+
+
+@dataclass(frozen=True)
+class FrechetInfluence:
+    """The numbers of one analysis, in decisions.md's order; errors are standard deviations, before any floor."""
+
+    plug_in: float
+    """FID̃ with the 1/(n − 1) covariance that everything below is made from."""
+    estimate: float
+    extrapolated: float
+    influence_variance: float
+    second_order_variance: float
+    plain_error: float
+    jackknife_error: float
+    selection_error: float
+    stopping_error: float
+
+
+@dataclass(frozen=True)
+class _Geometry:
+    """What the regimes n ≤ rank and n > rank both come down to, M = S Σ S with the 1/(n − 1) covariance."""
+
+    mean: Tensor
+    trace: float
+    """Tr Σ."""
+    square_trace: float
+    """Tr Σ²."""
+    eigenvalues: Tensor
+    """The min(n − 1, rank) largest of M."""
+    shares: Tensor
+    """U2 of decisions.md §1 (rows, k)."""
+    buffer: Tensor
+    """The last rows less the mean (≤ 256, d)."""
+    quadratic: Tensor
+    """yᵀ T y of those."""
+    pairs: float
+    """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
+
+
+class FrechetAnalyst:
+    """Analyses statistics of one metric, and remembers of each the jackknife, which 300 rows settle for good."""
+
+    def __init__(self, metric: FrechetDistance) -> None:
+        self.metric = metric
+        self._settled: WeakKeyDictionary[GaussianStatistic, float] = WeakKeyDictionary()
+
+    def analyse(self, statistic: GaussianStatistic) -> FrechetInfluence:
+        """From n ≥ 2 samples. Raises ValueError on fewer, or on a statistic of another metric."""
+        self.metric.check(statistic)
+        n, reference = statistic.samples, self.metric.reference
+        if n < 2:
+            raise ValueError("the influence of 1 sample is not defined")
+        geometry = self._few(statistic.rows) if statistic.rows is not None else self._many(statistic)
+        terms = self.metric.terms(statistic, spectrum=geometry.eigenvalues * (n - 1))
+        plug_in = terms.distance(n - 1)
+        if geometry.eigenvalues.sum() > VANISHING:
+            root = debiased_root_trace(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
+            extrapolated = float(root.extrapolated)
+            estimate = terms.gap + geometry.trace * (1.0 - 1.0 / n) + reference.trace - 2.0 * float(root.value)
+        else:
+            estimate, extrapolated = plug_in, 0.0
+
+        shift = geometry.mean - reference.mean
+        influence = 2.0 * (geometry.buffer @ shift) + geometry.buffer.square().sum(-1) - geometry.quadratic
+        influence_variance = float(influence.var())
+        spread = geometry.square_trace - geometry.trace**2 / n
+        second_order = 2.0 * max(spread, 0.05 * geometry.square_trace) + geometry.pairs
+        plain = influence_variance / n + second_order / n**2
+        inflated = plain * (1.0 + 20.0 / n)
+        jackknife = self._jackknife(statistic) / n if n >= 3 else inflated
+        return FrechetInfluence(
+            plug_in=plug_in,
+            estimate=estimate,
+            extrapolated=extrapolated,
+            influence_variance=influence_variance,
+            second_order_variance=second_order,
+            plain_error=math.sqrt(plain),
+            jackknife_error=math.sqrt(jackknife),
+            selection_error=math.hypot(math.sqrt(inflated), 0.02 * extrapolated),
+            stopping_error=math.hypot(math.sqrt(0.5 * (inflated + jackknife)), 0.05 * extrapolated),
+        )
+
+    def _few(self, rows: Tensor) -> _Geometry:
+        """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
+        reference, m = self.metric.reference, len(rows) - 1
+        mean, centred = centre(rows)
+        projected = centred @ reference.basis
+        whitened = projected * reference.eigenvalues.sqrt()
+        eigenvalues, shares = _gram_shares(symmetric_product(whitened, whitened.T), m)
+        scale = float(eigenvalues.sum()) / reference.square_trace
+        quadratic = projected[-BUFFER:].square().sum(-1)
+        return _Geometry(
+            mean=mean,
+            trace=float(centred.square().sum()) / m,
+            square_trace=gram_square_sum(centred) / m**2,
+            eigenvalues=eigenvalues,
+            shares=shares,
+            buffer=centred[-BUFFER:],
+            quadratic=quadratic / math.sqrt(scale) if scale > 0.0 else quadratic * 0.0,
+            pairs=scale * reference.pair_sum,
+        )
+
+    def _many(self, statistic: GaussianStatistic) -> _Geometry:
+        """n > rank: from the scatter and the last rows; T is renewed here."""
+        reference, n, m = self.metric.reference, statistic.samples, statistic.samples - 1
+        root = reference.basis * reference.eigenvalues.sqrt()
+        scatter = statistic.scatter
+        moment = symmetric_product(root.T, scatter @ root) / m
+        centred = statistic.last_rows - statistic.mean
+        whitened = centred @ root
+        eigenvalues, shares = _covariance_shares(moment, whitened, m)
+        pairs, quadratic = 0.0, whitened.new_zeros(len(centred[-BUFFER:]))
+        if eigenvalues.sum() > VANISHING:
+            weight = min(1.0, reference.rank / n)
+            scale = float(eigenvalues.sum()) / reference.square_trace
+            mixed = (1.0 - weight) * moment + weight * scale * reference.eigenvalues.square().diag()
+            squares, coordinates = eigen_coordinates(mixed, whitened[-BUFFER:])
+            kept = squares > 1e-9 * squares[-1]
+            roots = squares[kept].sqrt()
+            quadratic = (coordinates[:, kept].square() / roots).sum(-1)
+            pairs = pair_sum(roots)
+        return _Geometry(
+            mean=statistic.mean,
+            trace=statistic.scatter_trace / m,
+            square_trace=float(scatter.square().sum()) / m**2,
+            eigenvalues=eigenvalues,
+            shares=shares,
+            buffer=centred[-BUFFER:],
+            quadratic=quadratic,
+            pairs=pairs,
+        )
+
+    def _jackknife(self, statistic: GaussianStatistic) -> float:
+        """n · sd_JK²: the delete-a-group jackknife over the first min(n, 300) rows, n ≥ 3."""
+        settled = self._settled.get(statistic)
+        if settled is not None:
+            return settled
+        rows = statistic.first_rows[:JACKKNIFE_ROWS]
+        q, groups = len(rows), min(JACKKNIFE_GROUPS, len(rows))
+        group = torch.arange(q, device=rows.device) % groups
+        kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
+        mean, centred = centre(rows)
+        shift = mean - self.metric.reference.mean
+        # Groups differ by one row at most: one batch for the larger, one for the smaller.
+        larger = q % groups
+        estimates = [
+            self._subset_estimates(centred, shift, torch.stack(batch))
+            for batch in (kept[:larger], kept[larger:])
+            if batch
+        ]
+        deviations = torch.cat(estimates)
+        deviations = deviations - deviations.mean()
+        variance = (groups - 1) / groups * float(deviations.square().sum()) * q
+        if q == JACKKNIFE_ROWS:
+            self._settled[statistic] = variance
+        return variance
+
+    def _subset_estimates(self, centred: Tensor, shift: Tensor, subsets: Tensor) -> Tensor:
+        """The estimates (B) from subsets, row indices (B, p), of rows given less a mean that is `shift` off μ_r."""
+        reference, p = self.metric.reference, subsets.shape[-1]
+        m = p - 1
+        root = reference.basis * reference.eigenvalues.sqrt()
+        whitened = centred @ root
+        norms = centred.square().sum(-1)[subsets].sum(-1)
+        means = torch.stack([centred[subset].mean(0) for subset in subsets])
+        trace = (norms - p * means.square().sum(-1)).clamp_min(0.0) / m
+        if p <= reference.rank:
+            gram = whitened @ whitened.T
+            blocks = double_centre(gram[subsets[:, :, None], subsets[:, None, :]])
+            eigenvalues, shares = _gram_shares(blocks, m)
+        else:
+            parts = centre(whitened[subsets])[1]
+            eigenvalues, shares = _covariance_shares(parts.mT @ parts / m, parts, m)
+        gap = (means + shift).square().sum(-1)
+        alive = eigenvalues.sum(-1) > VANISHING
+        value = gap + torch.where(alive, trace * (1.0 - 1.0 / p), trace * (m / p)) + reference.trace
+        if not bool(alive.any()):
+            return value
+        found = debiased_root_trace(eigenvalues[alive], shares[alive], m, reference.eigenvalues)
+        value[alive] -= 2.0 * found.value
+        return value
+
+
+def _gram_shares(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (…, n − 1) of M and U2 (…, n, n − 1) from the centred whitened rows' Gram matrix (…, n, n)."""
+    eigenvalues, eigenvectors = torch.linalg.eigh(gram / degrees)
+    # The smallest is the zero that centring makes.
+    return eigenvalues[..., 1:].clamp_min(0.0), eigenvectors[..., 1:].square()
+
+
+def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (…, r) of M (…, r, r) and U2 (…, rows, r) of centred whitened rows (…, rows, r), r ≥ 0."""
+    eigenvalues, coordinates = eigen_coordinates(moment, whitened)
+    eigenvalues = eigenvalues.clamp_min(0.0)
+    if eigenvalues.shape[-1] == 0:
+        return eigenvalues, whitened.square()
+    floored = torch.maximum(eigenvalues, eigenvalues.amax(-1, keepdim=True).clamp_min(VANISHING) * 1e-12)
+    return eigenvalues, coordinates.square() / (degrees * floored[..., None, :])

@@ -1,0 +1,1 @@
+"""The Inception score: class probabilities (equations.md §2)."""

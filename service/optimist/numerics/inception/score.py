@@ -1,0 +1,58 @@
+"""The Inception score of a generator's class probabilities (equations.md §2), kept as its logarithm."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.estimate import Scale
+from optimist.numerics.inception.statistic import ClassStatistic, entropy
+
+
+class InceptionScore:
+    """log IS̃ = H(p̃) − Ĥ, higher is better: how varied the classes are overall, and how sure each sample is of its own.
+
+    In logarithms because the optimistic scores of the papers reach e^200. Raises ValueError on fewer than 1 class.
+    """
+
+    name = "is"
+    scale: Scale = "log"
+    lower_is_better = False
+
+    def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
+        if classes < 1:
+            raise ValueError(f"need at least 1 class, not {classes}")
+        self.classes = classes
+        self.device = torch.device(device)
+
+    @property
+    def dimension(self) -> int:
+        """K, the number of classes."""
+        return self.classes
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Metric.widths`."""
+        return {"probabilities": self.dimension}
+
+    def statistic(self) -> ClassStatistic:
+        """An empty statistic of this many classes."""
+        return ClassStatistic(self.classes, device=self.device)
+
+    def restore(self, tensors: dict[str, Tensor]) -> ClassStatistic:
+        """See `Metric.restore`."""
+        return ClassStatistic.from_tensors(tensors, self.device)
+
+    def check(self, statistic: ClassStatistic) -> None:
+        """Raises ValueError unless the statistic has samples and this many classes."""
+        if statistic.classes != self.classes:
+            raise ValueError(
+                f"the statistic has {statistic.classes} classes, not {self.classes}; make it with metric.statistic()"
+            )
+        if statistic.samples < 1:
+            raise ValueError("an Inception score needs at least 1 sample")
+
+    def plug_in(self, statistic: ClassStatistic) -> float:
+        """log IS̃, never negative. Raises ValueError on no samples and on a statistic of other classes."""
+        self.check(statistic)
+        return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)

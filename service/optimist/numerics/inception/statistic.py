@@ -1,0 +1,172 @@
+"""The class statistic of a stream of class probabilities: moments, entropies, fold sums, and the last rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.batches import SIMPLEX_TOLERANCE
+from optimist.numerics.rows import LastRows
+
+FOLDS = 10
+"""Sample i belongs to fold i mod 10, i counted over the whole log."""
+BUFFER = 512
+"""Last rows kept."""
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """−Σ p log p over the last dimension (…, K), with 0 · log 0 = 0; entries not negative."""
+    return torch.special.entr(probabilities).sum(-1)
+
+
+def normalised(probabilities: Tensor) -> Tensor:
+    """Rows (b, K) divided by their sums. Raises ValueError where one is not finite, negative, or off the simplex."""
+    sums = probabilities.sum(-1, keepdim=True)
+    # A hair wider than the tolerance that lets a batch into the log: what another sum let in must not be refused here.
+    near = (sums - 1.0).abs() <= SIMPLEX_TOLERANCE + 1e-9
+    # Written so that NaN fails it too.
+    if not bool((probabilities.amin() >= 0.0) & near.all()):
+        raise ValueError(
+            f"probabilities must be finite, not negative and sum to 1 within {SIMPLEX_TOLERANCE:g} in every row"
+        )
+    return probabilities / sums
+
+
+class ClassStatistic:
+    """Mean and variance of p_{Y|x} and of its entropy H(Y|x), updated one batch at a time by Chan's formula in float64.
+
+    The state is a function of the sequence of batches alone: reading a property never changes it. Variances are made of
+    deviations, never of Σp² − (Σp)²/n, so identical rows have a variance of exactly zero. Tensors handed out are views
+    of the state: do not write to them.
+    """
+
+    def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
+        if classes < 1:
+            raise ValueError(f"need at least 1 class, not {classes}")
+        self.classes = classes
+        self.device = torch.device(device)
+        self._samples = 0
+        # Moments of the row with its entropy as one more column: (K + 1).
+        self._mean = self._zeros(classes + 1)
+        self._squares = self._zeros(classes + 1)
+        self._folds = self._zeros(FOLDS, classes)
+        self._tail = LastRows(self._zeros(0, classes), BUFFER)
+
+    @property
+    def samples(self) -> int:
+        """Rows seen."""
+        return self._samples
+
+    @property
+    def mean(self) -> Tensor:
+        """p̃, the mean row (K); zeros before the first. Never negative."""
+        return self._mean[:-1]
+
+    @property
+    def variance(self) -> Tensor:
+        """Variance of each class's probability (K), with 1/(n − 1). Raises ValueError on fewer than 2 samples."""
+        return self._variances()[:-1]
+
+    @property
+    def entropy_mean(self) -> float:
+        """Ĥ, the mean of H(Y|x)."""
+        return float(self._mean[-1])
+
+    @property
+    def entropy_variance(self) -> float:
+        """Variance of H(Y|x), with 1/(n − 1). Raises ValueError on fewer than 2 samples."""
+        return float(self._variances()[-1])
+
+    @property
+    def fold_sums(self) -> Tensor:
+        """Σp over each fold (10, K)."""
+        return self._folds
+
+    @property
+    def fold_counts(self) -> Tensor:
+        """Rows in each fold (10), float64: they follow from `samples`."""
+        fold = torch.arange(FOLDS, dtype=torch.float64, device=self.device)
+        return torch.floor((self._samples + FOLDS - 1 - fold) / FOLDS)
+
+    @property
+    def last_rows(self) -> Tensor:
+        """The last min(samples, 512) rows (·, K), renormalised, in log order."""
+        # A copy: the last bit of a sum depends on where its rows begin in memory.
+        return self._tail.copy()
+
+    def update(self, probabilities: Tensor) -> None:
+        """Add a batch (b, K) of any real dtype, b ≥ 1, each row renormalised if it sums to 1 within 1e-3.
+
+        Raises ValueError, changing nothing, on another shape and on rows that are not finite, negative or off the
+        simplex.
+        """
+        if probabilities.ndim != 2 or probabilities.shape[0] < 1 or probabilities.shape[1] != self.classes:
+            raise ValueError(f"expected a batch of shape (b ≥ 1, {self.classes}), not {tuple(probabilities.shape)}")
+        rows = normalised(probabilities.to(self.device, torch.float64).contiguous())
+        count = len(rows)
+        fold = (self._samples + torch.arange(count, device=self.device)) % FOLDS
+        members = fold == torch.arange(FOLDS, device=self.device)[:, None]
+        self._folds = self._folds + members.to(torch.float64) @ rows
+        columns = torch.cat([rows, entropy(rows)[:, None]], dim=1)
+        # Means are taken about the first row, so that identical rows vary by exactly zero. They stay ≥ 0: what rounding
+        # takes off is far below the 1/b of itself that the first row leaves.
+        mean = columns[0] + (columns - columns[0]).mean(0)
+        self._absorb(count, mean, (columns - mean).square().sum(0))
+        self._tail.append(rows)
+
+    def merge(self, other: ClassStatistic) -> None:
+        """Add all that `other` has seen, as if its batches came after these: its folds are counted on from ours.
+
+        Counts and moments are the same in any order of merging up to rounding; folds and last rows follow the order.
+        Raises ValueError on another number of classes.
+        """
+        if self.classes != other.classes:
+            raise ValueError("only statistics of the same number of classes can be merged")
+        if other.samples == 0:
+            return
+        self._folds = self._folds + other._folds.roll(self._samples % FOLDS, 0)
+        self._absorb(other.samples, other._mean, other._squares)
+        self._tail.append(other.last_rows)
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`: `layout` (int64), the rest float64."""
+        return {
+            "layout": torch.tensor([self._samples, self.classes], dtype=torch.int64),
+            "mean": self._mean,
+            "squares": self._squares,
+            "folds": self._folds,
+            "tail": self.last_rows,
+        }
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> ClassStatistic:
+        """The inverse of `to_tensors`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
+        samples, classes = tensors["layout"].tolist()
+        statistic = cls(classes, device=device)
+        state = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
+        statistic._samples = samples
+        statistic._mean = state["mean"]
+        statistic._squares = state["squares"]
+        statistic._folds = state["folds"]
+        statistic._tail = LastRows(state["tail"], BUFFER)
+        return statistic
+
+    def _zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
+
+    def _variances(self) -> Tensor:
+        if self._samples < 2:
+            raise ValueError(f"the variance of {self._samples} samples is not defined")
+        return self._squares / (self._samples - 1)
+
+    def _absorb(self, count: int, mean: Tensor, squares: Tensor) -> None:
+        """Chan's update by `count` rows with that mean and those squared deviations."""
+        total = self._samples + count
+        shift = mean - self._mean
+        self._squares = self._squares + squares + shift.square() * (self._samples * count / total)
+        self._mean = self._mean + shift * (count / total)
+        self._samples = total

@@ -1,0 +1,61 @@
+"""Kernel scores of one set of samples without random features: the spectrum of the n × n kernel matrix itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from optimist.numerics.feature_maps import Cosine, gaussian_kernel
+from optimist.numerics.kernel.score import eigenvalues_of, spectrum_of_rows
+
+Kernel = Literal["gaussian", "cosine"]
+
+
+def exact_spectrum(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:
+    """Eigenvalues of K/n, descending and ≥ 0, of finite float64 rows (n ≥ 1, d): n of them, min(n, d) for `cosine`.
+
+    `log_vendi` scores them. `sigma` is the bandwidth of `gaussian`. Raises ValueError on an unknown kernel, no rows, a
+    bandwidth that is not positive, or a row of zeros under `cosine`.
+    """
+    if kernel == "cosine":
+        _check(rows)
+        return spectrum_of_rows(Cosine(rows.shape[1], rows.device)(rows))
+    return eigenvalues_of(exact_kernel(rows, kernel, sigma) / len(rows))
+
+
+def exact_spectra(
+    features: Tensor,
+    prompts: Tensor,
+    *,
+    kernel: Kernel = "gaussian",
+    sigma: float = 1.0,
+    prompt_kernel: Kernel = "gaussian",
+    prompt_sigma: float = 1.0,
+) -> dict[str, Tensor]:
+    """Eigenvalues (n) of K_X/n, K_T/n and K_X ⊙ K_T/n of pairs of rows (n, d) and (n, d_t) (equations.md §4).
+
+    They stand under "features", "prompts" and "joint", as `ConditionedScore.of_spectra` takes them. Each side has its
+    kernel and bandwidth as in `exact_spectrum`. Raises ValueError as that does, and unless there are as many prompts.
+    """
+    if len(features) != len(prompts):
+        raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
+    of_features, of_prompts = exact_kernel(features, kernel, sigma), exact_kernel(prompts, prompt_kernel, prompt_sigma)
+    kernels = {"features": of_features, "prompts": of_prompts, "joint": of_features * of_prompts}
+    return {part: eigenvalues_of(matrix / len(matrix)) for part, matrix in kernels.items()}
+
+
+def exact_kernel(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:
+    """K (n, n), its diagonal 1, of finite float64 rows (n ≥ 1, d). Raises ValueError as `exact_spectrum` does."""
+    _check(rows)
+    if kernel == "gaussian":
+        return gaussian_kernel(rows, rows, sigma)
+    if kernel == "cosine":
+        directions = Cosine(rows.shape[1], rows.device)(rows)
+        return directions @ directions.T
+    raise ValueError(f"unknown kernel {kernel!r}: one of gaussian, cosine")
+
+
+def _check(rows: Tensor) -> None:
+    if rows.ndim != 2 or len(rows) < 1:
+        raise ValueError(f"expected rows of shape (n ≥ 1, d), not {tuple(rows.shape)}")

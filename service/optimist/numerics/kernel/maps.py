@@ -1,0 +1,109 @@
+"""Kernels given as mappings: their feature maps, and those of their settings that samples fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.numerics.batches import LARGEST
+from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
+from optimist.numerics.kernel.open_kernels import DEFAULT_FEATURES, MEDIAN
+from optimist.numerics.kernel.settings import KernelSettings, pair_settings
+from optimist_client.config import RULES
+
+LARGEST_FIT = 1000
+"""Rows whose pairwise distances have a median taken: half a million pairs."""
+
+
+Device = torch.device | str
+
+
+def make_feature_map(kernel: Mapping[str, Any], dimension: int, device: Device = "cpu") -> FeatureMap:
+    """The feature map of a kernel given as a mapping, for rows of `dimension` columns (equations.md §3).
+
+    name: "gaussian" (default; random Fourier features) with `sigma`, `features` (r, default 1000) and `seed`, or with
+    `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises ValueError on
+    anything else, and on what only samples can fix (see `fit_kernel`).
+    """
+    return _feature_map(KernelSettings.of(kernel), dimension, device)
+
+
+def pair_maps(
+    kernel: Mapping[str, Any],
+    prompt_kernel: Mapping[str, Any],
+    dimension: int,
+    prompt_dimension: int,
+    device: Device = "cpu",
+) -> tuple[GaussianFourier, GaussianFourier]:
+    """The feature maps of samples and of prompts, with the kernel's number of frequencies, drawn apart.
+
+    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian, or not of one r.
+    """
+    of_samples, of_prompts = pair_settings(kernel, prompt_kernel)
+    features = _feature_map(of_samples, dimension, device)
+    # One stream of normals for both would tie the frequencies of samples and prompts together.
+    prompts = _feature_map(of_prompts, prompt_dimension, device, 1)
+    assert isinstance(features, GaussianFourier), "pair_settings takes no others"
+    assert isinstance(prompts, GaussianFourier), "pair_settings takes no others"
+    return features, prompts
+
+
+def _feature_map(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
+    if kernel.features is None:
+        raise ValueError("kernel: features=None, the exact kernel, has no feature map")
+    if kernel.name == "cosine":
+        return Cosine(dimension, device)
+    if kernel.omegas is not None:
+        return GaussianFourier(kernel.omegas, device)
+    if not isinstance(kernel.sigma, float):
+        raise ValueError(f"kernel: sigma is {kernel.sigma!r}, which samples must fix first")
+    if kernel.name == "nystrom":
+        if kernel.landmarks is None:
+            raise ValueError("kernel: the nystrom kernel needs landmarks (m, d)")
+        return Nystrom(kernel.landmarks, kernel.sigma, device)
+    seed = (kernel.seed, *stream) if stream else kernel.seed
+    return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed, device)
+
+
+def fit_kernel(kernel: Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> dict[str, Any]:
+    """The kernel with what samples fix, `sigma` "median" and landmarks, from the first rows (n, d) of each generator.
+
+    A generator's median distance is that over the pairs that differ among its first 1000 rows. The bandwidth is the
+    lower median of the generators' own, and 1 where no rows differ; under `rules` 1 it is the median over pairs of the
+    first 1000 rows of all generators in turn. The landmarks of a nystrom kernel are the first `features` rows of all
+    generators in turn. Raises ValueError where the median is no bandwidth: beyond 1e±30.
+    """
+    fixed = dict(kernel)
+    if fixed.get("sigma") == MEDIAN:
+        parts = [in_turn(logs, LARGEST_FIT)] if rules < 2 else [log[:LARGEST_FIT] for log in logs]
+        medians = sorted(found for part in parts if (found := _median_distance(part)) is not None)
+        # The lower one of two in the middle: of two generators the absurdly wide one does not count.
+        median = medians[(len(medians) - 1) // 2] if medians else 1.0
+        if not 1.0 / LARGEST <= median <= LARGEST:
+            expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"
+            raise ValueError(f"sigma: the median distance of the first samples is {median:g}, {expected}: scale them")
+        fixed["sigma"] = median
+    if fixed.get("name") == "nystrom" and fixed.get("landmarks") is None:
+        fixed["landmarks"] = in_turn(logs, fixed.get("features", DEFAULT_FEATURES))
+    return fixed
+
+
+def in_turn(logs: Sequence[Tensor], count: int) -> Tensor:
+    """The first `count` rows of logs (n, d) taken in turn: the first row of every log stands before the second of any.
+
+    Any part of them from the start on has as many of each log, as long as a log has rows.
+    """
+    rows = [log[:count] for log in logs]
+    turns = torch.cat([torch.arange(len(part)) for part in rows])
+    return torch.cat(rows)[turns.argsort(stable=True)[:count]]
+
+
+def _median_distance(rows: Tensor) -> float | None:
+    """Over the pairs of rows (n, d) that differ; None where none does."""
+    distances = torch.pdist(rows)
+    distances = distances[distances > 0.0]
+    return float(np.median(distances.cpu().numpy())) if len(distances) else None

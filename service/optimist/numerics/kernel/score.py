@@ -1,0 +1,232 @@
+"""Vendi scores and RKE: how many kinds of sample a generator makes, as its kernel sees them (equations.md §3)."""
+
+from __future__ import annotations
+
+import math
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.checks import check_number
+from optimist.numerics.estimate import Scale
+from optimist.numerics.feature_maps import FeatureMap
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.spectra import SMALLEST_WIDTH, TraceFollower
+
+SMALLEST_ORDER = 1e-6
+"""α of a score that only counts how many eigenvalues there are; smaller ones are lost to rounding."""
+
+
+class VendiScore:
+    """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
+
+    α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
+    most log width. The eigenvalues of C come from the n × n Gram matrix of the φ while n ≤ width, then from C itself.
+    Raises ValueError on an order below 1e-6, or a truncation outside 1 … width.
+    """
+
+    name = "vendi"
+    scale: Scale = "log"
+    lower_is_better = False
+
+    def __init__(self, feature_map: FeatureMap, order: float = 1.0, truncation: int | None = None) -> None:
+        self.feature_map = feature_map
+        self.order = check_order(order)
+        if truncation is not None and not 1 <= truncation <= feature_map.width:
+            raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
+        self.truncation = truncation
+        self._followed: WeakKeyDictionary[KernelStatistic, _Followed] = WeakKeyDictionary()
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of a batch."""
+        return self.feature_map.dimension
+
+    @property
+    def width(self) -> int:
+        """The columns of φ."""
+        return self.feature_map.width
+
+    @property
+    def ceiling(self) -> int:
+        """The largest value on the natural scale: t of a truncated score, otherwise the width."""
+        return self.width if self.truncation is None else self.truncation
+
+    @property
+    def needs_halves(self) -> bool:
+        """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        return self.truncation is not None or self.order > 2.0
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Metric.widths`."""
+        return {"features": self.dimension}
+
+    def statistic(self, halves: bool = False) -> KernelStatistic:
+        """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width."""
+        return KernelStatistic(self.feature_map, halves=halves)
+
+    def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
+        """See `Metric.restore`."""
+        return KernelStatistic.from_tensors(tensors, self.feature_map)
+
+    def check(self, statistic: KernelStatistic) -> None:
+        """Raises ValueError unless the statistic has samples and a feature map of this one's sizes."""
+        if (statistic.dimension, statistic.width) != (self.dimension, self.width):
+            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+        if statistic.samples < 1:
+            raise ValueError("a kernel score needs at least 1 sample")
+
+    def follow(self, statistic: KernelStatistic) -> None:
+        """See `FrechetDistance.follow`; of orders 1 and more but ∞, which have a trace, and not truncated."""
+        has_trace = self.truncation is None and 1.0 <= self.order < math.inf
+        if has_trace and self.width >= SMALLEST_WIDTH and statistic.samples:
+            self._followed.setdefault(statistic, _Followed(self.order, self.width)).catch_up(statistic)
+
+    def forget(self, statistic: KernelStatistic) -> None:
+        """See `FrechetDistance.forget`."""
+        self._followed.pop(statistic, None)
+
+    def followed_bytes(self, statistic: KernelStatistic) -> int:
+        """See `FrechetDistance.followed_bytes`."""
+        followed = self._followed.get(statistic)
+        return 0 if followed is None else followed.follower.bytes
+
+    def plug_in(self, statistic: KernelStatistic) -> float:
+        """The log score of the samples as they are, 0 … log ceiling. Raises ValueError on no samples."""
+        self.check(statistic)
+        n = statistic.samples
+        followed = self._followed.get(statistic)
+        trace = followed.trace if followed is not None and followed.samples == n else None
+        if self.order == 2.0 and self.truncation is None:
+            square_sum = statistic.square_sum if trace is None else trace
+            return max(2.0 * math.log(n) - math.log(square_sum), 0.0)
+        if trace is not None and self.order == 1.0:
+            return max(math.log(n) - trace / n, 0.0)
+        if trace is not None:
+            return max((math.log(trace) - self.order * math.log(n)) / (1.0 - self.order), 0.0)
+        return log_vendi(self.spectrum(statistic), self.order, self.truncation)
+
+    def spectrum(self, statistic: KernelStatistic) -> Tensor:
+        """The min(n, width) largest eigenvalues of C, descending and ≥ 0. Raises ValueError on no samples."""
+        self.check(statistic)
+        rows = statistic.rows
+        if rows is not None:
+            return spectrum_of_rows(rows)
+        return eigenvalues_of(statistic.moment / statistic.samples)
+
+    def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
+        """The same of the samples of even and of odd index alone. Raises ValueError on fewer than 2 samples.
+
+        Past n = width it needs a statistic made with `halves`, and raises ValueError on another.
+        """
+        self.check(statistic)
+        if statistic.samples < 2:
+            raise ValueError("halves of a stream need at least 2 samples")
+        rows = statistic.rows
+        if rows is not None:
+            return spectrum_of_rows(rows[::2]), spectrum_of_rows(rows[1::2])
+        counts = ((statistic.samples + 1) // 2, statistic.samples // 2)
+        even, odd = (eigenvalues_of(statistic.half_moment(parity) / count) for parity, count in enumerate(counts))
+        return even, odd
+
+
+class _Followed:
+    """Tr f(S) of one statistic as its batches come: f = x^α, or x log x at order 1."""
+
+    def __init__(self, order: float, width: int) -> None:
+        self.samples = 0
+        self._order = order
+        self._width = width
+        self._square = 0.0
+        self.follower = TraceFollower(order, width)
+
+    @property
+    def trace(self) -> float | None:
+        """Tr f(S), None where only its eigenvalues are accurate."""
+        return self._square if self._order == 2.0 else self.follower.value
+
+    def catch_up(self, statistic: KernelStatistic) -> None:
+        """Take the φ that came since, or begin anew where too many did."""
+        fresh = statistic.samples - self.samples
+        if fresh == 0:
+            return
+        self.samples = statistic.samples
+        rows = statistic.rows
+        if self._order == 2.0:
+            # ‖S + UUᵀ‖² = ‖S‖² + 2 tr UᵀSU + ‖UᵀU‖² on rows; one pass over S is as cheap once there is S.
+            if rows is None:
+                self._square = statistic.square_sum
+            else:
+                products = rows[-fresh:] @ rows.T
+                self._square += float(products.square().sum() + products[:, :-fresh].square().sum())
+            return
+        latest = statistic.latest(fresh)
+        if latest is None:
+            self.follower = TraceFollower(self._order, self._width)
+            self.follower.start(statistic.samples, lambda: statistic.moment)
+        else:
+            self.follower.append(latest, lambda: statistic.moment)
+
+
+class RenyiKernelEntropy(VendiScore):
+    """log RKE = −log ‖C‖_F², which is log Vendi of order 2 and needs no eigenvalues; higher is better."""
+
+    name = "rke"
+
+    def __init__(self, feature_map: FeatureMap) -> None:
+        super().__init__(feature_map, order=2.0)
+
+
+def check_order(order: float) -> float:
+    """α as a float, exactly 1 where it differs by no more than 1e-7. Raises ValueError unless it is in 1e-6 … inf."""
+    order = check_number("order", order)
+    if not order >= SMALLEST_ORDER:
+        raise ValueError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
+    # 1/(1 − α) magnifies rounding.
+    return 1.0 if abs(order - 1.0) <= 1e-7 else order
+
+
+def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = None) -> float:
+    """log Vendi_α of eigenvalues (k) of sum 1, in any order, t-truncated if asked; never negative (equations.md §3).
+
+    Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: a low order would make noise of them a score.
+    Raises ValueError on an order below 1e-6, or on a truncation below 1.
+    """
+    order = check_order(order)
+    eigenvalues = eigenvalues.sort(descending=True).values.clamp_min(0.0)
+    noise = len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[0]
+    values = truncated(eigenvalues[eigenvalues > noise], truncation)
+    logs = values.log()
+    if order == 1.0:
+        return max(-float((values * logs).sum()), 0.0)
+    top = float(logs[0])
+    if math.isinf(order):
+        return max(-top, 0.0)
+    # By the largest, so that no power underflows.
+    powers = float(torch.logsumexp(order * (logs - top), 0))
+    return max(order / (1.0 - order) * top + powers / (1.0 - order), 0.0)
+
+
+def truncated(eigenvalues: Tensor, truncation: int | None) -> Tensor:
+    """The t largest of descending eigenvalues (k) with the rest spread evenly over them (min(k, t)).
+
+    Raises ValueError on a truncation below 1.
+    """
+    if truncation is None:
+        return eigenvalues
+    if truncation < 1:
+        raise ValueError(f"the truncation must be at least 1, not {truncation!r}")
+    return eigenvalues[:truncation] + eigenvalues[truncation:].sum() / truncation
+
+
+def spectrum_of_rows(features: Tensor) -> Tensor:
+    """The min(n, width) largest eigenvalues of (1/n) ΦᵀΦ, Φ (n, width), descending and ≥ 0, by the smaller matrix."""
+    count, width = features.shape
+    return eigenvalues_of((features @ features.T if count <= width else features.T @ features) / count)
+
+
+def eigenvalues_of(matrix: Tensor) -> Tensor:
+    """Eigenvalues (m) of a symmetric, positive semi-definite matrix (m, m), descending and ≥ 0."""
+    return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)

@@ -1,0 +1,210 @@
+"""The kernel statistic of a feature stream: samples, Σ φφᵀ, and the few φ that estimators ask for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.feature_maps import FeatureMap
+from optimist.numerics.rows import LastRows, Rows, check_rows
+from optimist.numerics.symmetric import SymmetricSum
+
+BLOCK = 1024
+"""Rows of a batch whose φ are made at once: enough for the GEMM's full rate, and 64 MiB at a width of 8000."""
+
+
+class KernelStatistic:
+    """The second moment S = Σ φφᵀ of a stream of rows seen through a feature map, a batch at a time in float64.
+
+    While `samples` ≤ `width` all φ are held and no width × width matrix is; the batch that passes it has S built and
+    the φ dropped, but for the last `last`. S is held as a triangle; with `halves` as two sums, of the samples of even
+    and of odd index in the log. The state is a function of the sequence of batches alone: reading a property never
+    changes it. Tensors handed out are views of the state: do not write to them.
+    """
+
+    def __init__(self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False) -> None:
+        if last < 0:
+            raise ValueError(f"need last ≥ 0, not {last}")
+        self.feature_map = feature_map
+        self.last = last
+        self.halves = halves
+        self._samples = 0
+        self._rows = Rows(self._no_rows(), limit=self.width)
+        self._tail = LastRows(self._no_rows(), last)
+        self._moments: tuple[SymmetricSum, ...] | None = None
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of a batch."""
+        return self.feature_map.dimension
+
+    @property
+    def width(self) -> int:
+        """The columns of φ."""
+        return self.feature_map.width
+
+    @property
+    def samples(self) -> int:
+        """Rows seen."""
+        return self._samples
+
+    @property
+    def moment(self) -> Tensor:
+        """S = Σ φφᵀ (width, width), built on demand; `times` and `square_sum` spare it."""
+        rows = self.rows
+        return self._whole().dense() if rows is None else rows.T @ rows
+
+    @property
+    def square_sum(self) -> float:
+        """‖S‖_F²."""
+        rows = self.rows
+        return self._whole().square_sum() if rows is None else float((rows @ rows.T).square().sum())
+
+    @property
+    def rows(self) -> Tensor | None:
+        """All φ (samples, width) in log order while samples ≤ width, else None."""
+        return self._rows.view() if self._moments is None else None
+
+    @property
+    def last_rows(self) -> Tensor:
+        """The last min(samples, `last`) φ, in log order."""
+        # A copy: the last bit of a sum depends on where its rows begin in memory.
+        return self._rows.tail(self.last) if self._moments is None else self._tail.copy()
+
+    def times(self, rows: Tensor) -> Tensor:
+        """Rows (b, width) times S (b, width)."""
+        held = self.rows
+        return self._whole().times(rows) if held is None else (rows @ held.T) @ held
+
+    def latest(self, count: int) -> Tensor | None:
+        """A copy of the last `count` φ, in log order; None where not so many are kept."""
+        held = self._rows if self._moments is None else self._tail
+        return held.tail(count) if count <= len(held) else None
+
+    def half_moment(self, parity: int) -> Tensor:
+        """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises ValueError where not kept."""
+        if self._moments is None:
+            half = self._rows.view()[parity::2]
+            return half.T @ half
+        if not self.halves:
+            raise ValueError("the halves of the stream are kept only with halves=True")
+        return self._moments[parity].dense()
+
+    def update(self, batch: Tensor) -> None:
+        """Add a batch (b, d) of any real dtype, b ≥ 1.
+
+        Raises ValueError, changing nothing, on anything else, and on rows that the feature map does not take.
+        """
+        check_rows("features", batch, self.dimension)
+        blocks = (block.to(self.feature_map.device, torch.float64) for block in batch.split(BLOCK))
+        features = map(self.feature_map, blocks)
+        # A row that is refused must not leave those before it behind.
+        for block in features if self.feature_map.takes_every_row else list(features):
+            self._add(block)
+
+    def merge(self, other: KernelStatistic) -> None:
+        """Add all that `other` has seen, as if its batches came after these. Raises ValueError on another layout."""
+        if self._layout()[1:] != other._layout()[1:] or not _same_map(self.feature_map, other.feature_map):
+            raise ValueError("only statistics of the same feature map, last and halves can be merged")
+        if other.samples == 0:
+            return
+        if other._moments is None:
+            self._add(other._rows.view())
+            return
+        self._build()
+        assert self._moments is not None
+        # After an odd number of samples the other's even ones are odd.
+        moments = other._moments if self._samples % 2 == 0 else other._moments[::-1]
+        for own, more in zip(self._moments, moments, strict=True):
+            own.merge(more)
+        self._samples += other.samples
+        self._tail.append(other.last_rows)
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`, without the feature map: `layout` (int64), the rest float64, moments packed."""
+        tensors = {
+            "layout": torch.tensor(self._layout(), dtype=torch.int64),
+            "rows": self._rows.view() if self._moments is None else self.last_rows,
+        }
+        for index, moment in enumerate(self._moments or ()):
+            tensors[f"moment_{index}"] = moment.packed
+        return tensors
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], feature_map: FeatureMap) -> KernelStatistic:
+        """The inverse of `to_tensors`, bit for bit, for every later update too, on the feature map's device.
+
+        Raises KeyError on missing tensors, ValueError on a feature map of other sizes.
+        """
+        samples, dimension, width, last, halves = tensors["layout"].tolist()
+        if (dimension, width) != (feature_map.dimension, feature_map.width):
+            sizes = (feature_map.dimension, feature_map.width)
+            raise ValueError(f"the statistic is of a feature map of sizes {(dimension, width)}, not {sizes}")
+        statistic = cls(feature_map, last=last, halves=bool(halves))
+        state = {name: tensor.to(feature_map.device, copy=True) for name, tensor in tensors.items()}
+        statistic._samples = samples
+        if samples <= width:
+            statistic._rows = Rows(state["rows"], limit=width)
+            return statistic
+        statistic._tail = LastRows(state["rows"], last)
+        moments = [state[f"moment_{index}"] for index in range(2 if halves else 1)]
+        # Whole where they were stored before moments were packed.
+        statistic._moments = tuple(
+            SymmetricSum(width, packed=moment) if moment.ndim == 1 else SymmetricSum.pack(moment) for moment in moments
+        )
+        return statistic
+
+    def _layout(self) -> tuple[int, int, int, int, int]:
+        return (self._samples, self.dimension, self.width, self.last, int(self.halves))
+
+    def _no_rows(self) -> Tensor:
+        return torch.zeros(0, self.width, dtype=torch.float64, device=self.feature_map.device)
+
+    def _add(self, features: Tensor) -> None:
+        """Take φ (b, width) that follow the samples so far."""
+        total = self._samples + len(features)
+        if self._moments is None:
+            self._rows.append(features)
+            self._samples = total
+            if total > self.width:
+                # One pass over all rows, so that S begins the same however they were batched.
+                self._build()
+            return
+        self._accumulate(features, self._samples)
+        self._samples = total
+        self._tail.append(features)
+
+    def _build(self) -> None:
+        """Turn the rows into the sums, keeping the last of them."""
+        if self._moments is not None:
+            return
+        device = self.feature_map.device
+        self._moments = tuple(SymmetricSum(self.width, device) for _ in range(2 if self.halves else 1))
+        self._accumulate(self._rows.view(), 0)
+        self._tail = LastRows(self._rows.tail(self.last), self.last)
+        self._rows = Rows(self._no_rows(), limit=self.width)
+
+    def _accumulate(self, features: Tensor, start: int) -> None:
+        """Add φ whose first has index `start` in the log."""
+        assert self._moments is not None
+        for parity, moment in enumerate(self._moments):
+            part = features[(start + parity) % 2 :: 2] if self.halves else features
+            moment.add(part)
+
+    def _whole(self) -> SymmetricSum:
+        """S, once the rows are dropped."""
+        assert self._moments is not None
+        if not self.halves:
+            return self._moments[0]
+        return SymmetricSum(self.width, packed=self._moments[0].packed + self._moments[1].packed)
+
+
+def _same_map(one: FeatureMap, other: FeatureMap) -> bool:
+    if one is other:
+        return True
+    left, right = one.to_tensors(), other.to_tensors()
+    return one.name == other.name and all(torch.equal(left[name], right[name]) for name in left)

@@ -1,0 +1,120 @@
+"""Prompt-conditioned kernel scores: signed sums of the entropies of outputs, prompts and both (equations.md §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from optimist.numerics.estimate import Scale
+from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.kernel.score import VendiScore, check_order, log_vendi
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.pairs.statistic import JointStatistic, joint_map
+
+Part = str
+"""An entropy by its statistic: "joint", "prompts" or "features"."""
+
+
+class ConditionedScore:
+    """A signed sum of entropies H_α of order α > 0, inf included, in log; higher is better.
+
+    Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
+    for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
+    another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
+    features no inequality holds exactly, and no sum is clamped. Raises ValueError on an order that is not positive, or
+    on maps of different r.
+    """
+
+    name: str
+    terms: ClassVar[Mapping[Part, float]]
+    """The entropies in the sum, with their signs."""
+    scale: Scale = "log"
+    lower_is_better = False
+
+    def __init__(self, features_map: GaussianFourier, prompts_map: GaussianFourier, order: float = 1.0) -> None:
+        self.features_map = features_map
+        self.prompts_map = prompts_map
+        self.order = check_order(order)
+        self.joint_map = joint_map(features_map, prompts_map)
+        maps = {"joint": self.joint_map, "prompts": prompts_map, "features": features_map}
+        self.entropies = {part: VendiScore(maps[part], order) for part in self.terms}
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of an output."""
+        return self.features_map.dimension
+
+    @property
+    def prompt_dimension(self) -> int:
+        """d_t, the columns of a prompt."""
+        return self.prompts_map.dimension
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """See `Metric.widths`."""
+        return {"features": self.dimension, "prompts": self.prompt_dimension}
+
+    @property
+    def width(self) -> int:
+        """2r, the columns of every φ."""
+        return self.features_map.width
+
+    @property
+    def needs_halves(self) -> bool:
+        """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        return self.entropies["joint"].needs_halves
+
+    def statistic(self, halves: bool = False) -> JointStatistic:
+        """An empty statistic of the parts in `terms`; `halves` keeps the half-streams apart past n = width."""
+        marginal = "features" in self.terms
+        return JointStatistic(
+            self.features_map, self.prompts_map, halves=halves, marginal=marginal, joint=self.joint_map
+        )
+
+    def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:
+        """See `Metric.restore`."""
+        return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map, self.joint_map)
+
+    def check(self, statistic: JointStatistic) -> None:
+        """Raises ValueError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""
+        sizes = (statistic.dimension, statistic.prompt_dimension, statistic.width)
+        missing = "features" in self.terms and statistic.features is None
+        if missing or sizes != (self.dimension, self.prompt_dimension, self.width):
+            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+        if statistic.samples < 1:
+            raise ValueError("a kernel score needs at least 1 sample")
+
+    def parts(self, statistic: JointStatistic) -> dict[Part, KernelStatistic]:
+        """The statistic of each entropy in `terms`. Raises ValueError as `check` does."""
+        self.check(statistic)
+        held = {"joint": statistic.joint, "prompts": statistic.prompts, "features": statistic.features}
+        return {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
+
+    def plug_in(self, statistic: JointStatistic) -> float:
+        """The log score of the samples as they are. Raises ValueError on no samples or another layout."""
+        parts = self.parts(statistic)
+        return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
+
+    @classmethod
+    def of_spectra(cls, spectra: Mapping[Part, Tensor], order: float = 1.0) -> float:
+        """The log score of eigenvalues (k) of sum 1 by part, as `exact_spectra` gives them.
+
+        Raises ValueError on an order that is not positive, KeyError on a missing part.
+        """
+        return sum(sign * log_vendi(spectra[part], order) for part, sign in cls.terms.items())
+
+
+class ConditionalVendi(ConditionedScore):
+    """log Conditional-Vendi_α = H_α(X, T) − H_α(T): the diversity that the model adds to its prompts'."""
+
+    name = "conditional-vendi"
+    terms: ClassVar[Mapping[Part, float]] = {"joint": 1.0, "prompts": -1.0}
+
+
+class InformationVendi(ConditionedScore):
+    """log Information-Vendi_α = H_α(X) + H_α(T) − H_α(X, T): how much the outputs tell of their prompts."""
+
+    name = "information-vendi"
+    terms: ClassVar[Mapping[Part, float]] = {"features": 1.0, "prompts": 1.0, "joint": -1.0}

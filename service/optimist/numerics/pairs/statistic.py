@@ -1,0 +1,137 @@
+"""The statistic of prompted samples: kernel statistics of outputs, of prompts, and of both together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.rows import check_rows
+
+PARTS = ("joint", "prompts", "features")
+"""The kernel statistics a `JointStatistic` holds, as its tensors name them."""
+
+
+def joint_map(features: GaussianFourier, prompts: GaussianFourier) -> GaussianFourier:
+    """φ_XT of rows [x, t] (n, d + d_t): frequency i is (ω_X,i, ω_T,i) (equations.md §4).
+
+    Raises ValueError unless both maps have the same r.
+    """
+    if features.width != prompts.width:
+        counts = f"{features.width // 2} and {prompts.width // 2}"
+        raise ValueError(f"features and prompts need the same number of frequencies, not {counts}")
+    return GaussianFourier(torch.cat([features.omegas, prompts.omegas.to(features.device)]), features.device)
+
+
+class JointStatistic:
+    """Σ φφᵀ of φ_XT, of φ_T and, unless `marginal` is False, of φ_X, over a stream of pairs (x, t) (equations.md §4).
+
+    Each is a `KernelStatistic` of the same pairs in the same order, with the same `last` and `halves`. Without the
+    marginal `features` is None: Conditional-Vendi has no use for it, and it is a third of the work and the memory.
+    `joint` is the `joint_map` of both where it is made already: statistics of one metric share it. Raises ValueError on
+    maps of different r, or on `last` below 0.
+    """
+
+    def __init__(
+        self,
+        features: GaussianFourier,
+        prompts: GaussianFourier,
+        *,
+        last: int = 512,
+        halves: bool = False,
+        marginal: bool = True,
+        joint: GaussianFourier | None = None,
+    ) -> None:
+        self.joint = KernelStatistic(joint or joint_map(features, prompts), last=last, halves=halves)
+        self.prompts = KernelStatistic(prompts, last=last, halves=halves)
+        self.features = KernelStatistic(features, last=last, halves=halves) if marginal else None
+
+    @property
+    def prompt_dimension(self) -> int:
+        """d_t, the columns of a prompt."""
+        return self.prompts.dimension
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of an output."""
+        return self.joint.dimension - self.prompts.dimension
+
+    @property
+    def width(self) -> int:
+        """2r, the columns of every φ."""
+        return self.joint.width
+
+    @property
+    def samples(self) -> int:
+        """Pairs seen."""
+        return self.joint.samples
+
+    def update(self, features: Tensor, prompts: Tensor) -> None:
+        """Add a batch of pairs: rows (b, d) and (b, d_t) of any real dtype, b ≥ 1.
+
+        Raises ValueError, changing nothing, on anything else.
+        """
+        check_rows("features", features, self.dimension)
+        check_rows("prompts", prompts, self.prompt_dimension)
+        if len(features) != len(prompts):
+            raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
+        # Here, so that neither is rounded to the other's dtype.
+        features, prompts = (rows.to(self.joint.feature_map.device, torch.float64) for rows in (features, prompts))
+        self.joint.update(torch.cat([features, prompts], -1))
+        self.prompts.update(prompts)
+        if self.features is not None:
+            self.features.update(features)
+
+    def merge(self, other: JointStatistic) -> None:
+        """Add all that `other` has seen, as if its batches came after these.
+
+        Raises ValueError, changing nothing, on another layout.
+        """
+        if self._layout() != other._layout():
+            raise ValueError("only statistics of the same dimensions and parts can be merged")
+        # The joint frequencies are all of them: what it takes the others take.
+        self.joint.merge(other.joint)
+        self.prompts.merge(other.prompts)
+        if self.features is not None and other.features is not None:
+            self.features.merge(other.features)
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Statistic.state`, without the feature maps: that of each `KernelStatistic` as `joint.layout` etc."""
+        return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.state().items()}
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """See `Statistic.to_tensors`."""
+        return {name: tensor.clone() for name, tensor in self.state().items()}
+
+    @classmethod
+    def from_tensors(
+        cls,
+        tensors: Mapping[str, Tensor],
+        features: GaussianFourier,
+        prompts: GaussianFourier,
+        joint: GaussianFourier | None = None,
+    ) -> JointStatistic:
+        """The inverse of `to_tensors`, bit for bit, for every later update too, on the maps' device.
+
+        Raises KeyError on missing tensors, ValueError on maps of other sizes.
+        """
+        split: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+        for key, tensor in tensors.items():
+            part, name = key.split(".")
+            split[part][name] = tensor
+        statistic = cls(features, prompts, marginal=bool(split["features"]), joint=joint)
+        statistic.joint = KernelStatistic.from_tensors(split["joint"], statistic.joint.feature_map)
+        statistic.prompts = KernelStatistic.from_tensors(split["prompts"], prompts)
+        if statistic.features is not None:
+            statistic.features = KernelStatistic.from_tensors(split["features"], features)
+        return statistic
+
+    def _parts(self) -> list[tuple[str, KernelStatistic]]:
+        held = zip(PARTS, (self.joint, self.prompts, self.features), strict=True)
+        return [(name, part) for name, part in held if part is not None]
+
+    def _layout(self) -> tuple[int, int, bool]:
+        return (self.dimension, self.prompt_dimension, self.features is None)

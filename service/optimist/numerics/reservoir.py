@@ -1,0 +1,165 @@
+"""A bounded uniform sample of a generator's log: the rows that show what it makes, with the caller's names for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.numerics.batches import LONGEST_ID
+from optimist.numerics.rows import Rows
+from optimist_client.tensors import pack_ids, unpack_ids
+
+
+class Reservoir:
+    """The `capacity` samples of a log whose index has the smallest hash: a uniform sample without any random state.
+
+    Bottom-k sampling: which samples are kept is a function of how many there were, whatever their batches, and the
+    bottom k of two parts of a log hold the bottom k of the whole. A part that does not begin the log is sampled with
+    `start`, the index of its first sample. Rows are those that came, in float64 on the CPU. A batch costs O(b +
+    capacity) hashes and copies only the rows that stay: of a long log, few. Raises ValueError on a capacity below 1 or
+    a start below 0.
+    """
+
+    def __init__(self, capacity: int = 512, *, start: int = 0) -> None:
+        if capacity < 1 or start < 0:
+            raise ValueError(f"need capacity ≥ 1 and start ≥ 0, not {(capacity, start)}")
+        self.capacity = capacity
+        self.start = start
+        self._samples = 0
+        # Slots in no order: a sample that comes takes the place of one that goes.
+        self._indices = np.zeros(0, dtype=np.int64)
+        self._ids: list[str] = []
+        self._rows: dict[str, Rows] = {}
+
+    def __len__(self) -> int:
+        """Samples held, min(samples, capacity)."""
+        return len(self._ids)
+
+    @property
+    def samples(self) -> int:
+        """Samples seen."""
+        return self._samples
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The index in the log of each sample held (k), ascending: the order of `ids` and `tensors` too."""
+        return np.sort(self._indices)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The id of each sample held (k), in log order."""
+        return tuple(self._ids[slot] for slot in np.argsort(self._indices))
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The rows of the samples held (k, d) by tensor name, float64, in log order; no names before the first."""
+        order = torch.from_numpy(np.argsort(self._indices))
+        return {name: rows.view()[order] for name, rows in self._rows.items()}
+
+    def update(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
+        """Add a batch: tensors (b, d) of any real dtype by name, b ≥ 1, and the ids of its b samples.
+
+        Raises ValueError as `check` does, changing nothing. Ids may repeat. Whether the numbers are finite is for the
+        statistic beside it to check.
+        """
+        self.check(arrays, ids)
+        count = len(ids)
+        first = self.start + self._samples
+        self._offer(np.arange(first, first + count, dtype=np.int64), arrays, ids)
+        self._samples += count
+
+    def check(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
+        """Raise ValueError on other names or widths than before, other numbers of rows, and ids that cannot be kept.
+
+        Those hold a zero byte, are longer than `LONGEST_ID` bytes, or have no UTF-8.
+        """
+        count = len(ids)
+        if count < 1 or not arrays or any(rows.ndim != 2 or len(rows) != count for rows in arrays.values()):
+            shapes = {name: tuple(rows.shape) for name, rows in arrays.items()}
+            raise ValueError(f"expected tensors of shape (b ≥ 1, d) for {count} ids, not {shapes}")
+        self._check_layout({name: rows.shape[1] for name, rows in arrays.items()})
+        # A lone surrogate has no UTF-8, and UnicodeEncodeError is a ValueError.
+        if any(len(text.encode()) > LONGEST_ID or "\0" in text for text in ids):
+            raise ValueError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
+
+    def merge(self, other: Reservoir) -> None:
+        """Add all that `other` has seen, the part of the log that follows this one: exactly as if in one stream.
+
+        Raises ValueError, changing nothing, on another capacity, other names or widths, or an `other` that does not
+        start where this one ends: its sample was drawn by indices that are not those of its samples here.
+        """
+        end = self.start + self._samples
+        if (other.capacity, other.start) != (self.capacity, end):
+            wanted = f"capacity {self.capacity} and start {end}"
+            raise ValueError(f"expected a reservoir of {wanted}, not {(other.capacity, other.start)}")
+        if other.samples == 0:
+            return
+        arrays = {name: rows.view() for name, rows in other._rows.items()}
+        self._check_layout({name: rows.shape[1] for name, rows in arrays.items()})
+        self._offer(other._indices, arrays, other._ids)
+        self._samples += other.samples
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows_<name>` (float64).
+
+        `ids` (k, longest id) holds UTF-8, zeros after its end.
+        """
+        return {
+            "layout": torch.tensor([self.capacity, self.start, self._samples], dtype=torch.int64),
+            "indices": torch.from_numpy(self.indices),
+            "ids": torch.from_numpy(pack_ids(self.ids).copy()),
+            **{f"rows_{name}": rows for name, rows in self.tensors.items()},
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Reservoir:
+        """The inverse of `to_tensors`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
+        capacity, start, samples = tensors["layout"].tolist()
+        reservoir = cls(capacity, start=start)
+        reservoir._samples = samples
+        reservoir._indices = tensors["indices"].numpy().copy()
+        reservoir._ids = unpack_ids(tensors["ids"].numpy())
+        for name, rows in tensors.items():
+            if name.startswith("rows_"):
+                reservoir._rows[name.removeprefix("rows_")] = Rows(rows.clone(), limit=capacity)
+        return reservoir
+
+    def _check_layout(self, widths: dict[str, int]) -> None:
+        """Raises ValueError unless tensors of these names and widths have come before, or none have."""
+        known = {name: rows.view().shape[1] for name, rows in self._rows.items()}
+        if known and widths != known:
+            raise ValueError(f"expected tensors of widths {known}, not {widths}")
+
+    def _offer(self, indices: NDArray[np.int64], arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
+        """Keep, of the samples held and these, the `capacity` of the smallest hashes."""
+        held = len(self)
+        chosen = np.zeros(held + len(indices), dtype=np.bool_)
+        chosen[np.argsort(_hash(np.concatenate([self._indices, indices])))[: self.capacity]] = True
+        stay = np.flatnonzero(chosen[held:])
+        if len(stay) == 0:
+            return
+        free = np.flatnonzero(~chosen[:held])
+        replacing, added = stay[: len(free)], stay[len(free) :]
+        self._indices[free] = indices[replacing]
+        self._indices = np.concatenate([self._indices, indices[added]])
+        for slot, row in zip(free, replacing, strict=True):
+            self._ids[int(slot)] = ids[int(row)]
+        self._ids.extend(ids[int(row)] for row in added)
+        for name, batch in arrays.items():
+            empty = torch.zeros(0, batch.shape[1], dtype=torch.float64)
+            rows = self._rows.setdefault(name, Rows(empty, limit=self.capacity))
+            kept = batch[torch.from_numpy(stay).to(batch.device)].to("cpu", torch.float64)
+            rows.view()[torch.from_numpy(free)] = kept[: len(free)]
+            rows.append(kept[len(free) :])
+
+
+def _hash(indices: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """splitmix64 of each index (k): a bijection of 64 bits, so that no two samples ever tie."""
+    mixed = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -1,0 +1,85 @@
+"""The rows that statistics take, and those that they keep."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.batches import LARGEST
+
+
+def check_rows(name: str, rows: Tensor, columns: int) -> None:
+    """Raise ValueError unless `rows` are (b ≥ 1, columns) of any real dtype, finite and of sane size."""
+    if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] != columns:
+        raise ValueError(f"expected {name} of shape (b ≥ 1, {columns}), not {tuple(rows.shape)}")
+    # Without a copy of the batch. As Python's numbers: float16 has no 1e30, and would compare with infinity.
+    low, high = (float(end) for end in torch.aminmax(rows))
+    # Written so that NaN fails it too.
+    if not -LARGEST <= low <= high <= LARGEST:
+        raise ValueError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
+
+
+class Rows:
+    """Rows in log order in a buffer that doubles, so that appending costs O(1) copies a row.
+
+    It has no room for more than `limit` rows until more come.
+    """
+
+    def __init__(self, rows: Tensor, limit: int = sys.maxsize) -> None:
+        self._data = rows
+        self._count = len(rows)
+        self._limit = limit
+
+    def __len__(self) -> int:
+        return self._count
+
+    def view(self) -> Tensor:
+        """All rows, not copied."""
+        return self._data[: self._count]
+
+    def tail(self, count: int) -> Tensor:
+        """A copy of the last `count` rows, or of all where there are fewer."""
+        return self._data[max(self._count - count, 0) : self._count].clone()
+
+    def append(self, rows: Tensor) -> None:
+        """Add rows at the end."""
+        needed = self._count + len(rows)
+        if needed > len(self._data):
+            room = max(needed, min(2 * len(self._data), self._limit))
+            grown = self._data.new_empty(room, self._data.shape[1])
+            grown[: self._count] = self.view()
+            self._data = grown
+        self._data[self._count : needed] = rows
+        self._count = needed
+
+
+class LastRows:
+    """The last `count` rows of a stream, in log order, with room for a quarter more: a row is copied some five times.
+
+    `rows` are the last ones so far, `count` of them at most.
+    """
+
+    def __init__(self, rows: Tensor, count: int) -> None:
+        self._count = count
+        self._room = count + count // 4
+        self._rows = Rows(rows, self._room)
+
+    def __len__(self) -> int:
+        return min(len(self._rows), self._count)
+
+    def copy(self) -> Tensor:
+        """The min(seen, count) last rows, in memory of their own."""
+        return self._rows.tail(self._count)
+
+    def tail(self, count: int) -> Tensor:
+        """A copy of the last `count` ≤ len(self) rows."""
+        return self._rows.tail(count)
+
+    def append(self, rows: Tensor) -> None:
+        """Add rows at the end."""
+        latest = rows[max(len(rows) - self._count, 0) :]
+        if len(self._rows) + len(latest) > self._room:
+            self._rows = Rows(self._rows.tail(self._count - len(latest)), self._room)
+        self._rows.append(latest)

@@ -1,0 +1,26 @@
+"""Functions of a spectrum: traces, exactly and as rows keep coming, and de-biased by the leave-one-out map. Torch, any
+device.
+"""
+
+from optimist.numerics.spectra.eigen import centre, double_centre, eigen_coordinates, pair_sum, root_trace
+from optimist.numerics.spectra.following import SMALLEST_WIDTH, TraceFollower
+from optimist.numerics.spectra.increments import increments
+from optimist.numerics.spectra.largest import largest_eigenvalue
+from optimist.numerics.spectra.leave_one_out import DebiasedTrace, debiased_root_trace
+from optimist.numerics.spectra.products import gram_square_sum, symmetric_product
+
+__all__ = [
+    "SMALLEST_WIDTH",
+    "DebiasedTrace",
+    "TraceFollower",
+    "centre",
+    "debiased_root_trace",
+    "double_centre",
+    "eigen_coordinates",
+    "gram_square_sum",
+    "increments",
+    "largest_eigenvalue",
+    "pair_sum",
+    "root_trace",
+    "symmetric_product",
+]

@@ -1,0 +1,65 @@
+"""Helpers for symmetric eigenproblems, batched over leading dimensions where a shape says "…"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.spectra.lapack import Tridiagonal
+
+TRIDIAGONAL_SIZE = 512
+"""Smallest matrix of which a few coordinates are cheaper than its eigenvectors."""
+
+
+def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean (…, d) of rows (…, n, d) and the rows less it; exactly zero rows when all are the same."""
+    offset = rows - rows[..., :1, :]
+    mean = offset.mean(-2, keepdim=True)
+    return rows[..., 0, :] + mean[..., 0, :], offset - mean
+
+
+def double_centre(gram: Tensor) -> Tensor:
+    """The Gram matrix (…, n, n) of the same vectors less their mean."""
+    column = gram.mean(-2, keepdim=True)
+    return gram - column - column.mT + column.mean(-1, keepdim=True)
+
+
+def pair_sum(values: Tensor) -> float:
+    """Σ_ij (s_i s_j / (s_i + s_j))² over values s > 0 (k)."""
+    return float((values[:, None] * values / (values[:, None] + values)).square().sum())
+
+
+def eigen_coordinates(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (…, m), ascending, of symmetric matrices (…, m, m), and rows (…, k, m) in their eigenbases.
+
+    A few rows need no eigenvectors: at m = 2048 the tridiagonal form, and 512 rows by its eigenvectors, take 2.1 s of
+    processor time, `eigh` 3.0 s (one thread).
+    """
+    is_small = matrix.ndim > 2 or len(matrix) < TRIDIAGONAL_SIZE or 2 * len(rows) > len(matrix)
+    if is_small or matrix.device.type != "cpu":
+        eigenvalues, eigenvectors = torch.linalg.eigh(matrix)
+        return eigenvalues, rows @ eigenvectors
+    reduced = Tridiagonal(matrix)
+    eigenvalues, eigenvectors = reduced.eigen()
+    return eigenvalues, reduced.rotated(rows) @ eigenvectors
+
+
+def root_trace(eigenvalues: Tensor, factor: Callable[[], Tensor]) -> float:
+    """Tr √(FᵀF) from the computed eigenvalues (k) of FᵀF or FFᵀ, or, where their noise shows, the singular values of F.
+
+    An eigenvalue is known to ε·λ_max, so the root of one that should be zero to √ε: 1e-8 each, which is more than a
+    Fréchet distance of a set to itself may show. `factor` is asked for F only where these add up to k² ε of the trace.
+    """
+    if eigenvalues.numel() == 0:
+        return 0.0
+    epsilon = torch.finfo(eigenvalues.dtype).eps
+    noise = epsilon * eigenvalues.max()
+    if noise <= 0.0:
+        return 0.0
+    roots = eigenvalues.clamp_min(0.0).sqrt()
+    error = (noise / eigenvalues.clamp_min(noise).sqrt()).sum()
+    if error <= epsilon * len(roots) ** 2 * roots.sum():
+        return float(roots.sum())
+    return float(torch.linalg.svdvals(factor()).sum())

@@ -1,0 +1,94 @@
+"""The service: Redis (embedded or given), the API in this process, and the scorer in a child, put together and run."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+import uvicorn
+from pydantic.warnings import UnsupportedFieldAttributeWarning
+from threadpoolctl import threadpool_limits
+
+from optimist.api.app import create_app
+from optimist.insight.logs import configure
+from optimist.numerics.devices import give_back_from
+from optimist.server.connections import patient
+from optimist.server.scorer_process import scorer_process
+from optimist.settings import Settings
+from optimist.store import CannotStart, open_store, start_embedded
+from optimist.store.deployment import wait_for_server
+
+LARGE = 2**20
+"""Bytes from which a block goes back to the system as soon as it is freed."""
+
+
+@contextmanager
+def redis_of(settings: Settings) -> Iterator[str]:
+    """The URL of the Redis server to use: the one given, else an embedded one that lives as long as this context.
+
+    Raises `DirectoryInUse` when another service holds the data directory, `CannotStart` for a server that is not fit.
+    """
+    if settings.redis_url is not None:
+        asyncio.run(wait_for_server(settings.redis_url))
+        yield settings.redis_url
+        return
+    with start_embedded(settings.data_directory) as embedded:
+        asyncio.run(wait_for_server(embedded.url))
+        yield embedded.url
+
+
+def serve(settings: Settings) -> None:
+    """Run the API, and a scorer beside it unless told otherwise, until SIGINT or SIGTERM.
+
+    Raises DeviceError where the scorer's device is not here.
+    """
+    configure(settings.log_format, settings.log_requests)
+    # The check of a reference is the only thing here that more would help, and it would take them from everybody else.
+    # Not by variables: a scorer that is started here has threads of its own.
+    threadpool_limits(1)
+    give_back_from(LARGE)  # as what bodies take is counted only until they are freed
+    # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
+    warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+    # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.
+    signal.signal(signal.SIGTERM, _exit)
+    with ExitStack() as stack:
+        url = stack.enter_context(redis_of(settings))
+        if not settings.is_open:
+            asyncio.run(_need_keys(url, settings.host))
+        scorer = stack.enter_context(scorer_process(url, settings)) if settings.scoring else None
+        app = create_app(settings, url, None if scorer is None else lambda: scorer.at_work)
+        # What has been made by now stays: the collector need not go through it again and again.
+        gc.freeze()
+        uvicorn.run(
+            app,
+            host=settings.host,
+            port=settings.port,
+            http=patient(settings.head_timeout, settings.answer_timeout),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            limit_concurrency=settings.max_connections,
+            timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
+            timeout_graceful_shutdown=10,
+            ssl_certfile=settings.tls_certificate,
+            ssl_keyfile=settings.tls_key,
+        )
+
+
+async def _need_keys(redis_url: str, host: str) -> None:
+    """Raise CannotStart where nobody could be let in."""
+    async with open_store(redis_url) as store:
+        if not await store.access_keys.all():
+            raise CannotStart(
+                f"On {host} callers need access keys, and there are none: make one with `optimist keys create --role "
+                "admin`. With --insecure everybody who reaches the service may do everything."
+            )
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)

@@ -1,0 +1,1 @@
+"""The demo's world: real generators of handwritten digits."""

@@ -1,0 +1,144 @@
+"""The demo: the real service on its embedded Redis, two worker processes, real generators of handwritten digits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+
+from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
+from optimist.simulation.tables import headline, standings, summary
+from optimist.store import dies_with_parent
+from optimist_client import Experiment, Optimist, Report, Retry
+
+WORKERS = 2
+PATIENCE = 120.0
+"""Seconds that the demo waits for a service that was killed to be started again."""
+
+Process = subprocess.Popen[bytes]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the user chose. `directory` None keeps the data in a temporary one, `port` None takes a free one."""
+
+    metric: str = "fid"
+    budget: int = 20_000
+    seed: int = 0
+    port: int | None = None
+    directory: Path | None = None
+
+    def run(self, console: Console, keep: bool = False) -> Report:
+        """Run to the decision or the budget and return the final report; `keep` then serves until Ctrl-C."""
+        digits = load()
+        port = self.port or _free_port()
+        url = f"http://127.0.0.1:{port}"
+        with ExitStack() as stack:
+            directory = self.directory or Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="optimist-demo-", ignore_cleanup_errors=True))
+            )
+            serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}"]
+            # Ctrl-C does not reach a session of its own: the workers give their picks back while it still serves.
+            guarded = [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *serve]
+            server = stack.enter_context(_process(guarded, own_session=True))
+            experiment = stack.enter_context(Optimist(url)).create_experiment(
+                f"digits-{self.metric}-{self.seed}",
+                metric=self.metric,
+                **_question(self.metric, digits),
+                policy="top-two",
+                seed=self.seed,
+                budget=self.budget,
+            )
+            work = [sys.executable, "-m", "optimist.simulation.digits.worker", url, experiment.name]
+            workers = [stack.enter_context(_process(work)) for _ in range(WORKERS)]
+            watched = stack.enter_context(Optimist(url, timeout=5.0, patience=1.0)).experiment(experiment.name)
+            report = _watch(watched, workers, console, f"to go on, run: {shlex.join(serve)}")
+            console.print(summary(report), soft_wrap=True)
+            if keep:
+                console.print(f"The service stays up on {url}: end it with Ctrl-C.", soft_wrap=True)
+                with contextlib.suppress(KeyboardInterrupt):
+                    server.wait()
+            return report
+
+
+def _question(metric: str, digits: Digits) -> dict[str, Any]:
+    """What each metric compares, and what it needs to know: the reference, the number of classes, or the kernels."""
+    plain = {"generators": list(digits.generators)}
+    if metric == "fid":
+        return {**plain, "reference": digits.reference()}
+    if metric == "is":
+        return {**plain, "dimension": digits.probabilities(digits.images[:1]).shape[1]}
+    width = digits.features(digits.images[:1]).shape[1]
+    of_images = {"dimension": width, "kernel": KERNEL}
+    if metric in ("rke", "vendi"):
+        return {**plain, **of_images}
+    return {
+        "generators": list(digits.prompted),
+        **of_images,
+        "prompt_dimension": digits.embeddings(TEXTS[:1]).shape[1],
+        "prompt_kernel": PROMPT_KERNEL,
+        "prompts": list(TEXTS),
+    }
+
+
+def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:
+    """Draw the standings until the experiment has ended and everything told is scored.
+
+    Raises Retry when the service stays away for `PATIENCE` seconds, RuntimeError when no worker is left.
+    """
+    last_seen, warned = time.monotonic(), False
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        while True:
+            idle = all(worker.poll() is not None for worker in workers)  # before the report: it must know of the end
+            try:
+                report = experiment.report()
+            except Retry:
+                if time.monotonic() - last_seen > PATIENCE:
+                    raise
+                if not warned:
+                    warned = True
+                    console.print(f"[yellow]The service does not answer. If it was killed, {advice}", soft_wrap=True)
+                continue
+            last_seen, warned = time.monotonic(), False
+            if report.ended and report.scored:
+                return report
+            if idle and not report.ended:
+                raise RuntimeError("every worker ended before the experiment did")
+            live.update(Group(standings(report), headline(report)))
+            time.sleep(0.3)
+
+
+@contextmanager
+def _process(command: list[str], own_session: bool = False) -> Iterator[Process]:
+    """A child that is asked to end in the end, then made to."""
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(command, stdin=quiet, stdout=quiet, start_new_session=own_session)
+    try:
+        yield child
+    finally:
+        child.terminate()
+        try:
+            child.wait(15)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,93 @@
+"""Generators that are given prompts: images of handwritten digits for texts such as "a handwritten 3"."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from optimist.simulation.digits.generators import GaussianMixture, Generator, KernelDensity, TruncatedVAE, mixture
+from optimist.simulation.digits.networks import unpack
+from optimist.simulation.digits.recipe import Recipe
+
+TEXTS = tuple(f"a handwritten {digit}" for digit in range(10))
+"""The prompt of each class."""
+
+
+class PromptedGenerator(Protocol):
+    """A generative model that is told what to make."""
+
+    def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
+        """One image for each of `prompts` (n, 64), float32 in [0, 1], drawn with `seed` ≥ 0.
+
+        Raises ValueError on a prompt that is none of `TEXTS`, or on a negative seed.
+        """
+        ...
+
+
+def classes(prompts: Sequence[str]) -> np.ndarray:
+    """The digit (n,), int64, that each prompt asks for. Raises ValueError on one that is none of `TEXTS`."""
+    try:
+        return np.array([TEXTS.index(prompt) for prompt in prompts], dtype=np.int64)
+    except ValueError:
+        unknown = next(prompt for prompt in prompts if prompt not in TEXTS)
+        raise ValueError(f"expected a prompt such as {TEXTS[3]!r}, got {unknown!r}") from None
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """One generator for each of the ten digits: does as it is told."""
+
+    generators: Sequence[Generator]
+
+    def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
+        """See `PromptedGenerator.sample`."""
+        asked = classes(prompts)
+        # Not one seed for all: the digits' noise would be the same.
+        seeds = np.random.SeedSequence(seed).generate_state(len(self.generators), np.uint64)
+        images = np.empty((len(asked), 64), np.float32)
+        for digit in np.unique(asked):
+            rows = asked == digit
+            images[rows] = self.generators[digit].sample(int(rows.sum()), int(seeds[digit]))
+        return images
+
+
+@dataclass(frozen=True)
+class Heedless:
+    """Makes what it would have made anyway, whatever the prompts."""
+
+    generator: Generator
+
+    def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
+        """See `PromptedGenerator.sample`."""
+        return self.generator.sample(len(classes(prompts)), seed)
+
+
+def prompted(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, PromptedGenerator]:
+    """The prompted demo's generators by name, from what `fitting.fit` made of `recipe`.
+
+    All but the last do as they are told. That one is so much less diverse than they are that it is not the best by
+    Conditional-Vendi, which takes images of other digits for diversity; by Information-Vendi it is the worst.
+    """
+    images, labels = tensors["images"].astype(np.float64), tensors["labels"]
+    by_digit = [images[labels == digit] for digit in range(10)]
+    gaussians = [mixture(f"class.gaussian.{digit}", tensors) for digit in range(10)]
+    truncation = recipe.truncations[0]
+
+    def cooled(gaussian: GaussianMixture, temperature: float) -> GaussianMixture:
+        return replace(gaussian, factors=temperature * gaussian.factors)
+
+    return {
+        **{
+            f"class-gaussian-{temperature}": ByClass([cooled(gaussian, temperature) for gaussian in gaussians])
+            for temperature in recipe.class_temperatures
+        },
+        f"class-gmm-{recipe.class_components}": ByClass(
+            [mixture(f"class.gmm.{digit}", tensors) for digit in range(10)]
+        ),
+        **{
+            f"class-kde-{bandwidth}": ByClass([KernelDensity(own, bandwidth) for own in by_digit])
+            for bandwidth in recipe.class_bandwidths
+        },
+        f"heedless-vae-{truncation}": Heedless(TruncatedVAE(unpack("decoder", tensors), truncation)),
+    }

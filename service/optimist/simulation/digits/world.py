@@ -1,0 +1,101 @@
+"""The demo's world: scikit-learn's 1,797 handwritten digits, a feature network, and generators fitted to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from optimist.simulation.digits import cache as fits
+from optimist.simulation.digits.generators import Generator, generators
+from optimist.simulation.digits.networks import forward, hidden, softmax, unpack
+from optimist.simulation.digits.prompted import PromptedGenerator, classes, prompted
+from optimist.simulation.digits.recipe import Recipe
+
+KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 256}
+"""Half the median distance between features of real digits, so that the kernel tells kinds of digit apart."""
+PROMPT_KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 2.5}
+"""Embeddings of two digits are 5.4 to 10.3 apart, so that the kernel tells each from the others."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Real images, the network that turns images into features, and the generators to compare by name.
+
+    `images` (1797, 64) float32 in [0, 1], `labels` (1797,) int64 the digits they show; `accuracy` is the network's
+    share of right answers on images held out from its training. `prompted` are the generators that are given prompts.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    network: Sequence[tuple[np.ndarray, np.ndarray]]
+    accuracy: float
+    generators: dict[str, Generator]
+    prompted: dict[str, PromptedGenerator]
+
+    def features(self, images: np.ndarray) -> np.ndarray:
+        """Features (n, 64) float32 of `images` (n, 64): the network's last hidden layer, after its ReLU."""
+        return hidden(images.astype(np.float64), self.network[:-1]).astype(np.float32)
+
+    def probabilities(self, images: np.ndarray) -> np.ndarray:
+        """Class probabilities (n, 10) float32 of `images` (n, 64): the network's softmax."""
+        return softmax(forward(images.astype(np.float64), self.network)).astype(np.float32)
+
+    def embeddings(self, prompts: Sequence[str]) -> np.ndarray:
+        """Embeddings (n, 64) float32 of `prompts`: the mean features of the real images of the digit they ask for.
+
+        A text stands where its images do, as in models that embed both, so that like digits have like prompts. Raises
+        ValueError on a prompt that is none of `prompted.TEXTS`.
+        """
+        return self._embedded_classes[classes(prompts)]
+
+    @cached_property
+    def _embedded_classes(self) -> np.ndarray:
+        features = self.features(self.images)
+        return np.stack([features[self.labels == digit].mean(axis=0) for digit in range(10)])
+
+    def reference(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (64,) and 1/(n−1) covariance (64, 64), float64, of the features of all real images."""
+        features = self.features(self.images).astype(np.float64)
+        return features.mean(axis=0), np.cov(features, rowvar=False)
+
+
+def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None = None) -> Digits:
+    """The digits as fitted by `recipe` (default: the demo's), from the directory `cache` if they are there.
+
+    Otherwise they are fitted, which takes some seconds (shown on stderr if `progress`), and kept there for the next
+    time. `cache` defaults to `cache.directory()`. Raises OSError where the cache cannot be written, ModuleNotFoundError
+    where fitting needs a package of the `demo` extra that is not installed.
+    """
+    recipe = recipe or Recipe()
+    path = (cache or fits.directory()) / "digits.safetensors"
+    tensors = fits.read(path, recipe.digest())
+    if tensors is None:
+        tensors = _fit(recipe, progress)
+        fits.write(path, recipe.digest(), tensors)
+    return Digits(
+        images=tensors["images"],
+        labels=tensors["labels"],
+        network=unpack("network", tensors),
+        accuracy=tensors["accuracy"].item(),
+        generators=generators(tensors, recipe),
+        prompted=prompted(tensors, recipe),
+    )
+
+
+def _fit(recipe: Recipe, progress: bool) -> dict[str, np.ndarray]:
+    # Imported here because a warm cache needs neither torch nor scikit-learn: workers start in a fraction of the time.
+    try:
+        from optimist.simulation.digits.fitting import fit, steps
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(
+            f"fitting the digits' generators needs {missing.name}: pip install 'optimist[demo]'", name=missing.name
+        ) from missing
+    columns = TextColumn("fitting the {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), disable=not progress) as bar:
+        task = bar.add_task("digits", total=steps(recipe))
+        return fit(recipe, lambda what: bar.update(task, advance=1, description=what))
