@@ -20,7 +20,7 @@ test-again: $(STAMP)
 test-fast: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"
 
-# The store's tests on other Redis servers: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
+# The store's tests on Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), and clusters.
 test-redis: $(STAMP)
 	OPTIMIST_TEST_SERVERS=6.2,7.0,cluster,7.0-cluster $(BIN)/pytest tests/store
 

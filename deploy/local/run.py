@@ -29,7 +29,7 @@ DIMENSION = 32
 
 @dataclass(frozen=True)
 class Tell:
-    """One acknowledged batch: when it was told, how many seconds the tell took, and its position in the generator's log."""
+    """One acknowledged batch: when it was told, for how many seconds, and its position in the generator's log."""
 
     at: float
     seconds: float
@@ -111,7 +111,7 @@ def lost(experiment: Experiment, tells: list[Tell]) -> list[str]:
 
 
 def main(workers: int, rounds: int) -> int:
-    """Start the deployment, restart everything `rounds` times under load, and print the result; 0 if nothing was lost."""
+    """Start everything, restart it `rounds` times under load, and print the result; 0 if nothing was lost."""
     table = Table("restarted", "exit", "s to stop", "s until ready", "tells during it", "slowest tell, s")
     reference = (np.zeros(DIMENSION), np.eye(DIMENSION))
     with (
