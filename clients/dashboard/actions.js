@@ -1,4 +1,4 @@
-// What can be done to an experiment: stop, resume, reopen, larger budgets, another generator.
+// The actions on an experiment: stop, resume, reopen, change budgets, add a generator.
 import { change, experimentPath } from "./api.js";
 import { confirm, h, say } from "./dom.js";
 import { cost, count } from "./format.js";
@@ -9,7 +9,7 @@ export function actions(config, refresh) {
   const problem = h("p", { class: "problem", role: "alert" });
   let report = null;
 
-  // What was done, or why it was refused.
+  // Runs an action, and shows its result or why it was refused.
   async function run(done, method, where, body) {
     say(note, "");
     say(problem, "");
@@ -25,11 +25,12 @@ export function actions(config, refresh) {
   const toggle = h("button", {
     async onclick() {
       if (report.state === "decided") {
-        await run("Reopened: it goes on without deciding again.", "PATCH", path, { state: "running" });
+        const text = "Reopened. The experiment continues and makes no further decision.";
+        await run(text, "PATCH", path, { state: "running" });
       } else if (report.state === "stopped") {
-        await run("Picks are made again.", "PATCH", path, { state: "running" });
+        await run("Resumed. Workers get picks again.", "PATCH", path, { state: "running" });
       } else {
-        const text = "No more picks are made until somebody resumes it. Batches on their way still count.";
+        const text = "Workers get no more picks until somebody resumes it. Batches of open picks still count.";
         if (await confirm("Stop this experiment?", text, "Stop")) {
           await run("Stopped.", "PATCH", path, { state: "stopped" });
         }
@@ -46,19 +47,19 @@ export function actions(config, refresh) {
       h("label", { for: input.id }, label),
       h("div", { class: "field" }, input, ...more, h("button", {}, button)),
     ]);
-  const limiting = form("Budget, in cost", limit, "Set cost", () =>
-    run(`The budget is ${cost(Number(limit.value))} in cost.`, "PATCH", path, { max_cost: Number(limit.value) }));
+  const limiting = form("Cost limit", limit, "Set cost limit", () =>
+    run(`The cost limit is ${cost(Number(limit.value))}.`, "PATCH", path, { max_cost: Number(limit.value) }));
   const spending = h("p", { class: "quiet" });
   const section = h("section", { class: "card manage", "aria-labelledby": "manage" }, [
     h("h2", { id: "manage" }, "Manage"),
     h("div", {}, toggle),
-    form("Budget, in samples", budget, "Set budget", () =>
+    form("Budget in samples", budget, "Set budget", () =>
       run(`The budget is ${count(Number(budget.value))} samples.`, "PATCH", path, { budget: Number(budget.value) })),
     limiting,
     spending,
-    form("Another generator", generator, "Add", async () => {
+    form("Add a generator", generator, "Add", async () => {
       const wanted = { name: generator.value, ...(price.value !== "" && { cost: Number(price.value) }) };
-      await run(`${generator.value} takes part from now on.`, "POST", `${path}/generators`, wanted);
+      await run(`${generator.value} was added.`, "POST", `${path}/generators`, wanted);
       if (problem.textContent === "") generator.value = price.value = "";
     }, price),
     note,
@@ -74,7 +75,8 @@ export function actions(config, refresh) {
         now.budget !== null && `${count(now.samples)} of ${count(now.budget)} samples`,
         now.max_cost !== undefined && `${cost(now.cost)} of ${cost(now.max_cost)} in cost`,
       ].filter(Boolean);
-      say(spending, spent.length ? `${spent.join(" and ")} are spent.` : "No budget is set: it runs until the answer is sure.");
+      const unlimited = "No budget is set: the experiment runs until a decision is made.";
+      say(spending, spent.length ? `Spent: ${spent.join(" and ")}.` : unlimited);
       limiting.hidden = price.hidden = now.cost === undefined;
       price.required = now.max_cost !== undefined;
     },

@@ -1,4 +1,4 @@
-// What the page asks of the service. Answers are cached by their ETag, errors are problem details (RFC 9457).
+// Requests to the service. Answers are cached by their ETag, errors are problem details (RFC 9457).
 
 // The service refused: the message says why and what was expected.
 export class Refused extends Error {
@@ -8,17 +8,17 @@ export class Refused extends Error {
   }
 }
 
-// Nobody answered, or something that is not the service.
+// There was no answer, or it did not come from the service.
 export class Unreachable extends Error {}
 
 const TIMEOUT = 15000;
 const known = new Map(); // kind of request → the newest answer and its tag
-let skew = 0; // milliseconds that the service's clock is ahead
+let skew = 0; // milliseconds by which the service's clock is ahead
 
-// Seconds of the service's clock.
+// The time of the service's clock in seconds.
 export const serviceTime = () => (Date.now() + skew) / 1000;
 
-// The newest answer to this path. `kind` names what is asked for: one answer of each is remembered.
+// The newest answer to this path. `kind` names the kind of request: one answer of each kind is stored.
 export async function get(path, kind = path) {
   const before = known.get(kind);
   const headers = before?.path === path ? { "if-none-match": before.tag } : {};
@@ -42,7 +42,7 @@ export async function change(method, path, body) {
   return reply.json();
 }
 
-// The key goes into a cookie that no script can read: neither a URL nor this page ever holds it after this.
+// The service stores the key in a cookie that scripts cannot read; afterwards no URL and no variable contains it.
 export async function signIn(key) {
   await ask("v1/session", { method: "POST", headers: { authorization: `Bearer ${key}` } });
 }
@@ -55,16 +55,16 @@ async function ask(path, options) {
     throw new Unreachable(error.message);
   }
   const date = Date.parse(reply.headers.get("date"));
-  // To the second: a difference of less says nothing.
+  // Rounded to seconds: the header has no finer resolution.
   if (!Number.isNaN(date)) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
   if (reply.ok || reply.status === 304) return reply;
   let problem = {};
   try {
     problem = await reply.json();
   } catch {
-    // A proxy's page: the status says enough.
+    // The answer is a page of a proxy: its status is sufficient.
   }
-  // While the store is away the service itself answers 503: that passes, like the service's own absence.
+  // While the store is unavailable the service answers 503: this is temporary, as if the service did not answer.
   const passes = reply.status >= 500 || reply.status === 429;
   if (passes && problem.action !== "stop") throw new Unreachable(problem.detail || reply.statusText);
   throw new Refused(reply.status, problem);

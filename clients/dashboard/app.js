@@ -1,4 +1,4 @@
-// Which page is shown, by the hash: "#/" the list, "#/e/<name>" one experiment. And whether the service answers.
+// Shows the page named by the hash ("#/" is the list, "#/e/<name>" one experiment), and whether the service answers.
 import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
@@ -18,8 +18,8 @@ const connection = {
     say(live, "Live");
   },
   lost() {
-    const since = lastSeen === null ? "" : ` What is shown is from ${lastSeen.toLocaleTimeString("en-GB")}.`;
-    say(banner, `The service does not answer. Trying again by itself.${since}`);
+    const since = lastSeen === null ? "" : ` The data shown is from ${lastSeen.toLocaleTimeString("en-GB")}.`;
+    say(banner, `The service does not answer. The page keeps trying.${since}`);
     banner.hidden = false;
     live.classList.remove("on");
     say(live, "Offline");
@@ -27,7 +27,7 @@ const connection = {
 };
 
 function route() {
-  // The skip link's target is no page.
+  // The target of the skip link is not a page.
   if (location.hash === "#main") return;
   page?.stop();
   const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4)) : null;
@@ -45,7 +45,7 @@ function decoded(text) {
 }
 
 function failed(error) {
-  // A mistake of the page's own belongs in the console as well.
+  // An error in the page itself goes to the console as well.
   if (error.status === undefined) console.error(error);
   if (error.status === 401) {
     showSignIn(main, route);
@@ -54,7 +54,7 @@ function failed(error) {
   fill(
     main,
     h("div", { class: "empty" }, [
-      h("h1", {}, error.status === 404 ? "Not found" : "This cannot be shown"),
+      h("h1", {}, error.status === 404 ? "Not found" : "This page cannot be shown"),
       h("p", {}, error.message),
       h("p", {}, h("a", { href: "#/" }, "All experiments")),
     ]),

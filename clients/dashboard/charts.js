@@ -1,4 +1,4 @@
-// The charts, by plotly.js from the service itself: regret, optimal pick ratio, pick shares, estimates with intervals.
+// The charts, drawn with the service's own copy of plotly.js: regret, optimal pick ratio, pick shares, estimates.
 import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
 import { count, metricName, score, share } from "./format.js";
@@ -7,7 +7,7 @@ import { ranked } from "./standings.js";
 const SCRIPT = "dashboard/plotly.min.js";
 let library = null;
 
-// Loaded once, when a chart is first drawn: it is large, and the list does without.
+// Loaded once, when a chart is first drawn: it is large, and the list does not need it.
 function plotly() {
   library ??= new Promise((resolve, reject) => {
     document.head.append(h("script", {
@@ -15,7 +15,7 @@ function plotly() {
       onload: () => resolve(window.Plotly),
       onerror: () => {
         library = null;
-        reject(new Error("The charts' library could not be loaded."));
+        reject(new Error("The chart library could not be loaded."));
       },
     }));
   });
@@ -27,10 +27,13 @@ export class Charts {
     this.palette = palette;
     this.metric = metricName(config.metric);
     this.charts = {
-      regret: chart("regret", "Estimated regret", "What picks of worse generators have cost so far, by the scores of now."),
-      ratio: chart("ratio", "Optimal pick ratio", "Which part of all batches went to the generator now held best."),
-      shares: chart("shares", "Pick share", "Which part of the latest batches went to each generator."),
-      estimates: chart("estimates", "Estimates and intervals", `${this.metric} of each generator as its samples came.`),
+      regret: chart("regret", "Estimated regret",
+        "Regret of all picks of worse generators so far, computed with the current scores."),
+      ratio: chart("ratio", "Optimal pick ratio",
+        "Share of all batches that were made by the generator with the currently best score."),
+      shares: chart("shares", "Pick share", "Share of each generator in the latest batches."),
+      estimates: chart("estimates", "Estimates and intervals",
+        `${this.metric} of each generator against its number of samples.`),
     };
     this.problem = h("p", { class: "problem", role: "alert" });
     const cards = Object.values(this.charts).map((one) => one.card);
@@ -46,10 +49,10 @@ export class Charts {
     this.latest = null;
   }
 
-  async draw(report, course) {
-    this.latest = [report, course];
-    for (const one of Object.values(this.charts)) one.waiting(course.rounds.length === 0);
-    if (course.rounds.length === 0) return;
+  async draw(report, progressCurve) {
+    this.latest = [report, progressCurve];
+    for (const one of Object.values(this.charts)) one.waiting(progressCurve.rounds.length === 0);
+    if (progressCurve.rounds.length === 0) return;
     let Plotly;
     try {
       Plotly = await plotly();
@@ -61,43 +64,43 @@ export class Charts {
     if (this.latest?.[0] !== report) return;
     const best = report.decision.best;
     const drawn = ranked(report).slice(0, DRAWN);
-    this.regret(Plotly, report, course, best);
-    this.ratio(Plotly, course, best);
-    this.shares(Plotly, report, course, drawn);
-    this.estimates(Plotly, report, course, drawn);
+    this.regret(Plotly, report, progressCurve, best);
+    this.ratio(Plotly, progressCurve, best);
+    this.shares(Plotly, report, progressCurve, drawn);
+    this.estimates(Plotly, report, progressCurve, drawn);
   }
 
-  regret(Plotly, report, course, best) {
-    const regret = course.regret(report.standings, best);
+  regret(Plotly, report, progressCurve, best) {
+    const regret = progressCurve.regret(report.standings, best);
     this.charts.regret.waiting(regret === null);
     if (regret === null) return;
     const total = regret.at(-1);
-    this.charts.regret.label(`Regret in all ${score(total)} after ${count(course.told)} batches`);
-    react(Plotly, this.charts.regret, [line("regret", course.samples, regret, styleValue("--accent"))], {
+    this.charts.regret.label(`Total regret ${score(total)} after ${count(progressCurve.told)} batches`);
+    react(Plotly, this.charts.regret, [line("regret", progressCurve.samples, regret, styleValue("--accent"))], {
       yaxis: { rangemode: "tozero", title: { text: `Σ gap in ${this.metric}` } },
     });
   }
 
-  ratio(Plotly, course, best) {
+  ratio(Plotly, progressCurve, best) {
     this.charts.ratio.waiting(best === null);
     if (best === null) return;
-    const ratio = course.ratio(best);
-    this.charts.ratio.label(`${share(ratio.at(-1))} of ${count(course.told)} batches went to ${best}`);
-    react(Plotly, this.charts.ratio, [line(best, course.samples, ratio, styleValue("--accent"))], {
+    const ratio = progressCurve.ratio(best);
+    this.charts.ratio.label(`${share(ratio.at(-1))} of ${count(progressCurve.told)} batches were made by ${best}`);
+    react(Plotly, this.charts.ratio, [line(best, progressCurve.samples, ratio, styleValue("--accent"))], {
       yaxis: { range: [0, 1.02], tickformat: ".0%" },
     });
   }
 
-  shares(Plotly, report, course, drawn) {
-    const width = Math.max(1, Math.round(course.rounds.length / 8));
+  shares(Plotly, report, progressCurve, drawn) {
+    const width = Math.max(1, Math.round(progressCurve.rounds.length / 8));
     const area = (name, y, fill) => ({
-      ...line(name, course.samples, y, fill), stackgroup: "all", line: { width: 0.5, color: fill }, fillcolor: fill,
+      ...line(name, progressCurve.samples, y, fill), stackgroup: "all", line: { width: 0.5, color: fill }, fillcolor: fill,
     });
-    const known = drawn.map((one) => [one, course.shares(one.generator, width)]);
+    const known = drawn.map((one) => [one, progressCurve.shares(one.generator, width)]);
     const traces = known.map(([one, y]) => area(one.generator, y, this.palette.colour(one.generator)));
-    const others = course.batches.size - drawn.length;
+    const others = progressCurve.batches.size - drawn.length;
     if (others > 0) {
-      const rest = course.rounds.map((_, i) => Math.max(0, 1 - known.reduce((sum, [, y]) => sum + y[i], 0)));
+      const rest = progressCurve.rounds.map((_, i) => Math.max(0, 1 - known.reduce((sum, [, y]) => sum + y[i], 0)));
       traces.push(area(`${others} ${others === 1 ? "other" : "others"}`, rest, otherColour()));
     }
     const newest = known.map(([one, y]) => `${one.generator} ${share(y.at(-1))}`);
@@ -105,9 +108,9 @@ export class Charts {
     react(Plotly, this.charts.shares, traces, { yaxis: { range: [0, 1], tickformat: ".0%" }, showlegend: true });
   }
 
-  estimates(Plotly, report, course, drawn) {
+  estimates(Plotly, report, progressCurve, drawn) {
     const curves = drawn
-      .map(({ generator, ...now }) => ({ generator, ...withNewest(course.curves.get(generator), now) }))
+      .map(({ generator, ...now }) => ({ generator, ...withNewest(progressCurve.curves.get(generator), now) }))
       .filter(({ samples }) => samples.length > 0);
     this.charts.estimates.waiting(curves.length === 0);
     if (!curves.length) return;
@@ -125,7 +128,7 @@ export class Charts {
   }
 }
 
-// The intervals as an area, from where they are no wider than the axis: the first ones would cover everything.
+// The intervals as an area, starting where they fit into the axis: the first ones would cover everything.
 function band({ generator, samples, lower, upper }, color, height) {
   const wide = (i) => lower[i] === null || upper[i] === null || upper[i] - lower[i] > height;
   let start = samples.length;
@@ -139,7 +142,7 @@ function band({ generator, samples, lower, upper }, color, height) {
   ];
 }
 
-// The curve up to now: the estimate in the standings may be newer than the last that was kept.
+// The curve up to now: the estimate in the standings can be newer than the last stored one.
 function withNewest(curve, { score: now, lower, upper, scored_samples: samples }) {
   const points = curve ?? { samples: [], scores: [], lower: [], upper: [] };
   if (now === null || points.samples.at(-1) >= samples) return points;
@@ -149,7 +152,7 @@ function withNewest(curve, { score: now, lower, upper, scored_samples: samples }
   };
 }
 
-// What the axis shows: the latest intervals and the later half of every curve; the first ones would dwarf the rest.
+// The range of the axis: the latest intervals and the later half of every curve; the first values are too large for it.
 function spread(curves) {
   const ends = curves.flatMap(({ scores, lower, upper }) =>
     [...scores.slice(Math.floor(scores.length / 2)), lower.at(-1), upper.at(-1)].filter((end) => end !== null));
@@ -175,7 +178,7 @@ function line(name, x, y, color) {
 
 function chart(id, title, text) {
   const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
-  const empty = h("p", { class: "quiet plot-empty" }, "Nothing to draw yet.");
+  const empty = h("p", { class: "quiet plot-empty" }, "No data yet.");
   const card = h("figure", { class: "card chart" }, [
     h("figcaption", {}, h("h2", {}, title), h("p", { class: "quiet" }, text)), plot, empty,
   ]);
@@ -198,7 +201,7 @@ function react(Plotly, { plot }, traces, layout) {
   const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
   const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
   const narrow = plot.clientWidth < 480;
-  // Names are shown as they are: plotly reads some tags and links out of text.
+  // Escape names, because plotly interprets some tags and links in text.
   const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
   return Plotly.react(plot, shown, {
     showlegend: false,

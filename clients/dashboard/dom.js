@@ -1,6 +1,6 @@
-// Elements from data. Text becomes text nodes and nothing is ever parsed as HTML: names and URIs are whatever users say.
+// Makes elements from data. Text becomes text nodes; nothing is parsed as HTML, because users choose names and URIs.
 
-// h("td", {class: "number", onclick: f}, "text", child): null and false children, and such attributes, are left out.
+// h("td", {class: "number", onclick: f}, "text", child): children and attributes that are null or false are omitted.
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -12,13 +12,13 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Put these in place of what an element holds.
+// Replace the children of an element.
 export function fill(element, ...children) {
   element.replaceChildren();
   append(element, children);
 }
 
-// Set an element's text, only where it changed: live regions are read out again otherwise, and selections are lost.
+// Set an element's text only if it changed: otherwise live regions are read out again and selections are lost.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -29,7 +29,7 @@ function append(element, children) {
   }
 }
 
-// Asks before something that cannot be undone; resolves to whether it is wanted.
+// Asks for confirmation of something that cannot be undone; resolves to true or false.
 export function confirm(title, text, yes) {
   const dialog = document.getElementById("confirm");
   say(document.getElementById("confirm-title"), title);

@@ -1,9 +1,9 @@
-// One experiment: the answer, the standings, how it came to that, and what can be done.
+// The page of one experiment: the answer, the standings, the charts, the open picks, and the actions.
 import { actions } from "./actions.js";
 import { experimentPath, forget, get } from "./api.js";
 import { Charts } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
-import { Course } from "./course.js";
+import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { about, answer, cost, count, metricName, share } from "./format.js";
 import { modes } from "./modes.js";
@@ -13,17 +13,17 @@ import { poll } from "./poll.js";
 import { ranked, Standings } from "./standings.js";
 
 export function showExperiment(main, name, connection, failed) {
-  const course = new Course();
+  const progressCurve = new ProgressCurve();
   let parts = null;
   let shown = null;
   let asked = 0;
   const polling = poll(
     async () => {
       let report = await ask();
-      if (!course.take(report.progress, asked)) {
+      if (!progressCurve.take(report.progress, asked)) {
         forget("report");
         report = await ask();
-        course.take(report.progress, 0);
+        progressCurve.take(report.progress, 0);
       }
       const changed = parts === null || report.progress.instance !== shown.progress.instance;
       if (changed) {
@@ -31,14 +31,14 @@ export function showExperiment(main, name, connection, failed) {
         parts?.stop();
         parts = page(main, experiment, () => polling.now());
       }
-      if (changed || report !== shown) parts.draw(report, course);
+      if (changed || report !== shown) parts.draw(report, progressCurve);
       shown = report;
     },
     connection,
     failed,
   );
   function ask() {
-    asked = course.told;
+    asked = progressCurve.told;
     return get(`${experimentPath(name)}/report?after=${asked}`, "report");
   }
 
@@ -75,17 +75,17 @@ function page(main, experiment, refresh) {
     shows?.section,
   );
   return {
-    draw(report, course) {
+    draw(report, progressCurve) {
       say(sentence, answer(report));
       const reasons = [report.decision.reason, ...(report.decision.warnings ?? [])].map((text) => `${capitalised(text)}.`);
       say(reason, report.samples && report.standings.length > 1 ? reasons.join(" ") : "");
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
       fill(facts, known(report, config));
-      // In the experiment's own order, so that the first of few always have the same colours.
+      // In the experiment's own order, so that a few generators always have the same colours.
       const drawn = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
       palette.give(drawn.map((standing) => standing.generator));
       standings.draw(report);
-      charts.draw(report, course);
+      charts.draw(report, progressCurve);
       picks.draw(report.progress.picks, report.open_picks);
       manage.draw(report);
       shows?.draw(report);
@@ -103,13 +103,13 @@ function known(report, config) {
     ["Optimal pick ratio", share(report.optimal_pick_ratio)],
   ];
   if (report.cost !== undefined) {
-    facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
+    facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Cost spent")]);
   }
-  if (report.uniform_samples !== null) facts.push(["Uniform would take", `about ${about(report.uniform_samples)} samples`]);
+  if (report.uniform_samples !== null) facts.push(["Uniform would need", `about ${about(report.uniform_samples)} samples`]);
   return facts.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more)));
 }
 
-// What was spent of what, with a bar where there is a limit.
+// The amount spent, with the limit and a bar if there is a limit.
 function spent(number, limit, say, label) {
   if (limit === null) return [say(number)];
   const bar = h("progress", { max: limit, value: Math.min(limit, number), "aria-label": label });

@@ -15,12 +15,12 @@ export const metricName = (metric) => METRICS[metric] ?? metric;
 
 export const count = (number) => whole.format(number);
 
-// An estimate, said to two digits.
+// An estimate, rounded to two digits.
 export const about = (number) => count(Number(number.toPrecision(2)));
 
 export const samples = (number) => `${count(number)} ${number === 1 ? "sample" : "samples"}`;
 
-// Four significant digits, without exponents where that reads well.
+// Four significant digits, without an exponent unless the number is very large or small.
 export function score(number) {
   if (number === null || number === undefined) return "–";
   const size = Math.abs(number);
@@ -28,13 +28,13 @@ export function score(number) {
   return number.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
-// A cost in the user's unit: to a hundredth, short of a thousand.
+// A cost in the user's unit, with decimals below a thousand.
 export const cost = (number) =>
   number === null || number === undefined ? "–"
     : number >= 1e12 ? number.toExponential(2)
     : number.toLocaleString("en", { maximumFractionDigits: number >= 1000 ? 0 : number >= 1 ? 2 : 4 });
 
-// As many decimals as its score has.
+// The error, with as many decimals as its score.
 export function error(number, of) {
   if (number === null || number === undefined) return "";
   const decimals = (score(of).split(".")[1] ?? "").length;
@@ -43,7 +43,7 @@ export function error(number, of) {
 
 export const share = (ratio) => (ratio === null ? "–" : `${(100 * ratio).toFixed(1)}\u00a0%`);
 
-// Rounded down: a confidence is never said to be more than it is.
+// Rounded down, so that a confidence is never overstated.
 export function confidence(number) {
   const percent = 100 * number;
   return percent >= 99 ? `${Math.min(99.9, Math.floor(percent * 10) / 10)}\u00a0%` : `${Math.floor(percent)}\u00a0%`;
@@ -56,14 +56,14 @@ export function ago(seconds) {
   return `${Math.round(seconds / 86400)} days`;
 }
 
-// "21 Nov, 10:52", with the year where it is another one.
+// "21 Nov, 10:52", with the year if it is not the current one.
 export function date(unix) {
   const then = new Date(1000 * unix);
   const year = then.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
   return then.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
 }
 
-// The answer in a sentence: what is known, how surely, at what cost.
+// The answer in a sentence: the best generator, the confidence, and the number of samples.
 export function answer(report) {
   const { decision, state, standings, budget } = report;
   const told = samples(report.samples);
@@ -86,7 +86,9 @@ export function answer(report) {
   const leads = `${decision.best} leads${sure} after ${told}`;
   if (state === "out of budget") {
     const spent = budget !== null && report.samples >= budget;
-    return `${leads}; the budget of ${spent ? count(budget) : `${cost(report.max_cost)} in cost`} is spent.`;
+    const limit = spent
+      ? `the budget of ${count(budget)} samples is spent` : `the cost limit of ${cost(report.max_cost)} is reached`;
+    return `${leads}; ${limit}.`;
   }
   if (state === "stopped") return `${leads}; the experiment was stopped.`;
   return even === null || even <= report.samples ? `${leads}.` : `${leads}; uniform would need about ${about(even)}.`;

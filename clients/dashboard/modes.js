@@ -1,11 +1,11 @@
-// What a generator makes: the modes of its kernel with the samples that show each. Made by a scorer when asked for.
+// The modes of a generator's kernel, with the samples that represent each. A scorer computes them on request.
 import { generatorPath, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { samples, share } from "./format.js";
 
 const WITH_KERNEL = new Set(["rke", "vendi", "conditional-vendi", "information-vendi"]);
 
-// The section, for metrics that have a kernel; null for the others.
+// The section for metrics with a kernel; null for other metrics.
 export function modes(config) {
   if (!WITH_KERNEL.has(config.metric)) return null;
   const select = h("select", { id: "modes-of" });
@@ -18,12 +18,12 @@ export function modes(config) {
 
   async function show(generator) {
     button.disabled = true;
-    say(status, "Asking a scorer …");
+    say(status, "Waiting for a scorer …");
     try {
       const path = `${generatorPath(config.name, generator)}/modes?count=6&samples=8`;
       const [made, session] = await Promise.all([get(path, "modes"), get("v1/session")]);
-      const hosts = session.image_hosts ?? []; // none: another replica, of an older version
-      const stale = made.stale ? "; newer samples are not in it yet" : "";
+      const hosts = session.image_hosts ?? []; // missing if an older replica answers
+      const stale = made.stale ? "; newer samples are not included yet" : "";
       say(status, `${made.generator} after ${samples(made.samples)}${stale}.`);
       const groups = made.prompt_groups.map((group) => [group.share, group.prompts, group.score]);
       fill(found, [
@@ -59,7 +59,7 @@ export function modes(config) {
 
 function list(title, entries, hosts) {
   return h("ol", { class: "modes" }, entries.map(([part, shown, kinds], i) => {
-    const outputs = kinds === undefined ? "" : `, ${kinds.toFixed(1)} kinds of output`;
+    const outputs = kinds === undefined ? "" : `, ${kinds.toFixed(1)} types of output`;
     const all = h("button", { class: "small", "aria-label": `Load images of ${title} ${i + 1}`, onclick: loadAll }, "Load images");
     const item = h("li", {}, [
       h("div", { class: "mode-head" }, [
@@ -75,8 +75,8 @@ function list(title, entries, hosts) {
   }));
 }
 
-// An image where the id is the address of one, its text otherwise; never anything that could run. Workers choose the
-// ids: what they name elsewhere is fetched once the viewer asks for it, or at once from hosts that the operator trusts.
+// An image if the id is the address of one, otherwise the text of the id; never anything that could run code. Workers
+// choose the ids: an image is requested when the viewer asks for it, or at once from hosts that the operator trusts.
 function picture(id, hosts) {
   const address = safeAddress(id);
   if (address === null) return text(id);
@@ -104,7 +104,7 @@ function safeAddress(id) {
   return address?.username || address?.password ? null : address;
 }
 
-// Whether an address is at a host, which may be said in capitals, or with the port that is the scheme's own.
+// Whether an address is at a host. The host may be in capitals or have the default port of the scheme.
 const isAt = (address, host) => parsed(`${address.protocol}//${host}`)?.host === address.host;
 
 function parsed(address) {

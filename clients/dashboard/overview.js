@@ -73,7 +73,7 @@ function line(experiment) {
 
 const fact = (name, value, kind) => h("div", {}, h("dt", {}, name), h("dd", { class: kind }, value));
 
-// The state in a word, and a second one where something is damaged.
+// A badge with the state, and a second badge if something is damaged.
 export function badges(state, damaged) {
   return h("span", { class: "badges" }, [
     h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state),
@@ -84,7 +84,7 @@ export function badges(state, damaged) {
 function nothing() {
   return h("div", { class: "empty card" }, [
     h("h2", {}, "No experiments yet"),
-    h("p", {}, "An experiment compares generators by one metric. Make the first one from Python:"),
+    h("p", {}, "An experiment compares generators by one metric. Create the first one from Python:"),
     h("pre", { tabindex: "0" }, h("code", {}, EXAMPLE)),
   ]);
 }

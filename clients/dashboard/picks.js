@@ -1,4 +1,4 @@
-// Picks that are open, and the workers that have them.
+// Open picks, and the workers that have them.
 import { serviceTime } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { ago, count } from "./format.js";
@@ -17,7 +17,7 @@ export function openPicks() {
       const workers = new Set(picks.filter((pick) => pick.worker !== null).map((pick) => pick.worker));
       const by = workers.size ? ` with ${count(workers.size)} named ${workers.size === 1 ? "worker" : "workers"}` : "";
       const newest = total > picks.length ? `; the newest ${picks.length} are shown` : "";
-      say(summary, total === 0 ? "No pick is open: nobody is sampling just now." : `${count(total)} open${by}${newest}.`);
+      say(summary, total === 0 ? "No pick is open: no worker is sampling now." : `${count(total)} open${by}${newest}.`);
       table.hidden = total === 0;
       if (total > 0) fill(table, tableOf(picks));
     },

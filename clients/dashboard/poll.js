@@ -1,12 +1,13 @@
-// Asks again and again, gently: slower while the page is hidden, slower and slower while nobody answers.
+// Polls the service: less often while the page is hidden, and with growing pauses while the service does not answer.
 import { Unreachable } from "./api.js";
 
 const EVERY = 2000;
 const HIDDEN = 30000;
 const LONGEST = 10000;
 
-// Calls `turn` until the returned object's `stop`; `now` makes the next turn come at once. Unreachable is told to
-// `connection.lost`, the next success to `connection.found`; other errors go to `failed`, and end the polling.
+// Calls `turn` repeatedly until `stop` of the returned object is called; `now` starts the next turn at once. Calls
+// `connection.lost` after Unreachable and `connection.found` after the next success; other errors go to `failed` and
+// end the polling.
 export function poll(turn, connection, failed) {
   let timer = null;
   let failures = 0;

@@ -1,8 +1,8 @@
-// Asks for an access key where the service wants one.
+// Asks for an access key if the service requires one.
 import { signIn } from "./api.js";
 import { fill, h, say } from "./dom.js";
 
-// `done` is called once the service has taken a key.
+// `done` is called when the service has accepted a key.
 export function showSignIn(main, done) {
   const error = h("p", { class: "error", role: "alert" });
   const key = h("input", {
@@ -25,7 +25,7 @@ export function showSignIn(main, done) {
       },
     },
     h("h1", {}, "Sign in"),
-    h("p", {}, "This service asks for an access key. ", h("code", {}, "optimist keys create"), " makes one."),
+    h("p", {}, "This service requires an access key. Create one with ", h("code", {}, "optimist keys create"), "."),
     h("div", { class: "field" }, key, h("button", {}, "Sign in")),
     error,
   );

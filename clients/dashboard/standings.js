@@ -1,10 +1,10 @@
-// The generators, the best first: score with its interval, samples, share of the picks, state, warnings.
+// The table of generators, best first: score with its interval, samples, share of the picks, state, warnings.
 import { change, generatorPath } from "./api.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { cost, count, error, metricName, score, share } from "./format.js";
 
-// The contenders, the leader first: a distance below zero is shown as 0, so that scores alone may tie. Then the best;
-// those without a score at the end, in their own order.
+// Contenders, the leader first, then by score. (A distance below zero is shown as 0, so scores can be equal.) Those
+// without a score come last, in their own order.
 export function ranked(report) {
   const sign = report.lower_is_better ? 1 : -1;
   const leads = ({ generator }) => generator === report.decision.best;
@@ -21,7 +21,7 @@ export class Standings {
     this.name = config.name;
     this.palette = palette;
     this.refresh = refresh;
-    this.rows = new Map(); // kept over draws, so that focus stays where it is
+    this.rows = new Map(); // kept between draws, so that the focus is not lost
     this.problem = h("p", { class: "problem", role: "alert" });
     this.body = h("tbody", {});
     const columns = [["Generator"], [`${metricName(config.metric)} ± error`, "number"], ["Interval", "wide"],
@@ -57,7 +57,7 @@ export class Standings {
         this.rows.set(standing.generator, row);
       }
       row.draw(standing, scale, standing.generator === report.decision.best);
-      // Moving an element takes the focus from it: only those that moved.
+      // Moving an element removes the focus from it, so move only rows whose place has changed.
       const there = this.body.children[rank] ?? null;
       if (there !== row.element) this.body.insertBefore(row.element, there);
     });
@@ -81,7 +81,7 @@ export class Standings {
     let state = "active";
     pause.addEventListener("click", () => this.set(generator, state === "active" ? "paused" : "active"));
     retire.addEventListener("click", async () => {
-      const text = `${generator} leaves the contest for good, and its name cannot be used again.`;
+      const text = `${generator} is excluded permanently, and its name cannot be used again.`;
       if (await confirm("Retire this generator?", text, "Retire")) this.set(generator, "retired");
     });
     const element = h("tr", {}, [
@@ -116,7 +116,7 @@ export class Standings {
         fill(interval, standing.score === null ? null : bar(standing, scale, palette.colour(generator)));
         say(told, count(standing.samples));
         say(pending, standing.pending ? ` +${count(standing.pending)}` : "");
-        pending.title = standing.pending ? "Samples on their way" : "";
+        pending.title = standing.pending ? "Samples of open picks" : "";
         say(spent, cost(standing.cost));
         say(each, standing.cost === undefined ? "" : ` at ${cost(standing.cost_per_sample)}`);
         each.title = standing.cost === undefined ? "" : "Cost of a sample";
@@ -138,7 +138,7 @@ export class Standings {
   }
 }
 
-// From a score to its place on the intervals' common axis, in percent: as wide as what the better half needs.
+// Maps a score to its position on the common axis of the intervals, in percent; the axis fits the better half.
 function axis(standings) {
   const known = standings.filter((standing) => standing.score !== null);
   if (!known.length) return () => 0;

@@ -1,6 +1,7 @@
-// How an experiment went, put together from what each poll brings (`Progress` in the service's OpenAPI description).
+// The progress curve of an experiment, built from the part that each poll returns (`Progress` in the service's OpenAPI
+// description).
 
-export class Course {
+export class ProgressCurve {
   constructor() {
     this.clear();
   }
@@ -11,10 +12,10 @@ export class Course {
     this.rounds = [];
     this.samples = [];
     this.batches = new Map(); // generator → cumulative batches, by checkpoint
-    this.curves = new Map(); // generator → estimates as they were made, by column
+    this.curves = new Map(); // generator → its estimates in order, by column
   }
 
-  // Take what came after `after` batches. False where it does not follow from what is known: ask from 0 on.
+  // Add what came after `after` batches. Returns false if it does not continue the known curve: then ask from 0 on.
   take(progress, after) {
     if (!this.leadsTo(progress)) {
       this.clear();
@@ -25,7 +26,7 @@ export class Course {
     const first = progress.rounds[0] ?? Infinity;
     const keep = this.rounds.map((round) => round < first && round % progress.stride === 0);
     const kept = (column) => column.filter((_, i) => keep[i]);
-    // Nothing new: the newest checkpoint is no multiple of the stride, and stays.
+    // Without new checkpoints the newest one stays, although it is no multiple of the stride.
     const thin = progress.rounds.length ? kept : (column) => column;
     this.rounds = thin(this.rounds);
     const earlier = this.rounds.length;
@@ -39,8 +40,8 @@ export class Course {
     return true;
   }
 
-  // Whether this is the same course, gone on. What was known at the cursor comes again: otherwise the store has gone back
-  // to an earlier state, and what is known here may be of batches that it has lost.
+  // Whether this continues the known curve. The values at the cursor are sent again; if they differ, the store has
+  // returned to an earlier state, and the known curve may contain batches that it has lost.
   leadsTo({ instance, told, rounds, samples, generators }) {
     if (instance !== this.instance || told < this.told) return false;
     const places = rounds.map((round) => this.rounds.indexOf(round));
@@ -53,7 +54,7 @@ export class Course {
     });
   }
 
-  // Estimates made at the cursor come again: those of no more samples than are known are passed over.
+  // The estimate at the cursor is sent again: skip estimates that have no more samples than the last known one.
   extend(generator, curve) {
     const known = this.curves.get(generator) ?? { samples: [], scores: [], lower: [], upper: [] };
     const last = known.samples.at(-1) ?? 0;
@@ -64,7 +65,7 @@ export class Course {
     this.curves.set(generator, known);
   }
 
-  // Regret by checkpoint, with the scores of now (equations.md §5); null where a contender has none.
+  // Regret by checkpoint, with the current scores (equations.md §5); null if a contender has no score.
   regret(standings, best) {
     const leader = standings.find((standing) => standing.generator === best);
     if (!leader || standings.some((standing) => standing.score === null)) return null;
@@ -72,13 +73,13 @@ export class Course {
     return this.rounds.map((_, i) => gaps.reduce((sum, [g, gap]) => sum + gap * (this.batches.get(g)?.[i] ?? 0), 0));
   }
 
-  // Which part of all batches went to a generator, by checkpoint.
+  // The share of all batches made by a generator, by checkpoint.
   ratio(generator) {
     const batches = this.batches.get(generator) ?? [];
     return this.rounds.map((round, i) => (batches[i] ?? 0) / round);
   }
 
-  // Which part of the batches from one checkpoint to the next went to each generator, over `width` checkpoints.
+  // The share of a generator in the batches of the last `width` checkpoints, by checkpoint.
   shares(generator, width) {
     const batches = this.batches.get(generator) ?? [];
     return this.rounds.map((round, i) => {
