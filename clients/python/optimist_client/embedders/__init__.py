@@ -1,7 +1,7 @@
-"""Embedders: samples in, the rows that a pick is told with out. Each knows its `dimension` and its `name`.
+"""Embedders turn samples into the rows that a pick is told with. Each has a `dimension` and a `name`.
 
-Importing this brings no heavy library; making an embedder imports what it needs, and names the extra to install where
-that is missing. See docs/embedders.md.
+Importing this package imports no large library. Creating an embedder imports what it needs; if a package is missing,
+the error names the extra to install. See docs/embedders.md.
 """
 
 from optimist_client.embedders.base import Embedder, Function

@@ -1,4 +1,4 @@
-"""What every embedder is, and one made of any function."""
+"""The interface of embedders, and an embedder from any function."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Embedder(ABC):
-    """Turns samples into rows of numbers. Calling it is `embed`; threads may share one."""
+    """Turns samples into rows of numbers. Calling it is the same as `embed`; threads can share one."""
 
     name: str
-    """Says which rows may be compared: `embedding` of an experiment, of its reference and of what it is told."""
+    """Only rows with the same name are comparable: the `embedding` of an experiment, its reference and its batches."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """Columns of `embed`'s rows."""
+        """The number of columns of the rows."""
 
     @abstractmethod
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """The rows (n, dimension) of a batch of n samples, n at least 1, in their order."""
+        """The rows (n, dimension) of a batch of n ≥ 1 samples, in their order."""
 
     def __call__(self, batch: Any) -> NDArray[np.float32]:
         """The same as `embed`."""
@@ -32,7 +32,7 @@ class Embedder(ABC):
 
 
 class Function(Embedder):
-    """An embedder of your own: any `function` from a batch to an array (n, dimension), under a `name`."""
+    """Your own embedder: any `function` from a batch to an array (n, dimension), with a `name`."""
 
     def __init__(self, name: str, dimension: int, function: Callable[[Any], ArrayLike]) -> None:
         self.name = name
@@ -41,11 +41,11 @@ class Function(Embedder):
 
     @property
     def dimension(self) -> int:
-        """As it was said to be."""
+        """The dimension given."""
         return self._dimension
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """What the function makes of the batch. Raises ValueError where its shape is not (n, dimension)."""
+        """The function's result for the batch. Raises ValueError if its shape is not (n, dimension)."""
         rows = np.asarray(self._function(batch), np.float32)
         if rows.shape != (len(batch), self.dimension):
             raise ValueError(f"{self.name}: expected shape {(len(batch), self.dimension)}, got {rows.shape}")
@@ -53,9 +53,9 @@ class Function(Embedder):
 
 
 def need(module: str, extra: str) -> Any:
-    """A module that only some embedders need. Raises ModuleNotFoundError naming the `extra` that brings it.
+    """A module that only some embedders need. Raises ModuleNotFoundError that names the `extra` to install.
 
-    Imported when an embedder is made: workers that use none do without torch and the model libraries.
+    It is imported when an embedder is created, so workers without embedders need neither torch nor the model libraries.
     """
     try:
         return importlib.import_module(module)

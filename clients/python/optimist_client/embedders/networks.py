@@ -1,4 +1,4 @@
-"""Torch networks as embedders: on one device, in evaluation mode, a piece of a batch at a time."""
+"""Torch networks as embedders: on one device, in evaluation mode, one piece of a batch at a time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Network(Embedder):
-    """A network that runs on `device` (None: a GPU where there is one), over `piece` samples at a time.
+    """A network that runs on `device` (None: a GPU if there is one), on `piece` samples at a time.
 
-    network: a torch module. dimension: columns of the first of its outputs.
+    network: a torch module. dimension: the number of columns of its first output.
     """
 
     def __init__(self, name: str, dimension: int, network: Any, *, device: str | None, piece: int) -> None:
@@ -33,11 +33,11 @@ class Network(Embedder):
 
     @property
     def dimension(self) -> int:
-        """Width of the network's features."""
+        """The number of the network's features."""
         return self._dimension
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """The features (n, dimension) of a batch. Raises ValueError for samples that are none."""
+        """The features (n, dimension) of a batch. Raises ValueError for invalid samples."""
         return self._rows(batch)[0]
 
     def _rows(self, batch: Any) -> tuple[NDArray[np.float32], ...]:
@@ -50,29 +50,29 @@ class Network(Embedder):
 
     @abstractmethod
     def _outputs(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
-        """What the network makes of n samples: tensors (n, …), features first. Raises ValueError for what is none."""
+        """The network's outputs for n samples: tensors (n, …), features first. ValueError for invalid samples."""
 
 
 class Classifier(Network):
     """A network that gives features and class probabilities in one pass."""
 
     classes: int
-    """Columns of `probabilities`."""
+    """The number of columns of `probabilities`."""
 
     def probabilities(self, batch: Any) -> NDArray[np.float32]:
         """The class probabilities (n, classes) of a batch, for the Inception score."""
         return self._rows(batch)[1]
 
     def classifier(self) -> Function:
-        """The embedder, of the same name, that gives `probabilities`: for experiments on the Inception score."""
+        """An embedder with the same name that returns `probabilities`: for experiments on the Inception score."""
         return Function(self.name, self.classes, self.probabilities)
 
     def features_and_probabilities(self, batch: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Both, from one pass."""
+        """Features and class probabilities from one pass."""
         features, probabilities = self._rows(batch)
         return features, probabilities
 
 
 def name_of(weights: str | Path) -> str:
-    """The name of a checkpoint: the last part of its place in a hub, or of its directory."""
+    """The name of a checkpoint: the last part of its path in a hub, or of its directory."""
     return Path(weights).name

