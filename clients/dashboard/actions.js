@@ -1,4 +1,4 @@
-// The actions on an experiment: stop, resume, reopen, change budgets, add a generator.
+// Controls of an experiment: stop, resume, reopen, change its budgets, add a generator.
 import { change, experimentPath } from "./api.js";
 import { confirm, h, say } from "./dom.js";
 import { cost, count } from "./format.js";
@@ -9,7 +9,7 @@ export function actions(config, refresh) {
   const problem = h("p", { class: "problem", role: "alert" });
   let report = null;
 
-  // Runs an action, and shows its result or why it was refused.
+  // Send a change, then show either what was done or why it was refused.
   async function run(done, method, where, body) {
     say(note, "");
     say(problem, "");
@@ -25,21 +25,26 @@ export function actions(config, refresh) {
   const toggle = h("button", {
     async onclick() {
       if (report.state === "decided") {
-        const text = "Reopened. The experiment continues and makes no further decision.";
-        await run(text, "PATCH", path, { state: "running" });
+        await run("Reopened: it continues without deciding again.", "PATCH", path, { state: "running" });
       } else if (report.state === "stopped") {
-        await run("Resumed. Workers get picks again.", "PATCH", path, { state: "running" });
+        await run("Resumed.", "PATCH", path, { state: "running" });
       } else {
-        const text = "Workers get no more picks until somebody resumes it. Batches of open picks still count.";
+        const text = "No new picks are opened until it is resumed. Batches for open picks still count.";
         if (await confirm("Stop this experiment?", text, "Stop")) {
           await run("Stopped.", "PATCH", path, { state: "stopped" });
         }
       }
     },
   });
-  const budget = h("input", { id: "budget", type: "number", min: "1", step: "1", inputmode: "numeric", required: true });
-  const limit = h("input", { id: "max-cost", type: "number", min: "0", step: "any", inputmode: "decimal", required: true });
-  const generator = h("input", { id: "generator", type: "text", maxlength: "100", required: true, autocomplete: "off" });
+  const budget = h("input", {
+    id: "budget", type: "number", min: "1", step: "1", inputmode: "numeric", required: true,
+  });
+  const limit = h("input", {
+    id: "max-cost", type: "number", min: "0", step: "any", inputmode: "decimal", required: true,
+  });
+  const generator = h("input", {
+    id: "generator", type: "text", maxlength: "100", required: true, autocomplete: "off",
+  });
   const price = h("input", { class: "price", type: "number", min: "0", step: "any", inputmode: "decimal",
     placeholder: "cost", "aria-label": "Cost of a sample" });
   const form = (label, input, button, submit, ...more) =>
@@ -47,17 +52,19 @@ export function actions(config, refresh) {
       h("label", { for: input.id }, label),
       h("div", { class: "field" }, input, ...more, h("button", {}, button)),
     ]);
-  const limiting = form("Cost limit", limit, "Set cost limit", () =>
-    run(`The cost limit is ${cost(Number(limit.value))}.`, "PATCH", path, { max_cost: Number(limit.value) }));
+  const limiting = form("Budget, in cost", limit, "Set cost", () =>
+    run(`The budget is now ${cost(Number(limit.value))} in cost.`, "PATCH", path, { max_cost: Number(limit.value) }));
   const spending = h("p", { class: "quiet" });
   const section = h("section", { class: "card manage", "aria-labelledby": "manage" }, [
     h("h2", { id: "manage" }, "Manage"),
     h("div", {}, toggle),
-    form("Budget in samples", budget, "Set budget", () =>
-      run(`The budget is ${count(Number(budget.value))} samples.`, "PATCH", path, { budget: Number(budget.value) })),
+    form("Budget, in samples", budget, "Set budget", () => {
+      const wanted = Number(budget.value);
+      return run(`The budget is now ${count(wanted)} samples.`, "PATCH", path, { budget: wanted });
+    }),
     limiting,
     spending,
-    form("Add a generator", generator, "Add", async () => {
+    form("Another generator", generator, "Add", async () => {
       const wanted = { name: generator.value, ...(price.value !== "" && { cost: Number(price.value) }) };
       await run(`${generator.value} was added.`, "POST", `${path}/generators`, wanted);
       if (problem.textContent === "") generator.value = price.value = "";
@@ -75,8 +82,8 @@ export function actions(config, refresh) {
         now.budget !== null && `${count(now.samples)} of ${count(now.budget)} samples`,
         now.max_cost !== undefined && `${cost(now.cost)} of ${cost(now.max_cost)} in cost`,
       ].filter(Boolean);
-      const unlimited = "No budget is set: the experiment runs until a decision is made.";
-      say(spending, spent.length ? `Spent: ${spent.join(" and ")}.` : unlimited);
+      const unlimited = "No budget is set: the experiment runs until it is decided.";
+      say(spending, spent.length ? `${spent.join(" and ")} are spent.` : unlimited);
       limiting.hidden = price.hidden = now.cost === undefined;
       price.required = now.max_cost !== undefined;
     },

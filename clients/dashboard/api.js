@@ -1,24 +1,24 @@
-// Requests to the service. Answers are cached by their ETag, errors are problem details (RFC 9457).
+// Requests to the service. Responses are cached by their ETag; errors are problem details (RFC 9457).
 
-// The service refused: the message says why and what was expected.
+// The service refused the request: the message says why and what was expected.
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail || problem.title || `The service answered ${status}.`);
+    super(problem.detail || problem.title || `The service responded with status ${status}.`);
     this.status = status;
   }
 }
 
-// There was no answer, or it did not come from the service.
+// The service did not respond, or is temporarily unavailable.
 export class Unreachable extends Error {}
 
 const TIMEOUT = 15000;
-const known = new Map(); // kind of request → the newest answer and its tag
+const known = new Map(); // kind of request → its newest response and ETag
 let skew = 0; // milliseconds by which the service's clock is ahead
 
 // The time of the service's clock in seconds.
 export const serviceTime = () => (Date.now() + skew) / 1000;
 
-// The newest answer to this path. `kind` names the kind of request: one answer of each kind is stored.
+// The current response for a path. One response is cached for each `kind` of request.
 export async function get(path, kind = path) {
   const before = known.get(kind);
   const headers = before?.path === path ? { "if-none-match": before.tag } : {};
@@ -30,7 +30,7 @@ export async function get(path, kind = path) {
   return data;
 }
 
-// Forget the answer to a kind of request.
+// Remove the cached response of a kind of request.
 export const forget = (kind) => known.delete(kind);
 
 export async function change(method, path, body) {
@@ -42,7 +42,7 @@ export async function change(method, path, body) {
   return reply.json();
 }
 
-// The service stores the key in a cookie that scripts cannot read; afterwards no URL and no variable contains it.
+// Exchange the key for a cookie that scripts cannot read. After this neither the page nor a URL contains the key.
 export async function signIn(key) {
   await ask("v1/session", { method: "POST", headers: { authorization: `Bearer ${key}` } });
 }
@@ -55,18 +55,18 @@ async function ask(path, options) {
     throw new Unreachable(error.message);
   }
   const date = Date.parse(reply.headers.get("date"));
-  // Rounded to seconds: the header has no finer resolution.
+  // The header has a resolution of one second, so small differences are ignored.
   if (!Number.isNaN(date)) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
   if (reply.ok || reply.status === 304) return reply;
   let problem = {};
   try {
     problem = await reply.json();
   } catch {
-    // The answer is a page of a proxy: its status is sufficient.
+    // Not JSON, for example an error page of a proxy: use the status only.
   }
-  // While the store is unavailable the service answers 503: this is temporary, as if the service did not answer.
-  const passes = reply.status >= 500 || reply.status === 429;
-  if (passes && problem.action !== "stop") throw new Unreachable(problem.detail || reply.statusText);
+  // The service answers 503 while Redis is down. This is temporary, as if the service itself were down.
+  const isTemporary = reply.status >= 500 || reply.status === 429;
+  if (isTemporary && problem.action !== "stop") throw new Unreachable(problem.detail || reply.statusText);
   throw new Refused(reply.status, problem);
 }
 

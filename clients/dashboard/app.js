@@ -1,4 +1,4 @@
-// Shows the page named by the hash ("#/" is the list, "#/e/<name>" one experiment), and whether the service answers.
+// Shows the page that the URL's hash selects ("#/": the list, "#/e/<name>": one experiment) and the connection status.
 import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
@@ -19,7 +19,7 @@ const connection = {
   },
   lost() {
     const since = lastSeen === null ? "" : ` The data shown is from ${lastSeen.toLocaleTimeString("en-GB")}.`;
-    say(banner, `The service does not answer. The page keeps trying.${since}`);
+    say(banner, `The service does not respond. Retrying automatically.${since}`);
     banner.hidden = false;
     live.classList.remove("on");
     say(live, "Offline");
@@ -27,7 +27,7 @@ const connection = {
 };
 
 function route() {
-  // The target of the skip link is not a page.
+  // "#main" is the target of the skip link, not a page.
   if (location.hash === "#main") return;
   page?.stop();
   const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4)) : null;
@@ -45,7 +45,7 @@ function decoded(text) {
 }
 
 function failed(error) {
-  // An error in the page itself goes to the console as well.
+  // Errors without a status are bugs in the page: also log them to the console.
   if (error.status === undefined) console.error(error);
   if (error.status === 401) {
     showSignIn(main, route);

@@ -1,4 +1,4 @@
-// The charts, drawn with the service's own copy of plotly.js: regret, optimal pick ratio, pick shares, estimates.
+// The charts: regret, optimal pick ratio, pick shares, estimates with intervals. They use plotly.js from the service.
 import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
 import { count, metricName, score, share } from "./format.js";
@@ -7,7 +7,7 @@ import { ranked } from "./standings.js";
 const SCRIPT = "dashboard/plotly.min.js";
 let library = null;
 
-// Loaded once, when a chart is first drawn: it is large, and the list does not need it.
+// Load plotly.js when the first chart is drawn: it is large, and the list of experiments does not need it.
 function plotly() {
   library ??= new Promise((resolve, reject) => {
     document.head.append(h("script", {
@@ -28,12 +28,12 @@ export class Charts {
     this.metric = metricName(config.metric);
     this.charts = {
       regret: chart("regret", "Estimated regret",
-        "Regret of all picks of worse generators so far, computed with the current scores."),
+        "The sum over all batches of the gap between the picked and the best generator, by current scores."),
       ratio: chart("ratio", "Optimal pick ratio",
-        "Share of all batches that were made by the generator with the currently best score."),
-      shares: chart("shares", "Pick share", "Share of each generator in the latest batches."),
+        "The fraction of all batches that the currently best generator received."),
+      shares: chart("shares", "Pick share", "The fraction of the latest batches that each generator received."),
       estimates: chart("estimates", "Estimates and intervals",
-        `${this.metric} of each generator against its number of samples.`),
+        `${this.metric} of each generator by its number of samples.`),
     };
     this.problem = h("p", { class: "problem", role: "alert" });
     const cards = Object.values(this.charts).map((one) => one.card);
@@ -85,7 +85,7 @@ export class Charts {
     this.charts.ratio.waiting(best === null);
     if (best === null) return;
     const ratio = progressCurve.ratio(best);
-    this.charts.ratio.label(`${share(ratio.at(-1))} of ${count(progressCurve.told)} batches were made by ${best}`);
+    this.charts.ratio.label(`${share(ratio.at(-1))} of ${count(progressCurve.told)} batches went to ${best}`);
     react(Plotly, this.charts.ratio, [line(best, progressCurve.samples, ratio, styleValue("--accent"))], {
       yaxis: { range: [0, 1.02], tickformat: ".0%" },
     });
@@ -94,7 +94,8 @@ export class Charts {
   shares(Plotly, report, progressCurve, drawn) {
     const width = Math.max(1, Math.round(progressCurve.rounds.length / 8));
     const area = (name, y, fill) => ({
-      ...line(name, progressCurve.samples, y, fill), stackgroup: "all", line: { width: 0.5, color: fill }, fillcolor: fill,
+      ...line(name, progressCurve.samples, y, fill),
+      stackgroup: "all", line: { width: 0.5, color: fill }, fillcolor: fill,
     });
     const known = drawn.map((one) => [one, progressCurve.shares(one.generator, width)]);
     const traces = known.map(([one, y]) => area(one.generator, y, this.palette.colour(one.generator)));
@@ -128,13 +129,15 @@ export class Charts {
   }
 }
 
-// The intervals as an area, starting where they fit into the axis: the first ones would cover everything.
+// The intervals as an area, starting when they are no wider than the axis: the first ones would cover the whole chart.
 function band({ generator, samples, lower, upper }, color, height) {
   const wide = (i) => lower[i] === null || upper[i] === null || upper[i] - lower[i] > height;
   let start = samples.length;
   while (start > 0 && !wide(start - 1)) start -= 1;
   if (samples.length - start < 2) return [];
-  const edge = { type: "scatter", mode: "lines", name: generator, showlegend: false, hoverinfo: "skip", line: { width: 0 } };
+  const edge = {
+    type: "scatter", mode: "lines", name: generator, showlegend: false, hoverinfo: "skip", line: { width: 0 },
+  };
   const x = samples.slice(start);
   return [
     { ...edge, x, y: lower.slice(start) },
@@ -142,7 +145,7 @@ function band({ generator, samples, lower, upper }, color, height) {
   ];
 }
 
-// The curve up to now: the estimate in the standings can be newer than the last stored one.
+// The curve including the estimate in the standings, which may be newer than the last point of the curve.
 function withNewest(curve, { score: now, lower, upper, scored_samples: samples }) {
   const points = curve ?? { samples: [], scores: [], lower: [], upper: [] };
   if (now === null || points.samples.at(-1) >= samples) return points;
@@ -152,7 +155,7 @@ function withNewest(curve, { score: now, lower, upper, scored_samples: samples }
   };
 }
 
-// The range of the axis: the latest intervals and the later half of every curve; the first values are too large for it.
+// The range of the axis: the latest intervals and the second half of every curve. The first values are too far off.
 function spread(curves) {
   const ends = curves.flatMap(({ scores, lower, upper }) =>
     [...scores.slice(Math.floor(scores.length / 2)), lower.at(-1), upper.at(-1)].filter((end) => end !== null));
@@ -201,7 +204,7 @@ function react(Plotly, { plot }, traces, layout) {
   const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
   const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
   const narrow = plot.clientWidth < 480;
-  // Escape names, because plotly interprets some tags and links in text.
+  // Escape names, because plotly interprets some HTML tags and links in text.
   const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
   return Plotly.react(plot, shown, {
     showlegend: false,

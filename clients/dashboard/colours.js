@@ -1,8 +1,8 @@
-// A colour for each generator that is drawn: the same in charts and table, as long as it is drawn.
+// Assigns colours to the drawn generators. A generator keeps its colour, in charts and table, while it is drawn.
 
 export const DRAWN = 8;
 
-// Colours that colour-blind people can distinguish as well (after Okabe and Ito), for light and dark backgrounds.
+// Distinguishable for colour-blind users (based on Okabe and Ito), on light and dark backgrounds.
 const LIGHT = ["#0072b2", "#c8500a", "#00805f", "#a3357a", "#8a6d00", "#4a7fb5", "#7a4f2a", "#5b5bd6"];
 const DARK = ["#56b4e9", "#f28c4b", "#2fc39a", "#e08bc4", "#e0c341", "#9dbde0", "#c89b72", "#a9a9ff"];
 const OTHERS = { light: "#9aa3ad", dark: "#6b7480" };
@@ -18,7 +18,7 @@ export class Palette {
     this.slots = new Map();
   }
 
-  // Give each of these generators, at most `DRAWN`, a colour; those that have one keep it.
+  // Assign a colour to each of these generators (at most `DRAWN`). Generators that have a colour keep it.
   give(names) {
     for (const known of [...this.slots.keys()]) if (!names.includes(known)) this.slots.delete(known);
     const taken = new Set(this.slots.values());

@@ -1,6 +1,6 @@
-// Makes elements from data. Text becomes text nodes; nothing is parsed as HTML, because users choose names and URIs.
+// Creates DOM elements. Text becomes text nodes and is never parsed as HTML, because names and URIs come from users.
 
-// h("td", {class: "number", onclick: f}, "text", child): children and attributes that are null or false are omitted.
+// h("td", {class: "number", onclick: f}, "text", child). Children and attributes that are null or false are omitted.
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -18,7 +18,7 @@ export function fill(element, ...children) {
   append(element, children);
 }
 
-// Set an element's text only if it changed: otherwise live regions are read out again and selections are lost.
+// Set an element's text only if it changed: screen readers would repeat live regions, and selections would be lost.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -29,7 +29,7 @@ function append(element, children) {
   }
 }
 
-// Asks for confirmation of something that cannot be undone; resolves to true or false.
+// Ask the user to confirm an action. Resolves to true if it was confirmed.
 export function confirm(title, text, yes) {
   const dialog = document.getElementById("confirm");
   say(document.getElementById("confirm-title"), title);

@@ -1,4 +1,4 @@
-// The page of one experiment: the answer, the standings, the charts, the open picks, and the actions.
+// The page of one experiment: the answer, the standings, the charts and the controls.
 import { actions } from "./actions.js";
 import { experimentPath, forget, get } from "./api.js";
 import { Charts } from "./charts.js";
@@ -77,11 +77,12 @@ function page(main, experiment, refresh) {
   return {
     draw(report, progressCurve) {
       say(sentence, answer(report));
-      const reasons = [report.decision.reason, ...(report.decision.warnings ?? [])].map((text) => `${capitalised(text)}.`);
+      const { reason: why, warnings } = report.decision;
+      const reasons = [why, ...(warnings ?? [])].map((text) => `${capitalised(text)}.`);
       say(reason, report.samples && report.standings.length > 1 ? reasons.join(" ") : "");
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
       fill(facts, known(report, config));
-      // In the experiment's own order, so that a few generators always have the same colours.
+      // In the order of the experiment, so that with few generators the colours never change.
       const drawn = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
       palette.give(drawn.map((standing) => standing.generator));
       standings.draw(report);
@@ -103,13 +104,15 @@ function known(report, config) {
     ["Optimal pick ratio", share(report.optimal_pick_ratio)],
   ];
   if (report.cost !== undefined) {
-    facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Cost spent")]);
+    facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }
-  if (report.uniform_samples !== null) facts.push(["Uniform would need", `about ${about(report.uniform_samples)} samples`]);
+  if (report.uniform_samples !== null) {
+    facts.push(["Uniform sampling would take", `about ${about(report.uniform_samples)} samples`]);
+  }
   return facts.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more)));
 }
 
-// The amount spent, with the limit and a bar if there is a limit.
+// The amount spent, with a progress bar if there is a limit.
 function spent(number, limit, say, label) {
   if (limit === null) return [say(number)];
   const bar = h("progress", { max: limit, value: Math.min(limit, number), "aria-label": label });

@@ -1,4 +1,4 @@
-// Numbers, times and states in words.
+// Formats numbers, times and the answer as text.
 
 const whole = new Intl.NumberFormat("en");
 
@@ -20,7 +20,7 @@ export const about = (number) => count(Number(number.toPrecision(2)));
 
 export const samples = (number) => `${count(number)} ${number === 1 ? "sample" : "samples"}`;
 
-// Four significant digits, without an exponent unless the number is very large or small.
+// Four significant digits, without an exponent for numbers of ordinary size.
 export function score(number) {
   if (number === null || number === undefined) return "–";
   const size = Math.abs(number);
@@ -28,13 +28,13 @@ export function score(number) {
   return number.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
-// A cost in the user's unit, with decimals below a thousand.
+// A cost in the user's unit.
 export const cost = (number) =>
   number === null || number === undefined ? "–"
     : number >= 1e12 ? number.toExponential(2)
     : number.toLocaleString("en", { maximumFractionDigits: number >= 1000 ? 0 : number >= 1 ? 2 : 4 });
 
-// The error, with as many decimals as its score.
+// An error, with as many decimals as its score.
 export function error(number, of) {
   if (number === null || number === undefined) return "";
   const decimals = (score(of).split(".")[1] ?? "").length;
@@ -43,7 +43,7 @@ export function error(number, of) {
 
 export const share = (ratio) => (ratio === null ? "–" : `${(100 * ratio).toFixed(1)}\u00a0%`);
 
-// Rounded down, so that a confidence is never overstated.
+// A confidence, rounded down so that it is never overstated.
 export function confidence(number) {
   const percent = 100 * number;
   return percent >= 99 ? `${Math.min(99.9, Math.floor(percent * 10) / 10)}\u00a0%` : `${Math.floor(percent)}\u00a0%`;
@@ -63,33 +63,32 @@ export function date(unix) {
   return then.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
 }
 
-// The answer in a sentence: the best generator, the confidence, and the number of samples.
+// The current answer in a sentence: the best generator, the confidence in it, and the samples spent.
 export function answer(report) {
   const { decision, state, standings, budget } = report;
   const told = samples(report.samples);
   if (report.samples === 0) {
-    const names = standings.length === 1 ? "One generator is" : `${standings.length} generators are`;
-    return `Waiting for the first samples: ${names} to be scored by ${metricName(report.metric)}.`;
+    const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
+    return `Waiting for the first samples. ${names} will be scored by ${metricName(report.metric)}.`;
   }
   const leader = standings.find((standing) => standing.generator === decision.best);
   if (!leader) return `Warming up: ${told} so far, and not every generator has a score yet.`;
   if (standings.length === 1) {
-    return `${decision.best} scores ${score(leader.score)} after ${told}. There is nothing to compare it with.`;
+    return `${decision.best} scores ${score(leader.score)} after ${told}. There is no generator to compare it with.`;
   }
   const sure = decision.confidence === null || decision.confidence < 0.01
     ? "" : ` with ${confidence(decision.confidence)} confidence`;
   const even = report.uniform_samples;
   if (state === "decided") {
-    const uniform = even === null ? "" : `; uniform would have needed about ${about(even)}`;
+    const uniform = even === null ? "" : `; uniform sampling would have needed about ${about(even)}`;
     return `${decision.best} is best${sure} after ${told}${uniform}.`;
   }
   const leads = `${decision.best} leads${sure} after ${told}`;
   if (state === "out of budget") {
     const spent = budget !== null && report.samples >= budget;
-    const limit = spent
-      ? `the budget of ${count(budget)} samples is spent` : `the cost limit of ${cost(report.max_cost)} is reached`;
-    return `${leads}; ${limit}.`;
+    return `${leads}; the budget of ${spent ? count(budget) : `${cost(report.max_cost)} in cost`} is spent.`;
   }
   if (state === "stopped") return `${leads}; the experiment was stopped.`;
-  return even === null || even <= report.samples ? `${leads}.` : `${leads}; uniform would need about ${about(even)}.`;
+  if (even === null || even <= report.samples) return `${leads}.`;
+  return `${leads}; uniform sampling would need about ${about(even)}.`;
 }

@@ -1,4 +1,4 @@
-// The modes of a generator's kernel, with the samples that represent each. A scorer computes them on request.
+// The modes of a generator with their most typical samples. A scorer computes them on request.
 import { generatorPath, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { samples, share } from "./format.js";
@@ -22,7 +22,7 @@ export function modes(config) {
     try {
       const path = `${generatorPath(config.name, generator)}/modes?count=6&samples=8`;
       const [made, session] = await Promise.all([get(path, "modes"), get("v1/session")]);
-      const hosts = session.image_hosts ?? []; // missing if an older replica answers
+      const hosts = session.image_hosts ?? []; // missing if another replica runs an older version
       const stale = made.stale ? "; newer samples are not included yet" : "";
       say(status, `${made.generator} after ${samples(made.samples)}${stale}.`);
       const groups = made.prompt_groups.map((group) => [group.share, group.prompts, group.score]);
@@ -33,7 +33,7 @@ export function modes(config) {
       ]);
     } catch (error) {
       fill(found);
-      say(status, error.message || "The service does not answer.");
+      say(status, error.message || "The service does not respond.");
     } finally {
       button.disabled = false;
     }
@@ -59,8 +59,9 @@ export function modes(config) {
 
 function list(title, entries, hosts) {
   return h("ol", { class: "modes" }, entries.map(([part, shown, kinds], i) => {
-    const outputs = kinds === undefined ? "" : `, ${kinds.toFixed(1)} types of output`;
-    const all = h("button", { class: "small", "aria-label": `Load images of ${title} ${i + 1}`, onclick: loadAll }, "Load images");
+    const outputs = kinds === undefined ? "" : `, ${kinds.toFixed(1)} kinds of output`;
+    const label = `Load images of ${title} ${i + 1}`;
+    const all = h("button", { class: "small", "aria-label": label, onclick: loadAll }, "Load images");
     const item = h("li", {}, [
       h("div", { class: "mode-head" }, [
         h("h4", {}, `${title} ${i + 1} `, h("span", { class: "quiet" }, `${share(part)}${outputs}`)),
@@ -75,13 +76,14 @@ function list(title, entries, hosts) {
   }));
 }
 
-// An image if the id is the address of one, otherwise the text of the id; never anything that could run code. Workers
-// choose the ids: an image is requested when the viewer asks for it, or at once from hosts that the operator trusts.
+// An image if the id is an image address, otherwise the id as text; never anything that could run. Workers choose the
+// ids, so images from other hosts are loaded only when the user clicks, or immediately from hosts in the settings.
 function picture(id, hosts) {
   const address = safeAddress(id);
   if (address === null) return text(id);
   if (address.protocol === "data:" || hosts.some((host) => isAt(address, host))) return image(id, address);
-  const button = h("button", { class: "unloaded", title: address.href, onclick: () => button.replaceWith(image(id, address)) }, [
+  const load = () => button.replaceWith(image(id, address));
+  const button = h("button", { class: "unloaded", title: address.href, onclick: load }, [
     h("span", { class: "load" }, "Load image"),
     h("span", { class: "host" }, address.host),
     h("span", { class: "path" }, `${address.pathname}${address.search}`),
@@ -104,7 +106,7 @@ function safeAddress(id) {
   return address?.username || address?.password ? null : address;
 }
 
-// Whether an address is at a host. The host may be in capitals or have the default port of the scheme.
+// Whether an address is on a host, which may be written in capitals or with the scheme's default port.
 const isAt = (address, host) => parsed(`${address.protocol}//${host}`)?.host === address.host;
 
 function parsed(address) {

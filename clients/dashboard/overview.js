@@ -1,4 +1,4 @@
-// The list of experiments.
+// The page with the list of experiments.
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { confidence, count, date, error, metricName, score } from "./format.js";
@@ -53,7 +53,8 @@ function line(experiment) {
   const leader = decision.best === null ? "No leader yet" : decision.best;
   const isSure = decision.confidence !== null && decision.confidence >= 0.01;
   const sure = isSure ? `, ${confidence(decision.confidence)} sure` : "";
-  const found = experiment.score === null ? "–" : `${score(experiment.score)} ${error(experiment.error, experiment.score)}`;
+  const spread = error(experiment.error, experiment.score);
+  const found = experiment.score === null ? "–" : `${score(experiment.score)} ${spread}`;
   const of = experiment.budget === null ? "" : ` of ${count(experiment.budget)}`;
   return h("li", { class: "card line" }, [
     h("div", { class: "line-head" }, [
@@ -73,7 +74,7 @@ function line(experiment) {
 
 const fact = (name, value, kind) => h("div", {}, h("dt", {}, name), h("dd", { class: kind }, value));
 
-// A badge with the state, and a second badge if something is damaged.
+// The state as a badge, with a second badge if a generator is damaged.
 export function badges(state, damaged) {
   return h("span", { class: "badges" }, [
     h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state),
@@ -84,7 +85,7 @@ export function badges(state, damaged) {
 function nothing() {
   return h("div", { class: "empty card" }, [
     h("h2", {}, "No experiments yet"),
-    h("p", {}, "An experiment compares generators by one metric. Create the first one from Python:"),
+    h("p", {}, "An experiment compares generators by one metric. Create the first one in Python:"),
     h("pre", { tabindex: "0" }, h("code", {}, EXAMPLE)),
   ]);
 }

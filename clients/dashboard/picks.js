@@ -1,4 +1,4 @@
-// Open picks, and the workers that have them.
+// The open picks and their workers.
 import { serviceTime } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { ago, count } from "./format.js";

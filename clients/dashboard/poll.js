@@ -1,13 +1,13 @@
-// Polls the service: less often while the page is hidden, and with growing pauses while the service does not answer.
+// Polls the service: less often while the page is hidden, and with growing pauses while the service does not respond.
 import { Unreachable } from "./api.js";
 
 const EVERY = 2000;
 const HIDDEN = 30000;
 const LONGEST = 10000;
 
-// Calls `turn` repeatedly until `stop` of the returned object is called; `now` starts the next turn at once. Calls
-// `connection.lost` after Unreachable and `connection.found` after the next success; other errors go to `failed` and
-// end the polling.
+// Calls `turn` repeatedly until `stop` of the returned object is called; `now` runs the next turn immediately. If a
+// turn throws `Unreachable`, `connection.lost` is called, and `connection.found` after the next success. Other errors
+// are passed to `failed` and end the polling.
 export function poll(turn, connection, failed) {
   let timer = null;
   let failures = 0;

@@ -1,5 +1,4 @@
-// The progress curve of an experiment, built from the part that each poll returns (`Progress` in the service's OpenAPI
-// description).
+// The progress curve of an experiment, combined from the increments of all polls (`Progress` in the OpenAPI document).
 
 export class ProgressCurve {
   constructor() {
@@ -11,11 +10,11 @@ export class ProgressCurve {
     this.told = 0;
     this.rounds = [];
     this.samples = [];
-    this.batches = new Map(); // generator → cumulative batches, by checkpoint
-    this.curves = new Map(); // generator → its estimates in order, by column
+    this.batches = new Map(); // generator → cumulative number of batches at each checkpoint
+    this.curves = new Map(); // generator → its estimates over time, as columns
   }
 
-  // Add what came after `after` batches. Returns false if it does not continue the known curve: then ask from 0 on.
+  // Add the increment after `after` batches. Returns false if it does not continue the known data: request it from 0.
   take(progress, after) {
     if (!this.leadsTo(progress)) {
       this.clear();
@@ -26,7 +25,7 @@ export class ProgressCurve {
     const first = progress.rounds[0] ?? Infinity;
     const keep = this.rounds.map((round) => round < first && round % progress.stride === 0);
     const kept = (column) => column.filter((_, i) => keep[i]);
-    // Without new checkpoints the newest one stays, although it is no multiple of the stride.
+    // Without new checkpoints keep the newest one, although it need not be a multiple of the stride.
     const thin = progress.rounds.length ? kept : (column) => column;
     this.rounds = thin(this.rounds);
     const earlier = this.rounds.length;
@@ -40,8 +39,8 @@ export class ProgressCurve {
     return true;
   }
 
-  // Whether this continues the known curve. The values at the cursor are sent again; if they differ, the store has
-  // returned to an earlier state, and the known curve may contain batches that it has lost.
+  // Whether an increment continues the known data. It repeats the values at the cursor. If they differ, the store was
+  // restored to an earlier state, and the known data may include batches that the store has lost.
   leadsTo({ instance, told, rounds, samples, generators }) {
     if (instance !== this.instance || told < this.told) return false;
     const places = rounds.map((round) => this.rounds.indexOf(round));
@@ -54,7 +53,7 @@ export class ProgressCurve {
     });
   }
 
-  // The estimate at the cursor is sent again: skip estimates that have no more samples than the last known one.
+  // Append new estimates of a generator. Increments repeat the estimates at the cursor, which are skipped.
   extend(generator, curve) {
     const known = this.curves.get(generator) ?? { samples: [], scores: [], lower: [], upper: [] };
     const last = known.samples.at(-1) ?? 0;
@@ -65,7 +64,7 @@ export class ProgressCurve {
     this.curves.set(generator, known);
   }
 
-  // Regret by checkpoint, with the current scores (equations.md §5); null if a contender has no score.
+  // Regret at each checkpoint, with the current scores (equations.md §5); null if a generator has no score.
   regret(standings, best) {
     const leader = standings.find((standing) => standing.generator === best);
     if (!leader || standings.some((standing) => standing.score === null)) return null;
@@ -73,13 +72,13 @@ export class ProgressCurve {
     return this.rounds.map((_, i) => gaps.reduce((sum, [g, gap]) => sum + gap * (this.batches.get(g)?.[i] ?? 0), 0));
   }
 
-  // The share of all batches made by a generator, by checkpoint.
+  // The fraction of all batches so far that a generator received, at each checkpoint.
   ratio(generator) {
     const batches = this.batches.get(generator) ?? [];
     return this.rounds.map((round, i) => (batches[i] ?? 0) / round);
   }
 
-  // The share of a generator in the batches of the last `width` checkpoints, by checkpoint.
+  // The fraction of the batches of the last `width` checkpoints that a generator received, at each checkpoint.
   shares(generator, width) {
     const batches = this.batches.get(generator) ?? [];
     return this.rounds.map((round, i) => {

@@ -1,4 +1,4 @@
-// Asks for an access key if the service requires one.
+// The form that asks for an access key if the service requires one.
 import { signIn } from "./api.js";
 import { fill, h, say } from "./dom.js";
 

@@ -1,10 +1,10 @@
-// The table of generators, best first: score with its interval, samples, share of the picks, state, warnings.
+// The standings, best first: each generator's score with its interval, samples, pick ratio, state and warnings.
 import { change, generatorPath } from "./api.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { cost, count, error, metricName, score, share } from "./format.js";
 
-// Contenders, the leader first, then by score. (A distance below zero is shown as 0, so scores can be equal.) Those
-// without a score come last, in their own order.
+// The standings sorted by score, with generators without a score at the end. The leader comes first even if its score
+// ties with others: negative distances are shown as 0.
 export function ranked(report) {
   const sign = report.lower_is_better ? 1 : -1;
   const leads = ({ generator }) => generator === report.decision.best;
@@ -21,7 +21,7 @@ export class Standings {
     this.name = config.name;
     this.palette = palette;
     this.refresh = refresh;
-    this.rows = new Map(); // kept between draws, so that the focus is not lost
+    this.rows = new Map(); // reused in each draw, so that the focus is kept
     this.problem = h("p", { class: "problem", role: "alert" });
     this.body = h("tbody", {});
     const columns = [["Generator"], [`${metricName(config.metric)} ± error`, "number"], ["Interval", "wide"],
@@ -57,7 +57,7 @@ export class Standings {
         this.rows.set(standing.generator, row);
       }
       row.draw(standing, scale, standing.generator === report.decision.best);
-      // Moving an element removes the focus from it, so move only rows whose place has changed.
+      // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
       if (there !== row.element) this.body.insertBefore(row.element, there);
     });
@@ -81,7 +81,7 @@ export class Standings {
     let state = "active";
     pause.addEventListener("click", () => this.set(generator, state === "active" ? "paused" : "active"));
     retire.addEventListener("click", async () => {
-      const text = `${generator} is excluded permanently, and its name cannot be used again.`;
+      const text = `${generator} is removed from the experiment permanently. Its name cannot be used again.`;
       if (await confirm("Retire this generator?", text, "Retire")) this.set(generator, "retired");
     });
     const element = h("tr", {}, [
@@ -119,7 +119,7 @@ export class Standings {
         pending.title = standing.pending ? "Samples of open picks" : "";
         say(spent, cost(standing.cost));
         say(each, standing.cost === undefined ? "" : ` at ${cost(standing.cost_per_sample)}`);
-        each.title = standing.cost === undefined ? "" : "Cost of a sample";
+        each.title = standing.cost === undefined ? "" : "Cost per sample";
         say(ratio, share(standing.pick_ratio));
         say(pause, state === "active" ? "Pause" : "Resume");
         pause.setAttribute("aria-label", `${pause.textContent} ${generator}`);
@@ -138,7 +138,7 @@ export class Standings {
   }
 }
 
-// Maps a score to its position on the common axis of the intervals, in percent; the axis fits the better half.
+// Maps a score to its position on the common axis of the intervals, in percent. The axis fits the better half.
 function axis(standings) {
   const known = standings.filter((standing) => standing.score !== null);
   if (!known.length) return () => 0;

@@ -1,9 +1,9 @@
-"""Restart every process of a deployment in turn, under load, and count what was lost: `python deploy/local/run.py`.
+"""Restarts every process of a deployment in turn under load and counts lost batches: `python deploy/local/run.py`.
 
 Two API replicas that require access keys, two scorers, Redis and nginx run as plain processes, with the configuration
-of docker/. Workers use the SDK and reach the service through the proxy, with a key that allows sampling in one
-experiment. Each process gets a signal to stop (SIGTERM; SIGQUIT for nginx), as in an upgrade, and is started again when
-it has ended. No call may fail after the SDK's retries, and every acknowledged batch must be present at the end.
+of docker/. Workers use the SDK through the proxy, with a key of role worker for one experiment. Each process is
+stopped (SIGTERM; SIGQUIT for nginx), as in an upgrade, and started again. No call may fail after the SDK's retries,
+and no acknowledged batch may be missing at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DIMENSION = 32
 
 @dataclass(frozen=True)
 class Tell:
-    """One acknowledged batch: when it was told, for how many seconds, and its position in the generator's log."""
+    """One acknowledged batch: when it was told, the duration of the tell, and its position in the generator's log."""
 
     at: float
     seconds: float
@@ -39,7 +39,7 @@ class Tell:
 
 
 class Load:
-    """Workers that sample until `stop` is called."""
+    """Workers that ask and tell until `stop` is called."""
 
     def __init__(self, deployment: Deployment, workers: int) -> None:
         self.tells: list[Tell] = []
@@ -51,15 +51,15 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Stop, after every worker has finished its round."""
+        """Stop all workers after their current round."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
 
-    def goes_on(self, tells: int) -> None:
-        """Return after `tells` more tells."""
+    def wait_for_tells(self, tells: int) -> None:
+        """Wait until this many more batches are told."""
         enough = len(self.tells) + tells
-        until(lambda: len(self.tells) >= enough, "further tells")
+        until(lambda: len(self.tells) >= enough, f"{tells} more tells")
 
     def _work(self, number: int) -> None:
         with Optimist(self._deployment.url, api_key=self._deployment.worker) as client:
@@ -83,14 +83,14 @@ class Load:
 
 
 def restart(member: Member, load: Load) -> list[str]:
-    """Stop and start one process under load, and return its row of the table."""
+    """Stop and start one process under load. Returns a row of the table."""
     began = time.monotonic()
     code = member.stop()
     stopped = time.monotonic()
     member.start()
     member.wait()
     ready = time.monotonic()
-    load.goes_on(20)
+    load.wait_for_tells(20)
     meanwhile = [tell for tell in load.tells if began <= tell.at <= ready]
     longest = max((tell.seconds for tell in load.tells if tell.at >= began), default=0.0)
     cells = (f"{stopped - began:.1f}", f"{ready - stopped:.1f}", f"{len(meanwhile)}", f"{longest:.2f}")
@@ -98,21 +98,24 @@ def restart(member: Member, load: Load) -> list[str]:
 
 
 def lost(experiment: Experiment, tells: list[Tell]) -> list[str]:
-    """Messages about acknowledged batches that are missing, or are counted twice."""
+    """Descriptions of acknowledged batches that are missing or counted twice."""
     report = experiment.report()
     wrong = []
     for row in report.standings:
         positions = sorted(tell.position for tell in tells if tell.generator == row.generator)
         if positions != list(range(1, len(positions) + 1)):
-            wrong.append(f"{row.generator}: the positions acknowledged are not 1 to {len(positions)}")
+            wrong.append(f"{row.generator}: expected the acknowledged positions to be 1 to {len(positions)}")
         if row.batches != len(positions):
             wrong.append(f"{row.generator}: {len(positions)} batches acknowledged, {row.batches} counted")
     return wrong
 
 
 def main(workers: int, rounds: int) -> int:
-    """Start everything, restart it `rounds` times under load, and print the result; 0 if nothing was lost."""
-    table = Table("restarted", "exit", "s to stop", "s until ready", "tells during it", "slowest tell, s")
+    """Start a deployment, restart all its processes `rounds` times under load, and print the results.
+
+    Returns the exit status: 0 if nothing failed and nothing was lost, else 1.
+    """
+    table = Table("restarted", "exit", "s to stop", "s until ready", "tells meanwhile", "slowest tell, s")
     reference = (np.zeros(DIMENSION), np.eye(DIMENSION))
     with (
         tempfile.TemporaryDirectory(prefix="optimist-") as folder,
@@ -122,7 +125,7 @@ def main(workers: int, rounds: int) -> int:
         experiment = client.create_experiment(EXPERIMENT, list(SHIFTS), reference=reference, stop=False)
         load = Load(deployment, workers)
         try:
-            load.goes_on(50)
+            load.wait_for_tells(50)
             for _ in range(rounds):
                 for member in deployment.members:
                     table.add_row(*restart(member, load))
@@ -143,7 +146,7 @@ def main(workers: int, rounds: int) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=8, help="number of SDK loops that ask and tell")
-    parser.add_argument("--rounds", type=int, default=1, help="how many times every process is restarted")
+    parser.add_argument("--workers", type=int, default=8, help="number of loops that ask and tell")
+    parser.add_argument("--rounds", type=int, default=1, help="number of times that every process is restarted")
     given = parser.parse_args()
     sys.exit(main(given.workers, given.rounds))

@@ -1,4 +1,4 @@
-"""The deployment's topology as plain processes of this machine: Redis, API replicas, scorers, and the proxy."""
+"""Runs a whole deployment as plain processes on this machine: Redis, API replicas, scorers and the proxy."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ http {{
 
 
 def free_port() -> int:
-    """A port on which no process listens."""
+    """A free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
-    """Return when the condition holds. Raises TimeoutError, which names what was waited for."""
+    """Wait until the condition holds. Raises TimeoutError, which names `what` was expected."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+            raise TimeoutError(f"expected {what} within {seconds:.0f} s")
         time.sleep(0.05)
 
 
 @dataclass
 class Member:
-    """One process, which can be stopped in an orderly way and started again."""
+    """One process, which can be stopped and started again."""
 
     name: str
     command: list[str]
@@ -76,13 +76,13 @@ class Member:
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> None:
-        """Start it; `wait` returns when it serves."""
+        """Start the process. `wait` returns when it is ready."""
         with self.log.open("ab") as log:
-            # In a session of its own: Ctrl-C ends only the script, which then stops all processes in order.
+            # A session of its own: Ctrl-C reaches only the script, which then stops all processes in order.
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self) -> None:
-        """Return when it serves. Raises RuntimeError with the end of its log if the process ended instead."""
+        """Wait until the process is ready. Raises RuntimeError with the end of its log if it ended instead."""
 
         def serves() -> bool:
             if self.process is None or self.process.poll() is not None:
@@ -92,7 +92,7 @@ class Member:
         until(serves, f"{self.name} to serve")
 
     def stop(self) -> int:
-        """Signal it to end, and return its exit code when it has ended."""
+        """Stop the process and return its exit code. It is killed if it does not end within a minute."""
         if self.process is None:
             return 0
         if self.process.poll() is None:
@@ -106,25 +106,25 @@ class Member:
 
 @dataclass(frozen=True)
 class Deployment:
-    """URL and access keys of the deployment, and its members in the order of a rolling restart."""
+    """The deployment's URL, its access keys, and its members in the order of a rolling restart."""
 
     url: str
     admin: str
-    """An access key that allows everything in its namespace."""
+    """An access key with role admin."""
     worker: str
-    """An access key that allows only asking and telling in `EXPERIMENT`."""
+    """An access key with role worker for `EXPERIMENT` only."""
     members: list[Member]
 
 
 @contextmanager
 def topology(folder: Path) -> Iterator[Deployment]:
-    """Start everything, with access keys required, and stop it at the end.
+    """Start a deployment that requires access keys, and stop it at the end of the context.
 
-    Raises FileNotFoundError without nginx, CannotStart without redis-server.
+    Raises FileNotFoundError if nginx, CannotStart if redis-server is not installed.
     """
     nginx = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
     if nginx is None:
-        raise FileNotFoundError("nginx was not found on PATH; it is the proxy of the deployment")
+        raise FileNotFoundError("expected nginx, the proxy of the deployment, to be installed; it was not found")
     redis_port, proxy_port, *api_ports = (free_port() for _ in range(4))
     redis_url = f"redis://127.0.0.1:{redis_port}"
     optimist = [sys.executable, "-m", "optimist.cli"]
@@ -135,7 +135,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
         return False
 
     def listeners() -> int:
-        """The number of scorers that wait for batches."""
+        """The number of scorers that are waiting for batches."""
         with Redis(port=redis_port) as redis, contextlib.suppress(redis_errors.ConnectionError):
             return redis.pubsub_numsub(DUE)[0][1]
         return 0
@@ -177,7 +177,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
         [nginx, "-e", f"{folder / 'nginx.log'}", "-c", f"{configuration}"],
         lambda: reads(proxy_port, "/healthz"),
     )
-    proxy.stop_signal = signal.SIGQUIT  # nginx finishes its running requests
+    proxy.stop_signal = signal.SIGQUIT  # so that it finishes open requests
 
     def key(role: str, *options: str) -> str:
         command = [*optimist, "keys", "create", f"--redis-url={redis_url}", f"--role={role}", "--namespace=fleet"]
@@ -187,7 +187,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
     try:
         redis.start()
         redis.wait()
-        # An API that requires keys does not start while none exist.
+        # An API that requires keys does not start until there is one.
         admin, worker = key("admin"), key("worker", f"--experiment={EXPERIMENT}")
         for one in others:
             one.start()

