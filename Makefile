@@ -1,4 +1,4 @@
-# One virtual environment for everything; `make demo` and `make test` need only make and Python 3.11 or later.
+# One virtual environment for everything; `make demo` and `make test` need nothing but Python 3.11 and make.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -9,27 +9,27 @@ STAMP = $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/optimist demo
 
-# Two tests at a time: much of a test's time is waiting for processes to start, to stop and to answer.
+# Two at a time: much of a test's time is waiting for processes to start, to stop and to answer.
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadscope
 
-# The tests that failed last, one at a time; an error if there are none.
+# Those that failed last, one after the other; a failure if there are none.
 test-again: $(STAMP)
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
 test-fast: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"
 
-# The store's tests on Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), and clusters.
+# The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
 test-redis: $(STAMP)
 	OPTIMIST_TEST_SERVERS=6.2,7.0,cluster,7.0-cluster $(BIN)/pytest tests/store
 
-# All tests that kill real processes; docs/reliability.md describes the long runs.
+# Everything that kills real processes; the long runs are in docs/reliability.md.
 test-faults: $(STAMP)
 	$(BIN)/pytest -m faults
 
-# A long run of the fuzzers: $(CASES) bodies for each of three paths, and a tenth as many requests for each operation of
-# the API, for one minute per operation at most (OPTIMIST_FUZZ_SECONDS).
+# The fuzzers' long run: as many bodies for each of three paths, and a tenth of it for each operation of the API, for a
+# minute at most each (OPTIMIST_FUZZ_SECONDS).
 CASES ?= 100000
 fuzz: $(STAMP)
 	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0 --log-cli-level INFO
@@ -41,7 +41,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -c pyproject.toml -r service clients deploy docs/generate
 
-# Generate the reference pages from the code.
+# The reference pages, from the code they describe.
 docs: $(STAMP)
 	$(BIN)/python docs/generate
 

@@ -114,7 +114,7 @@ def two_tenants(**environment: str) -> Iterator[Tenants]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One ask or tell: when it was sent, how many seconds it waited, and how often it was sent again."""
+    """One ask or tell: when it was sent, for how many seconds it waited, and how often it was sent again meanwhile."""
 
     kind: str
     sent: float

@@ -1,4 +1,4 @@
-"""One tenant overloads the service; all rounds of the other succeed and continue."""
+"""One tenant hammers on the service; the other's rounds all succeed, and go on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tenants import Neighbour, two_tenants
 from processes import until  # isort: skip  (found by `tenants`)
 
 SMALL = Scale(rows=4000, at_once=2, body=2**23, dimension=256)
-"""Two slow bodies take all the memory that this service has for bodies."""
+"""Two slow bodies take all the memory that the service of the test has for bodies."""
 
 
 @pytest.mark.faults
@@ -21,7 +21,7 @@ def test_the_rounds_of_one_tenant_go_on_while_another_one_hammers():
         hammering(tenants, SMALL) as answers,
         Neighbour(tenants) as neighbour,
     ):
-        # All kinds of requests run, with any answers.
+        # All of it is going on, whatever is answered to it.
         until(lambda: {text.split()[0] for text in answers} >= {"ask", "upload", "zeros"})
         before = neighbour.rounds()
         until(lambda: neighbour.rounds() >= before + 100)
