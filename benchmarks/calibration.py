@@ -1,16 +1,17 @@
-"""Are the intervals as wide as the errors, and does stopping keep its promise? For every metric.
+"""Are the intervals as wide as the real errors, and is the stopping rule correct? For every metric.
 
     python benchmarks/calibration.py [--repeats 40] [--truth 50000]
     python benchmarks/calibration.py --stopping [--runs 50] [--cap 6000]
 
-The first measures root-mean-square z = (value − truth)/stopping_error of the `influence` bound: 1 where the error shown
-is the error made, larger where it is too small. It is pooled over the generators of a bed, with the mean z (the bias in
-standard errors) and the generator that has the largest one; cells outside 0.6 – 1.2 are marked with a star. The truth
-is the closed form for FID on Gaussian features; otherwise the de-biased estimate on `--truth` samples of another seed:
-the plug-in Vendi score is still up to 0.002 low there, a tenth of the estimate's own spread at n = 500.
+The first command measures root-mean-square z = (value − truth)/stopping_error of the `influence` bound: 1 if the
+estimated error equals the real error, larger if the estimate is too small. It is pooled over the generators of a test
+test_bed; the table also shows the mean z (the bias in standard errors) and the generator with the largest root mean
+square. Cells outside 0.6 – 1.2 are marked with a star. The truth is the closed form for FID on Gaussian features;
+otherwise the de-biased estimate on `--truth` samples with another seed. (The plug-in Vendi score is still up to 0.002
+too low there, a tenth of the estimate's own standard deviation at n = 500.)
 
-The second runs `top-two` at δ = 0.05 through `Evaluation` until it decides, and `uniform` with the same rule on the
-same streams, asking for the decision after every batch of 5.
+The second command runs `top-two` at δ = 0.05 through `Evaluation` until it decides, and `uniform` with the same rule on
+the same streams. Both check for a decision after every batch of 5.
 """
 
 from __future__ import annotations
@@ -61,30 +62,30 @@ CONTENDERS = {
     "truncations": ("vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3"),
     "prompted": (),
 }
-"""Generators that race each other; () is all of the bed."""
+"""Generators that are compared with each other; () means all of the test bed."""
 BED_OF = {"kinds": "digits", "truncations": "digits", "prompted": "prompted digits"}
 BATCH = 5
 DELTA = 0.05
 
 
-class Bed(Protocol):
-    """Generators to compare, by name, and the reference of their features."""
+class TestBed(Protocol):
+    """A test bed: generators to compare, by name, and the reference of their features."""
 
     generators: tuple[str, ...]
     metrics: tuple[str, ...]
     reference: tuple[np.ndarray, np.ndarray]
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-        """The tensors that the metrics score, (size, …) each, drawn with `seed`."""
+        """The tensors that the metrics score, each (size, …), drawn with `seed`."""
         ...
 
     def exact(self, generator: str, metric: str) -> float | None:
-        """The score in closed form where there is one."""
+        """The score in closed form, or None if there is none."""
         ...
 
 
-class DigitsBed:
-    """All of the demo's generators, through its feature network: real ReLU features, rows of unequal size."""
+class DigitsTestBed:
+    """The demo's generators through its feature network: real ReLU features, rows of unequal norm."""
 
     def __init__(self) -> None:
         self._digits = load(progress=False)
@@ -93,19 +94,19 @@ class DigitsBed:
         self.reference = self._digits.reference()
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-        """See `Bed.sample`."""
+        """The tensors that the metrics score, each (size, …), drawn with `seed`."""
         images = self._digits.generators[generator].sample(size, seed)
         return {"features": self._digits.features(images), "probabilities": self._digits.probabilities(images)}
 
     def exact(self, generator: str, metric: str) -> float | None:
-        """See `Bed.exact`."""
+        """The score in closed form, or None if there is none."""
         return None
 
 
-class GaussianBed:
-    """N(0.3, diag λ), d = 64, λ_j ∝ j^−s of sum 50 (real digits: 54); the softmax of 10 normal logits.
+class GaussianTestBed:
+    """N(0.3, diag λ), d = 64, λ_j ∝ j^−s with sum 50 (real digits: 54); for IS the softmax of 10 normal logits.
 
-    The reference is centred, with s = 1. Logits have standard deviations 1, 2 and 4.
+    The reference is centred and has s = 1. The logits have standard deviations 1, 2 and 4.
     """
 
     def __init__(self) -> None:
@@ -117,22 +118,22 @@ class GaussianBed:
         self.reference = np.zeros(64), np.diag(self._spectra["s = 1"])
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-        """See `Bed.sample`."""
+        """The tensors that the metrics score, each (size, …), drawn with `seed`."""
         rng = np.random.default_rng(seed)
         features = 0.3 + rng.standard_normal((size, 64)) * np.sqrt(self._spectra[generator])
         logits = self._sharpness[generator] * rng.standard_normal((size, 10))
         return {"features": features, "probabilities": softmax(logits)}
 
     def exact(self, generator: str, metric: str) -> float | None:
-        """See `Bed.exact`."""
+        """The score in closed form, or None if there is none."""
         if metric != "fid":
             return None
         roots = np.sqrt(self._spectra[generator]) - np.sqrt(self._spectra["s = 1"])
         return float(64 * 0.3**2 + (roots**2).sum())
 
 
-class PromptedDigitsBed:
-    """The demo's prompted generators: features of digits, prompts drawn anew for every sample."""
+class PromptedDigitsTestBed:
+    """The demo's prompted generators: features of digits; every sample has a newly drawn prompt."""
 
     def __init__(self) -> None:
         self._digits = load(progress=False)
@@ -141,104 +142,104 @@ class PromptedDigitsBed:
         self.reference = self._digits.reference()
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-        """See `Bed.sample`."""
+        """The tensors that the metrics score, each (size, …), drawn with `seed`."""
         prompts = [TEXTS[index] for index in np.random.default_rng((seed, 1)).integers(len(TEXTS), size=size)]
         images = self._digits.prompted[generator].sample(prompts, seed)
         return {"features": self._digits.features(images), "prompts": self._digits.embeddings(prompts)}
 
     def exact(self, generator: str, metric: str) -> float | None:
-        """See `Bed.exact`."""
+        """The score in closed form, or None if there is none."""
         return None
 
 
-class GaussianPairsBed:
-    """Prompts of 10 kinds, 7 apart, answered by the kind's own centre plus N(0, diag λ), λ as in `GaussianBed`."""
+class GaussianPairsTestBed:
+    """Prompts of 10 kinds at distance 7; an answer is the centre of its kind plus N(0, diag λ) of `GaussianTestBed`."""
 
     def __init__(self) -> None:
-        self._noise = GaussianBed()
+        self._noise = GaussianTestBed()
         self._centres = 5.0 * np.eye(10, 64)
         self.generators = self._noise.generators
         self.metrics = OF_PAIRS
         self.reference = self._noise.reference
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-        """See `Bed.sample`."""
+        """The tensors that the metrics score, each (size, …), drawn with `seed`."""
         centres = self._centres[np.random.default_rng((seed, 1)).integers(10, size=size)]
         return {"features": self._noise.sample(generator, size, seed)["features"] + centres, "prompts": centres}
 
     def exact(self, generator: str, metric: str) -> float | None:
-        """See `Bed.exact`."""
+        """The score in closed form, or None if there is none."""
         return None
 
 
-BEDS: dict[str, Callable[[], Bed]] = {
-    "digits": DigitsBed,
-    "Gaussian": GaussianBed,
-    "prompted digits": PromptedDigitsBed,
-    "Gaussian pairs": GaussianPairsBed,
+TEST_BEDS: dict[str, Callable[[], TestBed]] = {
+    "digits": DigitsTestBed,
+    "Gaussian": GaussianTestBed,
+    "prompted digits": PromptedDigitsTestBed,
+    "Gaussian pairs": GaussianPairsTestBed,
 }
 
 
 @cache
-def bed_named(name: str) -> Bed:
-    """The bed, made once in each process."""
-    return BEDS[name]()
+def bed_named(name: str) -> TestBed:
+    """The test bed, created once in each process."""
+    return TEST_BEDS[name]()
 
 
 def batch_of(sample: dict[str, np.ndarray], metric: str, rows: slice = slice(None)) -> dict[str, np.ndarray]:
-    """What the metric scores of some rows of a sample."""
+    """The arrays that the metric scores, from some rows of a sample."""
     return {tensor: sample[tensor][rows] for tensor in TENSORS[METRICS[metric]["metric"]]}
 
 
-def options_of(bed: Bed, metric: str) -> dict[str, Any]:
-    """What `score` and `Evaluation` need to know of the metric."""
-    return METRICS[metric] | ({"reference": bed.reference} if metric == "fid" else {})
+def options_of(test_bed: TestBed, metric: str) -> dict[str, Any]:
+    """The arguments of `score` and `Evaluation` for the metric."""
+    return METRICS[metric] | ({"reference": test_bed.reference} if metric == "fid" else {})
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The true score of each generator of a bed, by metric: (bed, generator, {metric: value})."""
+    """Task: the true scores of a generator, by metric: (test bed, generator, {metric: value})."""
 
-    bed: str
+    test_bed: str
     generator: str
     size: int
 
     def __call__(self) -> tuple[str, str, dict[str, float]]:
         """Score one large sample."""
-        bed = bed_named(self.bed)
-        sample = bed.sample(self.generator, self.size, TRUTH_SEED + bed.generators.index(self.generator))
+        test_bed = bed_named(self.test_bed)
+        sample = test_bed.sample(self.generator, self.size, TRUTH_SEED + test_bed.generators.index(self.generator))
         values: dict[str, float] = {}
-        for metric in bed.metrics:
-            exact = bed.exact(self.generator, metric)
-            estimate = score(batch_of(sample, metric), **options_of(bed, metric)).value if exact is None else exact
+        for metric in test_bed.metrics:
+            exact = test_bed.exact(self.generator, metric)
+            estimate = score(batch_of(sample, metric), **options_of(test_bed, metric)).value if exact is None else exact
             values[metric] = estimate
-        return self.bed, self.generator, values
+        return self.test_bed, self.generator, values
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """One stream of a generator, scored by every metric at every count: {(metric, n): (value, stopping_error)}."""
+    """Task: one stream of a generator, scored at every count: {(metric, n): (value, stopping_error)}."""
 
-    bed: str
+    test_bed: str
     generator: str
     number: int
 
     def __call__(self) -> tuple[str, str, dict[tuple[str, int], tuple[float, float]]]:
         """Score one stream."""
-        bed = bed_named(self.bed)
-        sample = bed.sample(self.generator, max(COUNTS), stream_seed(bed, self.generator, self.number))
+        test_bed = bed_named(self.test_bed)
+        sample = test_bed.sample(self.generator, max(COUNTS), stream_seed(test_bed, self.generator, self.number))
         found: dict[tuple[str, int], tuple[float, float]] = {}
-        for metric in bed.metrics:
+        for metric in test_bed.metrics:
             for n in COUNTS:
-                estimate = score(batch_of(sample, metric, slice(n)), **options_of(bed, metric))
+                estimate = score(batch_of(sample, metric, slice(n)), **options_of(test_bed, metric))
                 assert estimate.stopping_error is not None
                 found[metric, n] = estimate.value, estimate.stopping_error
-        return self.bed, self.generator, found
+        return self.test_bed, self.generator, found
 
 
 @dataclass(frozen=True)
 class Race:
-    """One run to the decision by each policy, on the same streams: {policy: (named, samples)}, None if undecided."""
+    """Task: each policy runs to its decision on the same streams: {policy: (named, samples)}, None if undecided."""
 
     group: str
     metric: str
@@ -247,14 +248,19 @@ class Race:
 
     def __call__(self) -> tuple[str, str, dict[str, tuple[str | None, int]]]:
         """Run both policies."""
-        bed = bed_named(BED_OF[self.group])
+        test_bed = bed_named(BED_OF[self.group])
         streams = {
-            name: bed.sample(name, self.cap, stream_seed(bed, name, self.number)) for name in contenders(self.group)
+            name: test_bed.sample(name, self.cap, stream_seed(test_bed, name, self.number))
+            for name in contenders(self.group)
         }
-        return self.group, self.metric, {policy: self._run(bed, policy, streams) for policy in ("top-two", "uniform")}
+        return (
+            self.group,
+            self.metric,
+            {policy: self._run(test_bed, policy, streams) for policy in ("top-two", "uniform")},
+        )
 
-    def _run(self, bed: Bed, policy: str, streams: dict[str, dict[str, np.ndarray]]) -> tuple[str | None, int]:
-        options = options_of(bed, self.metric)
+    def _run(self, test_bed: TestBed, policy: str, streams: dict[str, dict[str, np.ndarray]]) -> tuple[str | None, int]:
+        options = options_of(test_bed, self.metric)
         evaluation = Evaluation(
             list(streams), policy=policy, batch_size=BATCH, delta=DELTA, seed=self.number, **options
         )
@@ -274,15 +280,15 @@ def contenders(group: str) -> tuple[str, ...]:
     return CONTENDERS[group] or bed_named(BED_OF[group]).generators
 
 
-def stream_seed(bed: Bed, generator: str, number: int) -> int:
-    """Another for every generator and repeat: generators of one family would share their noise otherwise."""
-    return 100 * number + bed.generators.index(generator)
+def stream_seed(test_bed: TestBed, generator: str, number: int) -> int:
+    """A seed of its own for every generator and repeat; otherwise generators of one family would share their noise."""
+    return 100 * number + test_bed.generators.index(generator)
 
 
 def results(tasks: Sequence[Callable[[], Any]], what: str) -> Iterator[Any]:
-    """What the tasks return, in the order they finish, from one process per core."""
+    """The results of the tasks, in the order in which they finish, from one process per core."""
     columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    # One thread in each process: threads that share a core cost many times what they save.
+    # One thread in each process: threads that share a core cost much more than they save.
     with (
         ProcessPoolExecutor(
             os.cpu_count(), multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
@@ -296,30 +302,32 @@ def results(tasks: Sequence[Callable[[], Any]], what: str) -> Iterator[Any]:
 
 
 def truths(size: int) -> dict[tuple[str, str, str], float]:
-    """The true score by bed, generator and metric."""
-    tasks = [Truth(bed, generator, size) for bed in BEDS for generator in bed_named(bed).generators]
+    """The true score by test bed, generator and metric."""
+    tasks = [Truth(test_bed, generator, size) for test_bed in TEST_BEDS for generator in bed_named(test_bed).generators]
     return {
-        (bed, generator, metric): value
-        for bed, generator, values in results(tasks, "truth")
+        (test_bed, generator, metric): value
+        for test_bed, generator, values in results(tasks, "truth")
         for metric, value in values.items()
     }
 
 
 def calibration(repeats: int, size: int) -> Table:
-    """Root-mean-square z by metric, bed and count."""
+    """The table of root-mean-square z by metric, test bed and count."""
     true = truths(size)
     z: dict[tuple[str, str, int, str], list[float]] = {}
-    tasks = [Repeat(b, g, number) for number in range(repeats) for b in BEDS for g in bed_named(b).generators]
-    for bed, generator, found in results(tasks, "repeats"):
+    tasks = [Repeat(b, g, number) for number in range(repeats) for b in TEST_BEDS for g in bed_named(b).generators]
+    for test_bed, generator, found in results(tasks, "repeats"):
         for (metric, n), (value, error) in found.items():
-            z.setdefault((bed, metric, n, generator), []).append((value - true[bed, generator, metric]) / error)
+            z.setdefault((test_bed, metric, n, generator), []).append(
+                (value - true[test_bed, generator, metric]) / error
+            )
     table = Table(title=f"rms z (mean z; worst generator): {repeats} repeats of each generator", box=box.MARKDOWN)
     for column in ("features", "metric", *(f"n = {n}" for n in COUNTS)):
         table.add_column(column, no_wrap=True)
-    for bed in BEDS:
-        for metric in bed_named(bed).metrics:
-            cells = [_cell({g: z[bed, metric, n, g] for g in bed_named(bed).generators}) for n in COUNTS]
-            table.add_row(bed, metric, *cells)
+    for test_bed in TEST_BEDS:
+        for metric in bed_named(test_bed).metrics:
+            cells = [_cell({g: z[test_bed, metric, n, g] for g in bed_named(test_bed).generators}) for n in COUNTS]
+            table.add_row(test_bed, metric, *cells)
     return table
 
 
@@ -333,13 +341,13 @@ def _cell(by_generator: dict[str, list[float]]) -> str:
 
 
 def stopping(runs: int, cap: int, size: int) -> Table:
-    """Wrong answers and samples until the decision, by group of generators and metric."""
+    """The table of wrong answers and samples until the decision, by group of generators and metric."""
     true = truths(size)
-    # Order 2 is RKE by another name.
+    # Order 2 is the same score as RKE.
     raced = [
         (group, metric)
         for group in CONTENDERS
-        if BED_OF[group] in BEDS
+        if BED_OF[group] in TEST_BEDS
         for metric in bed_named(BED_OF[group]).metrics
         if metric != "vendi, order 2"
     ]
@@ -347,7 +355,7 @@ def stopping(runs: int, cap: int, size: int) -> Table:
     tasks = [Race(*which, number, cap) for number in range(runs) for which in raced]
     for group, metric, outcome in results(tasks, "runs"):
         races.setdefault((group, metric), []).append(outcome)
-    table = Table(title=f"Samples until the decision, δ = {DELTA}: {runs} runs a row, cap {cap:,}", box=box.MARKDOWN)
+    table = Table(title=f"Samples until the decision, δ = {DELTA}: {runs} runs per row, cap {cap:,}", box=box.MARKDOWN)
     for column in ("generators", "metric", "best"):
         table.add_column(column, no_wrap=True)
     for policy in ("top-two", "uniform"):
@@ -370,15 +378,17 @@ def stopping(runs: int, cap: int, size: int) -> Table:
 def main() -> None:
     """Measure and print one of the two tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=40, help="streams of each generator")
-    parser.add_argument("--truth", type=int, default=50_000, help="samples that stand for the truth")
-    parser.add_argument("--stopping", action="store_true", help="run to decisions instead")
-    parser.add_argument("--runs", type=int, default=50, help="runs of each metric and group of generators")
-    parser.add_argument("--only", choices=BEDS, nargs="+", default=list(BEDS), help="the beds, by name")
-    parser.add_argument("--cap", type=int, default=6_000, help="samples after which a run counts as undecided")
+    parser.add_argument("--repeats", type=int, default=40, help="number of streams of each generator")
+    parser.add_argument("--truth", type=int, default=50_000, help="number of samples for the truth")
+    parser.add_argument("--stopping", action="store_true", help="measure runs to the decision instead")
+    parser.add_argument("--runs", type=int, default=50, help="number of runs of each metric and group of generators")
+    parser.add_argument("--only", choices=TEST_BEDS, nargs="+", default=list(TEST_BEDS), help="names of the test beds")
+    parser.add_argument(
+        "--cap", type=int, default=6_000, help="number of samples after which a run counts as undecided"
+    )
     options = parser.parse_args()
-    for bed in set(BEDS) - set(options.only):
-        del BEDS[bed]
+    for test_bed in set(TEST_BEDS) - set(options.only):
+        del TEST_BEDS[test_bed]
     if options.stopping:
         table = stopping(options.runs, options.cap, options.truth)
     else:

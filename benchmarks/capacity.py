@@ -1,13 +1,14 @@
-"""How much memory API, scorer and Redis take, and how many rounds they make a second: experiments × generators × width.
+"""Memory of API, scorer and Redis, and rounds per second, by experiments × generators × width.
 
     python benchmarks/capacity.py [--seconds 10] [--connections 4] [--case 1,10,768]...
 
-Each case is a service of its own, API, scorer and redis-server (`appendfsync always`) as processes, each with a thread
-for numerics. Every generator is told one batch of normal rows in float32 that no pick asked for: so many that its
-statistic (mean, scatter, rows) is as large as it gets, and its log larger, so that it is stored and the log trimmed.
-When all are scored, loops tell 5 rows and ask for the next pick, over the experiments in turn. Memory is VmRSS after
-that, and Redis's `used_memory` with its peak; "rounds a second" is what the loops got while everything, the scorer's
-eigenproblems included, shared this machine with whatever else ran on it: "load" is its load average then.
+Each case runs a separate service: API, scorer and redis-server (`appendfsync always`) as processes, each with one
+thread for numerics. Every generator is told one batch of normal rows in float32, without a pick. The batch has so many
+rows that the statistic (mean, scatter, rows) reaches its full size and the log exceeds it, so that the statistic is
+stored and the log trimmed. When everything is scored, loops tell 5 rows and ask for the next pick, cycling over the
+experiments. Memory is VmRSS after that, and Redis's `used_memory` with its peak. "rounds per second" is measured while
+all processes, including the scorer's eigenproblems, share the machine with its other jobs; "load" is the load average
+at that time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ PATIENCE = 1800.0
 
 @dataclass(frozen=True)
 class Measured:
-    """Bytes of the three processes, and what the loops got."""
+    """Bytes of the three processes, and the results of the loops."""
 
     api: int
     scorer: int
@@ -51,7 +52,7 @@ class Measured:
 
 
 def loop(port: int, names: list[str], body: bytes, ends: float, told: list[int], place: int) -> None:
-    """Tell and ask over the experiments in turn until it is time, and count the rounds."""
+    """Tell and ask, cycling over the experiments, until the time is over; count the rounds."""
     client = RawClient(port)
     asked = b'{"worker": "loop-%d"}' % place
     paths = [f"/v1/experiments/{name}/picks" for name in names]
@@ -65,7 +66,7 @@ def loop(port: int, names: list[str], body: bytes, ends: float, told: list[int],
 
 
 def fill(client: Optimist, port: int, names: list[str], generators: list[str], d: int) -> float:
-    """Tell every generator its rows, and return the seconds until all of them were scored."""
+    """Tell every generator its rows; return the seconds until all of them are scored."""
     raw, rng = RawClient(port), np.random.default_rng(0)
     held = 8 * d**2 + 8 * d * ROWS_KEPT
     body = tensors.encode({"features": rng.standard_normal((int(1.1 * held / (4 * d)), d), np.float32)})
@@ -85,7 +86,7 @@ def fill(client: Optimist, port: int, names: list[str], generators: list[str], d
 
 
 def measure(experiments: int, generators: int, d: int, seconds: float, connections: int) -> Measured:
-    """One case on a service of its own."""
+    """Measure one case on a separate service."""
     names, arms = [f"e{n}" for n in range(experiments)], [f"g{n}" for n in range(generators)]
     with (
         tempfile.TemporaryDirectory(prefix="capacity-") as directory,
@@ -117,17 +118,17 @@ def _measured(redis: Redis, api: int, scorer: int, rounds: float, scoring: float
 
 
 def main() -> None:
-    """Measure the cases one after the other, and print a line for each as it comes."""
+    """Measure the cases one after the other, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="for which the loops run")
-    parser.add_argument("--connections", type=int, default=4, help="loops side by side")
-    parser.add_argument("--case", action="append", help="experiments,generators,width; may be given several times")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds for which the loops run")
+    parser.add_argument("--connections", type=int, default=4, help="number of parallel loops")
+    parser.add_argument("--case", action="append", help="experiments,generators,width; can be repeated")
     options = parser.parse_args()
     console, table = Console(width=160), Table(box=box.MARKDOWN)
     head = "experiments × generators", "d", "API, MiB", "scorer, MiB", "Redis, MiB", "peak, MiB"
-    for column in (*head, "s until all scored", "rounds a second", "load"):
+    for column in (*head, "s until all scored", "rounds per second", "load"):
         table.add_column(column, justify="right", no_wrap=True)
-    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes: they would spin for cores that others use
+    os.environ["OMP_NUM_THREADS"] = "1"  # for the child processes: more threads would spin for cores that others use
     for case in options.case or CASES:
         experiments, generators, d = map(int, case.split(","))
         seen = measure(experiments, generators, d, options.seconds, options.connections)

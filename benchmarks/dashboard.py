@@ -1,14 +1,14 @@
-"""What dashboards cost: opening one on a million rounds, and telling while twenty of them poll.
+"""The cost of dashboards: opening one with a million rounds, and tells while twenty of them poll.
 
     python benchmarks/dashboard.py [--seconds 4] [--repeats 6] [--starts 3]
 
-A dashboard asks for `report?after=` every two seconds with the cursor and the entity tag it has, as the page does. A
-service that was just started is asked first: for the page with its scripts, as a browser does that has Plotly in its
-cache, and for the first report, which is made from the whole history.
+A dashboard requests `report?after=` every two seconds with its cursor and entity tag, as the page does. First, a
+service that was just started is asked for the page with its scripts, as by a browser with Plotly in its cache, and for
+the first report, which is made from the whole history.
 
-The tells are rounds (`POST …/batch?next=1`) of one worker at d = 64. Turns with and without dashboards follow each
-other in one run, every second pair the other way round; medians, and the median of the pairs' ratios. "CPU" is
-processor time of the service's process a round, and the share of a core that it takes for twenty dashboards alone.
+The tells are rounds (`POST …/batch?next=1`) of one worker at d = 64. Periods with and without dashboards alternate in
+one run, in reverse order in every second pair. The output has medians, and the median of the ratios of the pairs. "CPU"
+is processor time of the service's process per round, and the share of a core that it needs for twenty dashboards alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pathlib import Path
 from optimist.store import start_embedded
 from optimist_client import Optimist
 from raw import cpu_seconds, free_port, process
-from rounds import PATH, Contestant, Service
+from rounds import PATH, Service, Variant
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "dashboard"))
 from written import write_long_experiment
@@ -41,11 +41,11 @@ EVERY = 2.0
 DASHBOARDS = 20
 LONG = "million"
 STALE = 1.1
-"""Seconds until an answer is made anew."""
+"""Seconds until an answer is made again."""
 
 
 def fetch(connection: http.client.HTTPConnection, path: str) -> bytes:
-    """The body of a GET. Raises RuntimeError unless it is 200."""
+    """The body of the answer to a GET. Raises RuntimeError unless its status is 200."""
     connection.request("GET", path)
     reply = connection.getresponse()
     body = reply.read()
@@ -55,7 +55,7 @@ def fetch(connection: http.client.HTTPConnection, path: str) -> bytes:
 
 
 def page(connection: http.client.HTTPConnection) -> int:
-    """Fetch the page with its style and its scripts, each once; bytes."""
+    """Fetch the page with its style and its scripts, each once; return the number of bytes."""
     text = fetch(connection, "/").decode()
     size, left, seen = len(text), re.findall(r'"(dashboard/[\w.-]+)"', text), set[str]()
     while left:
@@ -70,7 +70,7 @@ def page(connection: http.client.HTTPConnection) -> int:
 
 
 def poll(connection: http.client.HTTPConnection, name: str, after: int, tag: str) -> tuple[float, int, int, str]:
-    """One poll: milliseconds, bytes, and the cursor and tag to go on with."""
+    """One poll: milliseconds, bytes, and the cursor and tag for the next poll."""
     start = time.perf_counter()
     headers = {"if-none-match": tag} if tag else {}
     connection.request("GET", f"/v1/experiments/{name}/report?after={after}", headers=headers)
@@ -84,7 +84,7 @@ def poll(connection: http.client.HTTPConnection, name: str, after: int, tag: str
 
 
 def watch(port: int, name: str, begin: Event, end: Event) -> None:
-    """Twenty dashboards, while `begin` is set; until `end` is."""
+    """Run twenty dashboards while `begin` is set; return when `end` is set."""
 
     def dashboard(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -103,7 +103,7 @@ def watch(port: int, name: str, begin: Event, end: Event) -> None:
 
 @contextmanager
 def dashboards(port: int, name: str) -> Iterator[Event]:
-    """Dashboards in a process of their own; they poll while the event is set."""
+    """Dashboards in a separate process; they poll while the event is set."""
     spawn = get_context("spawn")
     begin, end = spawn.Event(), spawn.Event()
     child = spawn.Process(target=watch, args=(port, name, begin, end))
@@ -116,7 +116,7 @@ def dashboards(port: int, name: str) -> Iterator[Event]:
 
 
 def first_polls(serve: list[str], port: int, starts: int) -> None:
-    """Print what the page and the first poll of a million rounds take of a service that was just started."""
+    """Print the cost of the page and of the first poll of a million rounds, right after a service has started."""
     pages, firsts, cpu, sizes = [], [], [], (0, 0)
     for _ in range(starts):
         with process(serve, port) as pid:
@@ -131,7 +131,7 @@ def first_polls(serve: list[str], port: int, starts: int) -> None:
             sizes = page_size, size
             connection.close()
     print(
-        f"1,000,000 rounds, 8 generators, service just started, median (least) of {starts}:\n"
+        f"1,000,000 rounds, 8 generators, service just started, median (minimum) of {starts}:\n"
         f"  page without Plotly: {statistics.median(pages):.0f} ({min(pages):.0f}) ms, {sizes[0]:,} bytes\n"
         f"  first poll: {statistics.median(firsts):.0f} ({min(firsts):.0f}) ms, {sizes[1]:,} bytes, "
         f"CPU {statistics.median(cpu):.0f} ms",
@@ -140,10 +140,14 @@ def first_polls(serve: list[str], port: int, starts: int) -> None:
 
 
 def later_polls(port: int) -> None:
-    """Print what the polls after the first take."""
+    """Print the cost of the polls after the first."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     _, _, told, tag = poll(connection, LONG, 0, "")
-    for words, after, known in (("all of it again", 0, ""), ("since the cursor", told, ""), ("unchanged", told, tag)):
+    for words, after, known in (
+        ("everything again", 0, ""),
+        ("new since the cursor", told, ""),
+        ("unchanged", told, tag),
+    ):
         times, size = [], 0
         for _ in range(5):
             time.sleep(STALE)
@@ -158,43 +162,43 @@ def beside_tells(service: Service, seconds: float, repeats: int) -> None:
     """Print how much slower tells are while dashboards poll."""
     shared = service.experiment("watched", 64, **PATH)
     action = service.combined(shared, "w", service.bodies(64))
-    alone, beside = (Contestant(name, [action], service.pids) for name in ("alone", "beside"))
+    alone, beside = (Variant(name, [action], service.pids) for name in ("alone", "beside"))
     with dashboards(service.port, "watched") as polling:
         alone.turn(min(2.0, seconds))
         alone.rates.clear(), alone.cpu.clear(), alone.client.clear(), alone.latencies.clear()
         for repeat in range(repeats):
-            for contestant in (alone, beside)[:: 1 if repeat % 2 else -1]:
-                (polling.set if contestant is beside else polling.clear)()
+            for variant in (alone, beside)[:: 1 if repeat % 2 else -1]:
+                (polling.set if variant is beside else polling.clear)()
                 time.sleep(0.2)
-                contestant.turn(seconds)
+                variant.turn(seconds)
         polling.set()
         time.sleep(EVERY)
         before, start = cpu_seconds(service.pids[0]), time.perf_counter()
         time.sleep(2 * EVERY)
         idle = (cpu_seconds(service.pids[0]) - before) / (time.perf_counter() - start)
-    cpu = {contestant.name: statistics.median(api for (api,) in contestant.cpu) for contestant in (alone, beside)}
+    cpu = {variant.name: statistics.median(api for (api,) in variant.cpu) for variant in (alone, beside)}
     ratios = [with_ / without for with_, without in zip(beside.rates, alone.rates, strict=True)]
-    print(f"\nTells of one worker, d = 64, {repeats} turns of {seconds:g} s each\n")
-    for contestant in (alone, beside):
-        words = "alone" if contestant is alone else f"with {DASHBOARDS} dashboards"
-        p50, p99 = statistics.quantiles(contestant.latencies, n=100)[49:99:49]
+    print(f"\nTells of one worker, d = 64, {repeats} periods of {seconds:g} s each\n")
+    for variant in (alone, beside):
+        words = "alone" if variant is alone else f"with {DASHBOARDS} dashboards"
+        p50, p99 = statistics.quantiles(variant.latencies, n=100)[49:99:49]
         print(
-            f"  {words}: {statistics.median(contestant.rates):.0f} a second, p50 {1000 * p50:.1f} ms, "
-            f"p99 {1000 * p99:.1f} ms, CPU {1e6 * cpu[contestant.name]:.0f} µs a round"
+            f"  {words}: {statistics.median(variant.rates):.0f} per second, p50 {1000 * p50:.1f} ms, "
+            f"p99 {1000 * p99:.1f} ms, CPU {1e6 * cpu[variant.name]:.0f} µs per round"
         )
     print(
         f"  ratio of the rates: {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}), of the CPU: "
         f"{cpu['beside'] / cpu['alone']:.3f}\n"
-        f"  {DASHBOARDS} dashboards with nobody telling: {idle:.1%} of a core"
+        f"  {DASHBOARDS} dashboards without tells: {idle:.1%} of a core"
     )
 
 
 def main() -> None:
-    """Measure all and print it."""
+    """Measure everything and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of one turn")
-    parser.add_argument("--repeats", type=int, default=6, help="turns with and without dashboards")
-    parser.add_argument("--starts", type=int, default=3, help="of the service, for the first poll")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of one period")
+    parser.add_argument("--repeats", type=int, default=6, help="number of periods with and without dashboards")
+    parser.add_argument("--starts", type=int, default=3, help="number of starts of the service, for the first poll")
     options = parser.parse_args()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dashboard-")))

@@ -1,4 +1,4 @@
-"""The physical limit that `rounds.py` measures against: a bare FastAPI route that adds the body to a Redis stream."""
+"""The limit that `rounds.py` compares with: a bare FastAPI route that adds the body to a Redis stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optimist.store import connect, start_embedded
 
 
 def app(redis_url: str) -> FastAPI:
-    """One route, one Redis command."""
+    """An application with one route, which sends one Redis command."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,12 +1,12 @@
-"""Does a long run stay as fast and as small as it began? One experiment through HTTP, tenth by tenth.
+"""Do time per round and memory stay constant in a long run? One experiment over HTTP, in ten parts.
 
     python benchmarks/endurance.py [--rounds 100000] [--warmup 2000] [--dimension 64] [--connections 4]
 
-A round is one `POST …/batch?next=1` of 5 rows over a keep-alive connection; the loops run side by side, and the time of
-a round is wall time by rounds. API, scorer and redis-server (`appendfsync always`, default rewrites of its append-only
-file) are processes of their own, so that each one's memory is its own. The slopes are of straight lines through
-samples taken all along, after the first tenth. "CPU" is the processor time of each: on a shared machine it says more
-than wall time, though it also grows when neighbours use the caches.
+A round is one `POST …/batch?next=1` of 5 rows over a keep-alive connection. The loops run in parallel, and the time of
+a round is wall-clock time divided by rounds. API, scorer and redis-server (`appendfsync always`, default rewrites of
+its append-only file) are separate processes, so that the memory of each is known. The slopes are those of straight
+lines through samples taken during the run, after the first tenth. "CPU" is the processor time of each process: on a
+shared machine it says more than wall-clock time, although it also grows when other jobs use the caches.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PARTS = 10
 
 @dataclass(frozen=True)
 class Sample:
-    """The state of everything at one moment: rounds told, seconds, and bytes."""
+    """The measurements at one moment: rounds told, seconds, and bytes."""
 
     rounds: int
     seconds: float
@@ -72,7 +72,7 @@ class Loops:
 
     @property
     def told(self) -> int:
-        """Rounds told by all of them. Raises what a loop raised."""
+        """Rounds told by all loops together. Raises what a loop raised."""
         if self._error is not None:
             raise self._error
         return sum(self._told)
@@ -93,13 +93,13 @@ class Loops:
 
 
 def resident(pid: int) -> int:
-    """Resident bytes of a process."""
+    """The resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
 def child(command: list[str]) -> Iterator[int]:
-    """The id of a process that lives as long as the context."""
+    """The id of a process that runs as long as the context."""
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         yield started.pid
@@ -118,12 +118,12 @@ def service(directory: Path) -> Iterator[tuple[int, Redis, int, int]]:
         stack.enter_context(process([find_program(), "--bind", "127.0.0.1", *options], redis_port))
         optimist, url = [sys.executable, "-m", "optimist.cli"], f"--redis-url=redis://127.0.0.1:{redis_port}"
         api = stack.enter_context(child([*optimist, "serve", "--no-scoring", f"--port={port}", url]))
-        scorer = stack.enter_context(child([*optimist, "score", url]))
+        scorer = stack.enter_context(child([*optimist, "scorer", url]))
         yield port, stack.enter_context(Redis(port=redis_port)), api, scorer
 
 
 def samples(options: argparse.Namespace) -> list[Sample]:
-    """Run, and look at everything some hundred times on the way."""
+    """Run, and measure everything some hundred times during the run."""
     rng = np.random.default_rng(0)
     d = options.dimension
     bodies = {
@@ -159,9 +159,9 @@ def samples(options: argparse.Namespace) -> list[Sample]:
 
 
 def table(seen: list[Sample], rounds: int) -> Table:
-    """One row a tenth: time per round in it, and bytes at its end."""
+    """The table with one row per tenth: time per round in it, and bytes at its end."""
     out = Table(title="by tenth", box=box.MARKDOWN)
-    times = "rounds", "ms a round", "API's CPU, ms a round", "scorer's", "Redis's"
+    times = "rounds", "ms per round", "API's CPU, ms per round", "scorer's", "Redis's"
     for column in (*times, "API, MiB", "scorer, MiB", "Redis used, MiB", "peak, MiB", "append-only file, MiB"):
         out.add_column(column, justify="right", no_wrap=True)
     ends = [next(s for s in seen if s.rounds >= min(rounds, rounds * part // PARTS)) for part in range(PARTS + 1)]
@@ -174,7 +174,7 @@ def table(seen: list[Sample], rounds: int) -> Table:
 
 
 def slope(seen: list[Sample], of: str) -> float:
-    """MiB per 10,000 rounds after the first tenth, by least squares."""
+    """The growth in MiB per 10,000 rounds after the first tenth, by least squares."""
     late = [sample for sample in seen if sample.rounds >= seen[-1].rounds / PARTS]
     sizes = [getattr(sample, of) / MIB for sample in late]
     return float(np.polyfit([sample.rounds / 1e4 for sample in late], sizes, 1)[0])
@@ -183,10 +183,10 @@ def slope(seen: list[Sample], of: str) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=100_000, help="rounds measured")
-    parser.add_argument("--warmup", type=int, default=2_000, help="rounds before them")
+    parser.add_argument("--rounds", type=int, default=100_000, help="number of rounds measured")
+    parser.add_argument("--warmup", type=int, default=2_000, help="number of rounds before the measurement")
     parser.add_argument("--dimension", type=int, default=64)
-    parser.add_argument("--connections", type=int, default=4, help="loops side by side")
+    parser.add_argument("--connections", type=int, default=4, help="number of parallel loops")
     options = parser.parse_args()
     seen = samples(options)
     console = Console(width=160)

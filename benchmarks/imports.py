@@ -1,9 +1,9 @@
-"""How long importing the SDK takes, beside importing httpx, numpy and pydantic, which it stands on.
+"""How long importing the SDK takes, compared with httpx, numpy and pydantic, which it uses.
 
-Each import is the median of several fresh processes, from the interpreter's start to its end, less a process that
-imports nothing; in brackets the fastest, as what else runs on the machine only ever adds. The package loads its names
-on first use: `from optimist_client import Optimist` is what a worker pays before its first request, and the ratio is of
-that; `tensors` is what the first array that is told imports besides: numpy.
+Each number is the median of several fresh processes, from the start of the interpreter to its end, minus a process that
+imports nothing. The number in brackets is the fastest one, because other work on the machine only ever adds time. The
+package loads its names on first use: `from optimist_client import Optimist` is what a worker imports before its first
+request, and the ratio is for this import; `tensors` is what the first array adds: numpy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATEMENTS = (
 
 
 def seconds(statement: str) -> float:
-    """Wall time of a fresh interpreter that runs the statement."""
+    """Wall-clock time of a fresh interpreter that runs the statement."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True)
     return time.perf_counter() - start
@@ -36,7 +36,7 @@ def seconds(statement: str) -> float:
 def main() -> None:
     """Print milliseconds, and the ratio of the SDK to httpx."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=10, help="processes for each")
+    parser.add_argument("--times", type=int, default=10, help="number of processes for each import")
     times = parser.parse_args().times
     taken: dict[str, list[float]] = {statement: [] for statement in ("pass", *STATEMENTS)}
     for _ in range(times):
@@ -48,7 +48,7 @@ def main() -> None:
         print(f"{statement}: {median:.0f} ms ({least:.0f})")
     turns = zip(taken[OURS], taken["import httpx"], nothing, strict=True)
     ratio = statistics.median((mine - none) / (its - none) for mine, its, none in turns)
-    print(f"{OURS} / import httpx, median of the turns: {ratio:.2f}")
+    print(f"{OURS} / import httpx, median of the ratios: {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Ingestion: samples per second into the kernel statistic, beside the published per-sample way and this machine's GEMM.
+"""Ingestion: samples per second into the kernel statistic, the published per-sample method, and the machine's GEMM.
 
     python benchmarks/ingestion.py [--quick]
 
-Ours is `KernelStatistic.update` on float32 rows (n, 768), from the rows to S = Σ φφᵀ: conversion, checks, cos and sin
-included. The published way makes every φφᵀ of a few samples by `torch.bmm` and adds them up; it is timed on few samples
-and scaled. The GEMM is the best of several float64 products of this run, the yardstick of both columns: "useful" counts
-the arithmetic of a triangle, n·w·(w + 1) for S and 2·n·d·r for ωᵀx, "as GEMM" counts S as a whole product, 2·n·w². The
-slope is that of log time over log n; 1 is linear. The last table says what single precision would cost: S from float32
-products of 1024 rows, added up in float64, against float64 throughout.
+"Ours" is `KernelStatistic.update` on float32 rows (n, 768), from the rows to S = Σ φφᵀ, including conversion, checks,
+cos and sin. The published method computes every φφᵀ of a few samples with `torch.bmm` and adds them up; it is timed on
+few samples and scaled. The GEMM is the best of several float64 products of this run, and both columns relate to it:
+"useful" counts the arithmetic of a triangle, n·w·(w + 1) for S and 2·n·d·r for ωᵀx; "as GEMM" counts S as a whole
+product, 2·n·w². The slope is that of log time over log n; 1 means linear. The last table shows the errors of single
+precision: S from float32 products of 1024 rows, added up in float64, compared with float64 throughout.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ QUICK = {2000: (4_000, 8_000, 16_000), 4000: (8_000, 16_000)}
 
 
 def seconds(action: Callable[[], object], repeats: int = 1) -> float:
-    """The shortest of some runs."""
+    """The shortest time of several runs."""
     taken: list[float] = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -52,13 +52,13 @@ def gemm_rate(dtype: torch.dtype, width: int = 2000) -> float:
 
 
 def features_of(count: int) -> Tensor:
-    """Rows (count, 768) float32 whose variance falls off by a power law, as embeddings' does."""
+    """Rows (count, 768) float32 whose variances follow a power law, as those of embeddings do."""
     scales = 4.0 * torch.arange(1, DIMENSION + 1) ** -0.6
     return torch.from_numpy(np.random.default_rng(0).standard_normal((count, DIMENSION), np.float32)) * scales
 
 
 def published(feature_map: GaussianFourier, rows: Tensor, together: int) -> float:
-    """Seconds a sample by outer products, `together` of them held at once."""
+    """Seconds per sample with outer products, `together` of them in memory at once."""
     moment = torch.zeros(feature_map.width, feature_map.width, dtype=torch.float64)
 
     def add() -> None:
@@ -69,19 +69,19 @@ def published(feature_map: GaussianFourier, rows: Tensor, together: int) -> floa
 
 
 def ours(feature_map: GaussianFourier, rows: Tensor) -> float:
-    """Seconds for all rows."""
+    """Seconds to ingest all rows."""
     return seconds(lambda: KernelStatistic(feature_map).update(rows))
 
 
 def gaussian_rows(dimension: int, count: int) -> tuple[float, float]:
-    """Samples per second into a scatter (d, d), and the useful and the whole arithmetic of that a second."""
+    """Samples per second into a scatter (d, d), and the rates of useful and of whole arithmetic."""
     rows = torch.from_numpy(np.random.default_rng(1).standard_normal((count, dimension), np.float32))
     rate = count / seconds(lambda: GaussianStatistic(dimension).update(rows), 2)
     return rate, rate * 2.0 * dimension**2
 
 
 def single_precision(feature_map: GaussianFourier, rows: Tensor) -> dict[str, float]:
-    """How far S and its scores are off, relatively, where products are of float32 blocks."""
+    """The relative errors of S and its scores if the products are of float32 blocks."""
     exact = KernelStatistic(feature_map)
     exact.update(rows)
     moment = torch.zeros_like(exact.moment)
@@ -99,7 +99,7 @@ def single_precision(feature_map: GaussianFourier, rows: Tensor) -> dict[str, fl
 def main() -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few samples and widths, in seconds")
+    parser.add_argument("--quick", action="store_true", help="few samples and widths; takes seconds")
     sizes = QUICK if parser.parse_args().quick else SIZES
     console = Console(width=130)
     rows = features_of(max(max(counts) for counts in sizes.values()))
@@ -146,7 +146,9 @@ def main() -> None:
     share = whole / gemm_rate(torch.float64)
     console.print(f"Gaussian statistic, d = 2048: {rate:,.0f} samples/s, {share:.0%} of the GEMM.")
     ratio = gemm_rate(torch.float32) / gemm_rate(torch.float64)
-    console.print(f"float32 products, added up in float64, 2r = 2000, n = 8,000 (GEMM {ratio:.1f}×), are off by:")
+    console.print(
+        f"float32 products, added up in float64, 2r = 2000, n = 8,000 (GEMM {ratio:.1f}×), have these relative errors:"
+    )
     for name, sample in {"all rows distinct": rows[:8_000], "500 rows, repeated": rows[:500].repeat(16, 1)}.items():
         errors = single_precision(GaussianFourier.draw(DIMENSION, 1000, 8.0), sample)
         console.print(f"  {name}: " + ", ".join(f"{number} {error:.1e}" for number, error in errors.items()))

@@ -1,13 +1,13 @@
-"""Memory of API, scorer and Redis, each a process of its own, beside the bytes of the statistics they serve.
+"""Memory of API, scorer and Redis as separate processes, compared with the size of their statistics.
 
     python benchmarks/memory.py [--quick] [--warm-bytes N]
 
-20 generators at d = 2048 (--quick: 6 at 512) are told more samples than dimensions in batches of float32 that no pick
-asked for: one of 1.1 d, of which an estimate is due, and four of d/8; then 2,000 rounds of 5 samples each, which only
-make the logs longer. "Statistics" is what the numbers take on paper, in float64: mean, scatter (d, d), the first 300
-and the last 512 rows. Memory is VmRSS when all is scored, and its peak since the start (VmHWM); CPU is processor time
-from the start. The scorer keeps all statistics warm, unless --warm-bytes says less; Redis holds each of them once, the
-log after it, which may grow as large, and for moments the next snapshot.
+20 generators at d = 2048 (--quick: 6 at 512) are told more samples than dimensions, in batches of float32 without
+picks: one of 1.1 d, after which an estimate is due, and four of d/8; then 2,000 rounds of 5 samples each, which only
+make the logs longer. "Statistics" is the computed size of the numbers in float64: mean, scatter (d, d), the first 300
+and the last 512 rows. Memory is VmRSS when everything is scored, and its peak since the start (VmHWM); CPU is processor
+time since the start. The scorer keeps all statistics in memory, unless --warm-bytes is less. Redis holds each statistic
+once, the log after it, which can become as large, and for short times the next snapshot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MIB = 2**20
 
 
 def memory(pid: int) -> tuple[float, float]:
-    """Resident memory of a process now, and the most it ever was, in MiB."""
+    """The resident memory of a process and its peak, in MiB."""
     lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     sizes = {line[0]: int(line[1]) / 1024 for line in lines if line[0] in ("VmRSS:", "VmHWM:")}
     return sizes["VmRSS:"], sizes["VmHWM:"]
@@ -57,7 +57,7 @@ def command(*arguments: str) -> Iterator[int]:
 
 
 def wait_for(url: str) -> None:
-    """Until the API answers."""
+    """Wait until the API answers."""
     while True:
         try:
             httpx.get(f"{url}/healthz").raise_for_status()
@@ -67,7 +67,7 @@ def wait_for(url: str) -> None:
 
 
 class Teller:
-    """Tells batches that no pick asked for."""
+    """Tells batches without picks."""
 
     def __init__(self, url: str, dimension: int) -> None:
         self._client = httpx.Client(base_url=url, timeout=120)
@@ -88,18 +88,18 @@ class Teller:
 
 
 def until_scored(experiment: Experiment, samples: int) -> None:
-    """Until every generator's score is made of as many samples."""
+    """Wait until the score of every generator includes this many samples."""
     while min(row.scored_samples for row in experiment.report().standings) < samples:
         time.sleep(0.5)
 
 
 def main() -> None:
-    """Feed the processes, and print what they take."""
+    """Tell the batches, and print the memory of the processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="6 generators at d = 512")
     parser.add_argument("--warm-bytes", type=int, help="OPTIMIST_WARM_BYTES of the scorer")
     options = parser.parse_args()
-    # As `timeout` ends it: the processes below must not outlive it.
+    # `timeout` ends the script with SIGTERM: the processes below must not outlive it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     generators, dimension = (6, 512) if options.quick else (20, 2048)
     if options.warm_bytes is not None:
@@ -117,7 +117,7 @@ def main() -> None:
         optimist.create_reference("normal", mean=np.zeros(dimension), covariance=np.eye(dimension))
         experiment = optimist.create_experiment("memory", names, reference="normal", rescore_growth=1.0, stop=False)
         pids = {"API": api, "scorer": scorer, "Redis": redis.pid}
-        time.sleep(3.0)  # for the scorer to have started
+        time.sleep(3.0)  # until the scorer has started
         idle = {name: memory(pid)[0] for name, pid in pids.items()}
 
         teller, start = Teller(url, dimension), time.perf_counter()
@@ -128,7 +128,7 @@ def main() -> None:
         for number in range(ROUNDS):
             teller.tell(names[number % generators], 5)
         until_scored(experiment, first)
-        time.sleep(3.0)  # for snapshots on their way
+        time.sleep(3.0)  # until running snapshots are stored
         taken = time.perf_counter() - start
         sizes = {name: memory(pid) for name, pid in pids.items()}
         cpu = {name: cpu_seconds(pid) for name, pid in pids.items()}

@@ -1,4 +1,4 @@
-"""Ask and tell of other services that suggest what to try next, for `rounds.py`: rounds per second of one worker."""
+"""Ask and tell of comparable services, for `rounds.py`: rounds per second of one worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def optuna_sqlite(rounds: int) -> float:
 
 
 def optuna_redis(rounds: int) -> float:
-    """Optuna's JournalStorage on a Redis that syncs every write, as the service's does."""
+    """Optuna's JournalStorage on a Redis that syncs every write, like that of the service."""
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalRedisBackend
@@ -37,7 +37,7 @@ def optuna_redis(rounds: int) -> float:
 
 
 def vizier(rounds: int) -> float:
-    """Vizier's service, with the SQLite datastore and the random designer, its fastest."""
+    """Vizier's service with the SQLite datastore and the random designer, its fastest one."""
     from vizier.service import clients, servers
     from vizier.service import pyvizier as vz
 
@@ -73,7 +73,7 @@ def _optuna(storage: optuna.storages.BaseStorage, rounds: int) -> float:
 
 
 def _rate(action: Callable[[], object], rounds: int) -> float:
-    """Rounds per second, the first one, which opens connections, left out."""
+    """Rounds per second, without the first round, which opens connections."""
     action()
     start = time.perf_counter()
     for _ in range(rounds):
@@ -86,4 +86,4 @@ PEERS: dict[str, Callable[[int], float]] = {
     "Optuna, Redis journal": optuna_redis,
     "Vizier, SQLite": vizier,
 }
-"""Rounds per second after so many rounds, by name. Each raises ImportError where the peer is not installed."""
+"""By name, a function from the number of rounds to rounds per second; it raises ImportError if the peer is missing."""

@@ -1,4 +1,4 @@
-"""What the benchmarks of the service share: servers as child processes, and a client that costs next to nothing."""
+"""Shared by the benchmarks of the service: servers as child processes, and a client with little overhead."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ JSON = {"content-type": "application/json"}
 
 
 def batch_path(picks: str, pick: Mapping[str, Any]) -> str:
-    """Where a pick is told; `picks` is the path of its experiment's picks."""
+    """The path for telling a pick; `picks` is the path of its experiment's picks."""
     return f"{picks}/{pick['number']}/batch?nonce={pick['nonce']}"
 
 
 class RawClient:
-    """One keep-alive connection: a tenth of what httpx costs, and less than half of http.client."""
+    """One keep-alive connection; it costs a tenth of httpx's time, and less than half of http.client's."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -38,13 +38,13 @@ class RawClient:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
-        """The decoded answer to one POST. Raises RuntimeError unless it is 200."""
+        """The decoded answer to one POST. Raises RuntimeError unless its status is 200."""
         lines = [f"POST {path} HTTP/1.1", "host: 127.0.0.1", f"content-length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         request = "\r\n".join([*lines, "", ""]).encode() + body
         try:
             head, content = self._exchange(request)
-        except ConnectionError:  # closed while the other servers had their turn
+        except ConnectionError:  # the server closed it while the other servers were measured
             self._connect()
             head, content = self._exchange(request)
         if not head.startswith(b"HTTP/1.1 200"):
@@ -71,7 +71,7 @@ class RawClient:
 
 @contextmanager
 def process(command: list[str], port: int) -> Iterator[int]:
-    """The process id of a server as a child process, from when it listens on `port`."""
+    """Run a server as a child process; gives its process id once it listens on `port`."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         while True:
@@ -88,7 +88,7 @@ def process(command: list[str], port: int) -> Iterator[int]:
 
 
 def scorer_of(service: int) -> int:
-    """The process id of the scorer that a service has started, once it has."""
+    """Wait for the scorer that a service starts, and return its process id."""
     while True:
         for path in Path(f"/proc/{service}/task").glob("*/children"):
             for pid in path.read_text().split():
@@ -98,13 +98,13 @@ def scorer_of(service: int) -> int:
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """A port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used."""
+    """The processor time that a process has used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,10 +1,11 @@
-"""What each policy pays on the digits generators, by every metric: regret over T batches (equations.md §5).
+"""The regret of each policy on the digits generators, by every metric, over T batches (equations.md §5).
 
     python benchmarks/regret.py [--rounds 400] [--trials 10]
 
-Every policy plays the same streams: the demo's generators, in batches of 5, those of the scores of pairs with the same
-prompts. Regret is the sum over batches of the gap between the true score of the generator picked and the best one's, in
-log for all metrics but FID; the truth is the de-biased estimate on 20,000 samples. Mean ± standard error over trials.
+Every policy gets the same streams: the demo's generators, in batches of 5; for scores of pairs, with the same prompts.
+Regret is the sum over batches of the gap between the true score of the generator picked and that of the best one, on
+the log scale for all metrics but FID. The truth is the de-biased estimate on 20,000 samples. The table shows means ±
+standard errors over trials.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ def digits() -> Digits:
 
 
 def generators(metric: str) -> tuple[str, ...]:
-    """Those that the metric compares."""
+    """The names of the generators that the metric compares."""
     return tuple(digits().prompted if metric in ("conditional-vendi", "information-vendi") else digits().generators)
 
 
 def stream(metric: str, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-    """What `size` samples of a generator tell of it, drawn with `seed`."""
+    """The arrays of `size` samples of a generator, drawn with `seed`."""
     made = digits()
     own = 1000 * seed + generators(metric).index(generator)
     if metric in ("conditional-vendi", "information-vendi"):
@@ -70,13 +71,13 @@ def stream(metric: str, generator: str, size: int, seed: int) -> dict[str, np.nd
 
 
 def options(metric: str) -> dict[str, Any]:
-    """What `score` and `Evaluation` need to know of the metric."""
+    """The arguments of `score` and `Evaluation` for the metric."""
     return {"metric": metric, **METRICS[metric], **({"reference": digits().reference()} if metric == "fid" else {})}
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The score of one generator on many samples."""
+    """Task: the score of one generator on many samples."""
 
     metric: str
     generator: str
@@ -89,7 +90,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Trial:
-    """One policy on one set of streams: which generator it picked in each round."""
+    """Task: one policy on one set of streams; returns the generator that it picked in each round."""
 
     metric: str
     policy: str
@@ -97,7 +98,7 @@ class Trial:
     rounds: int
 
     def __call__(self) -> tuple[str, str, list[str]]:
-        """Play it."""
+        """Run the trial."""
         names = generators(self.metric)
         evaluation = Evaluation(names, policy=self.policy, batch_size=BATCH, seed=self.number, **options(self.metric))
         streams = {name: stream(self.metric, name, BATCH * self.rounds, self.number) for name in names}
@@ -115,9 +116,9 @@ class Trial:
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=400, help="batches of each trial")
-    parser.add_argument("--trials", type=int, default=10, help="trials of each policy")
-    parser.add_argument("--metrics", nargs="+", default=list(METRICS), choices=METRICS, help="which to measure")
+    parser.add_argument("--rounds", type=int, default=400, help="number of batches of each trial")
+    parser.add_argument("--trials", type=int, default=10, help="number of trials of each policy")
+    parser.add_argument("--metrics", nargs="+", default=list(METRICS), choices=METRICS, help="metrics to measure")
     asked = parser.parse_args()
     of_truth = [Truth(metric, generator) for metric in asked.metrics for generator in generators(metric)]
     true = {(metric, generator): value for metric, generator, value in results(of_truth, "truth")}

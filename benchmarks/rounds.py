@@ -1,26 +1,27 @@
-"""Rounds per second through HTTP: tell a batch and ask for the next pick, beside a bare FastAPI + XADD echo.
+"""Rounds per second through HTTP: tell a batch and ask for the next pick, compared with a bare FastAPI + XADD echo.
 
     python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
 
 The echo is one POST of the same body, added to a Redis stream. Both servers run on an embedded Redis with
-`appendfsync always`, both are driven over as many keep-alive connections by the same raw client, in turns within one
-run; medians over the turns. What is measured:
+`appendfsync always`. The same raw client drives both over equally many keep-alive connections, alternately within one
+run; the output has medians over these periods. The variants are:
 
-- combined: a round is one `POST …/batch?next=1`. All workers on one experiment, or each on its own.
+- combined: a round is one `POST …/batch?next=1`. All workers share one experiment, or each has its own.
 - two requests: a round is a tell, then an ask.
-- default: the same as combined on an experiment as users make it: asks wait for the estimates that are due, so the
-  scorer's time is in it. Elsewhere estimates are due when the samples have doubled (`rescore_growth` 1), and asks do
-  not wait for them (`max_wait` 0).
+- default: combined, with the default settings of an experiment: asks wait for the estimates that are due, so the time
+  includes the scorer's. In the other variants estimates are due when the samples have doubled (`rescore_growth` 1), and
+  asks do not wait for them (`max_wait` 0).
 
-Every experiment has 320 rounds behind it when it is measured: in the first ones nearly every batch makes an estimate
-due, which is not the steady state of a run.
+Every experiment has 320 rounds before the measurement: in the first rounds an estimate is due after nearly every batch,
+which is not the steady state of a run.
 
-"CPU" is processor time a round of the process that answers, "scorer" that of the service's scorer beside it: what
-neighbours on the machine disturb least. Neither has redis-server's. "client" is the share of one core that the load
-generator takes, in one thread a connection.
+"CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer: these numbers are
+disturbed least by other jobs on the machine. Neither includes redis-server. "client" is the share of one core that the
+load generator takes, with one thread per connection.
 
-At the end the peers: ask and tell of Optuna (`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and
-of Vizier's service where google-vizier is installed, in process, without HTTP and without any samples.
+At the end come the peers, in process, without HTTP and without samples: ask and tell of Optuna
+(`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and of Vizier's service if google-vizier is
+installed.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ Action = Callable[[], object]
 """One round of one worker."""
 PATH = {"max_wait": 0.0, "rescore_growth": 1.0}
 WARM_UP = 320
-"""Rounds of an experiment before it is measured."""
+"""Number of rounds of an experiment before it is measured."""
 
 
 @dataclass
-class Contestant:
-    """What is measured in turns: its workers' actions, of so many experiments, and the processes that serve them."""
+class Variant:
+    """A variant: the actions of its workers, the number of experiments, and the processes that serve them."""
 
     name: str
     actions: list[Action]
@@ -65,7 +66,7 @@ class Contestant:
     latencies: list[float] = field(default_factory=list)
 
     def warm_up(self) -> None:
-        """Bring every experiment into its steady state."""
+        """Run rounds until every experiment is in its steady state."""
         rounds = -(-WARM_UP * self.experiments // len(self.actions))
 
         def work(action: Action) -> None:
@@ -75,7 +76,7 @@ class Contestant:
         self._side_by_side(work)
 
     def turn(self, seconds: float) -> None:
-        """Let all workers go round for some time."""
+        """Let all workers run rounds for some time."""
         latencies: list[float] = []
 
         def work(action: Action) -> None:
@@ -94,14 +95,14 @@ class Contestant:
         self.latencies += latencies
 
     def _side_by_side(self, work: Callable[[Action], None]) -> None:
-        """Each worker's actions in a thread. Raises what one of them raised."""
+        """Run the actions of each worker in a thread. Raises what one of them raised."""
         with ThreadPoolExecutor(len(self.actions)) as pool:
             for done in [pool.submit(work, action) for action in self.actions]:
                 done.result()
 
 
 class Service:
-    """The service under test, and what its experiments are told."""
+    """The service under test, and the batches that its experiments are told."""
 
     def __init__(self, optimist: Optimist, port: int, pids: list[int]) -> None:
         self.port = port
@@ -110,19 +111,19 @@ class Service:
         self._rng = np.random.default_rng(0)
 
     def bodies(self, d: int) -> list[bytes]:
-        """A batch of each generator, as it travels."""
+        """An encoded batch of each generator."""
         batches = [self._rng.standard_normal((BATCH, d)) + 0.1 * g for g in range(len(GENERATORS))]
         return [tensors.encode({"features": batch.astype(np.float32)}) for batch in batches]
 
     def experiment(self, name: str, d: int, **config: float) -> str:
-        """Make an experiment; returns the path of its picks."""
+        """Create an experiment; return the path of its picks."""
         reference = f"normal-{d}"
         self._optimist.create_reference(reference, mean=np.zeros(d), covariance=np.eye(d))
         self._optimist.create_experiment(name, GENERATORS, reference=reference, stop=False, **config)
         return f"/v1/experiments/{name}/picks"
 
     def combined(self, path: str, worker: str, bodies: list[bytes]) -> Action:
-        """A worker that tells the pick it has and takes the next with the answer."""
+        """A worker that tells its pick and takes the next one from the answer."""
         client = RawClient(self.port)
         pick = client.post(path, b'{"worker": "%s"}' % worker.encode(), JSON)["picks"][0]
 
@@ -150,30 +151,30 @@ def echoing(port: int, body: bytes) -> Action:
     return lambda: client.post("/echo", body, HEADERS)
 
 
-def contestants(service: Service, echo_port: int, echo_pid: int, d: int, workers: int) -> Iterator[Contestant]:
-    """All that take turns for one dimension and number of workers, the echo first."""
+def variants(service: Service, echo_port: int, echo_pid: int, d: int, workers: int) -> Iterator[Variant]:
+    """All variants for one dimension and number of workers, the echo first."""
     bodies, tag, names = service.bodies(d), f"{d}-{workers}", [f"w{i}" for i in range(workers)]
-    yield Contestant("echo", [echoing(echo_port, bodies[0]) for _ in names], [echo_pid])
+    yield Variant("echo", [echoing(echo_port, bodies[0]) for _ in names], [echo_pid])
     shared = service.experiment(f"one-{tag}", d, **PATH)
-    yield Contestant("combined", [service.combined(shared, name, bodies) for name in names], service.pids)
+    yield Variant("combined", [service.combined(shared, name, bodies) for name in names], service.pids)
     if workers > 1:
         own = [service.experiment(f"own-{tag}-{name}", d, **PATH) for name in names]
         pairs = zip(own, names, strict=True)
         actions = [service.combined(path, name, bodies) for path, name in pairs]
-        yield Contestant("combined, an experiment each", actions, service.pids, len(own))
+        yield Variant("combined, an experiment each", actions, service.pids, len(own))
     shared = service.experiment(f"two-{tag}", d, **PATH)
-    yield Contestant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pids)
+    yield Variant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pids)
     if workers == 1:
         shared = service.experiment(f"default-{tag}", d)
-        yield Contestant("default", [service.combined(shared, name, bodies) for name in names], service.pids)
+        yield Variant("default", [service.combined(shared, name, bodies) for name in names], service.pids)
 
 
 def main() -> None:
-    """Run the turns and print the tables."""
+    """Run the measurements and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="d = 64 alone, two short turns, short runs of the peers")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of one turn")
-    parser.add_argument("--repeats", type=int, default=5, help="turns of each contestant")
+    parser.add_argument("--quick", action="store_true", help="only d = 64, two short periods, short runs of the peers")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of one period")
+    parser.add_argument("--repeats", type=int, default=5, help="number of periods of each variant")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[64, 768, 2048])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
     options = parser.parse_args()
@@ -192,14 +193,14 @@ def main() -> None:
         service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [pid, scorer_of(pid)])
         for d in options.dimensions:
             for workers in options.workers:
-                field_ = list(contestants(service, echo_port, echo_pid, d, workers))
-                for contestant in field_:
-                    contestant.warm_up()
+                field_ = list(variants(service, echo_port, echo_pid, d, workers))
+                for variant in field_:
+                    variant.warm_up()
                 for _ in range(options.repeats):
-                    for contestant in field_:
-                        contestant.turn(options.seconds)
-                for contestant in field_:
-                    line(f"{d}", f"{workers}", *cells(contestant, field_[0]))
+                    for variant in field_:
+                        variant.turn(options.seconds)
+                for variant in field_:
+                    line(f"{d}", f"{workers}", *cells(variant, field_[0]))
                 fastest = max(fastest, statistics.median(field_[1].rates))
     rounds = 50 if options.quick else 300
     print(f"\nAsk and tell, {rounds} rounds, one worker, in process\n")
@@ -214,30 +215,30 @@ def main() -> None:
 
 
 def header(*names: str) -> None:
-    """Begin a table."""
+    """Print the head of a table."""
     line(*names)
     line(*("---" for _ in names))
 
 
 def line(*row: str) -> None:
-    """One row, at once: a run may be cut short."""
+    """Print one row at once, because a run can be interrupted."""
     print(f"| {' | '.join(row)} |", flush=True)
 
 
-def cells(contestant: Contestant, echo: Contestant) -> list[str]:
-    """The cells of one contestant."""
-    # Turn by turn, as both had the same neighbours then.
-    ratios = [rate / limit for rate, limit in zip(contestant.rates, echo.rates, strict=True)]
-    p50, p99 = np.percentile(contestant.latencies, [50, 99]) * 1e3
+def cells(variant: Variant, echo: Variant) -> list[str]:
+    """The cells of one variant."""
+    # Per period, because both had the same other jobs beside them.
+    ratios = [rate / limit for rate, limit in zip(variant.rates, echo.rates, strict=True)]
+    p50, p99 = np.percentile(variant.latencies, [50, 99]) * 1e3
     return [
-        contestant.name,
-        f"{statistics.median(contestant.rates):.0f}",
+        variant.name,
+        f"{statistics.median(variant.rates):.0f}",
         f"{statistics.median(ratios):.2f}",
         f"{p50:.1f}",
         f"{p99:.1f}",
-        *(f"{statistics.median(each) * 1e6:.0f}" for each in zip(*contestant.cpu, strict=True)),
-        *([] if len(contestant.pids) > 1 else [""]),
-        f"{statistics.median(contestant.client):.0%}",
+        *(f"{statistics.median(each) * 1e6:.0f}" for each in zip(*variant.cpu, strict=True)),
+        *([] if len(variant.pids) > 1 else [""]),
+        f"{statistics.median(variant.client):.0%}",
     ]
 
 

@@ -1,16 +1,16 @@
-"""What one batch of 5 costs, score included: beside the peers' ways of computing the same score from scratch.
+"""The time of one batch of 5 and its score, compared with other ways to compute the same score from scratch.
 
     python benchmarks/spectra.py [--quick] [--threads 1] [--cpu-time]
 
-Rows: FID at several sample counts, log Vendi_1 and log RKE at two widths. "update + score" is what a generator costs
-after every batch where each is scored (growth 0): statistic, follower and plug-in score, averaged over one whole cycle
-of batches, its refresh included; where there is none, over `PLAIN_BATCHES`. Peers see the same statistic, in turns with
-it: `scipy.linalg.sqrtm` as pytorch-fid calls it, torchmetrics' FrechetInceptionDistance (update and compute),
-vendi-score on the n × n kernel, whitening and `eigvalsh`, `eigh` and `eigvalsh` of the kernel covariance, and the
-rank-5 float64 pass that the update itself is. A package that is not installed is left out (pip install
-'optimist[benchmark]'). Those that compute in scipy take OPENBLAS_NUM_THREADS threads, set beforehand.
-With --cpu-time processor time is counted instead of the clock: for one thread on a machine that has other work.
-sqrtm takes minutes at d = 2048: it is timed at a quarter of d and taken 64-fold, as d³ has it.
+Rows: FID at several sample counts, log Vendi_1 and log RKE at two widths. "update + score" is the time per batch of a
+generator if every batch is scored (growth 0): statistic, follower and plug-in score, averaged over one whole cycle of
+batches including its refresh; if there is no refresh, over `PLAIN_BATCHES`. The peers get the same statistic and are
+timed alternately with it: `scipy.linalg.sqrtm` as pytorch-fid calls it, torchmetrics' FrechetInceptionDistance (update
+and compute), vendi-score on the n × n kernel, whitening and `eigvalsh`, `eigh` and `eigvalsh` of the kernel covariance,
+and a rank-5 float64 pass, which is the update itself. Packages that are not installed are skipped (pip install
+'optimist[benchmark]'). scipy uses OPENBLAS_NUM_THREADS threads; set it before the start.
+With --cpu-time the times are processor time: use it with one thread on a machine with other work.
+sqrtm takes minutes at d = 2048: it is timed at a quarter of d and multiplied by 64, because its cost grows as d³.
 Features are normal with power-law spectra. Relative errors are against float64 `eigvalsh` of the smaller matrix.
 """
 
@@ -38,14 +38,14 @@ from optimist.numerics.spectra import following
 
 BATCH = 5
 CHECKS = 3
-"""How often the score is compared with the exact one."""
+"""Number of times that the score is compared with the exact one."""
 PLAIN_BATCHES = 40
-"""Batches that are timed where nothing is ever refreshed."""
+"""Number of batches that are timed if there is no refresh."""
 
 
 @dataclass
 class Peer:
-    """Another way to the same number."""
+    """Another way to compute the same number."""
 
     name: str
     call: Callable[[], object]
@@ -59,7 +59,7 @@ class Peer:
 
     @property
     def median(self) -> float:
-        """Seconds of a call."""
+        """Seconds per call."""
         return statistics.median(self.seconds)
 
 
@@ -85,14 +85,14 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def features(rows: int, dimension: int, seed: int) -> Tensor:
-    """Normal rows (n, d) with variances k⁻¹, turned, and a mean."""
+    """Normal rows (n, d) with variances k⁻¹, rotated, and a mean."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(rows, dimension, dtype=torch.float64, generator=generator)
     return drawn * torch.arange(1, dimension + 1, dtype=torch.float64) ** -0.5 + 0.05
 
 
 def real_features(dimension: int) -> Tensor:
-    """Another such set, turned a little."""
+    """Another such set, rotated a little."""
     return features(4 * dimension, dimension, 99).roll(3, 1)
 
 
@@ -111,7 +111,7 @@ def measure(
     exact: Callable[[object], float],
     peers: Callable[[object], list[Peer]],
 ) -> Measured:
-    """Feed a cycle of batches past `start` samples, timed; peers in turns with them; errors at some of the batches."""
+    """Time a cycle of batches after `start` samples, alternately with the peers; measure errors at some batches."""
     statistic = metric.statistic(scatter=True) if isinstance(metric, FrechetDistance) else metric.statistic()
     for seed in range(0, start, 1000):
         statistic.update(rows(min(1000, start - seed), seed))
@@ -119,7 +119,7 @@ def measure(
     others = peers(statistic)
     left = [peer for peer in others for _ in range(peer.calls)]
     refreshed = is_refreshed(metric, start)
-    # The cycle began with the samples above: the last batch is the one that finds it full.
+    # The cycle began with the samples above, so it is full at the last batch.
     count = following.cycle(start, width_of(metric)) // BATCH + 1 if refreshed else PLAIN_BATCHES
     checks = {round((index + 1) * (count - 2) / CHECKS) for index in range(CHECKS)}
     batches, errors = [], []
@@ -143,17 +143,17 @@ def measure(
 
 
 def width_of(metric: object) -> int:
-    """The size of the eigenproblem that is followed."""
+    """The size of the eigenproblem that the follower tracks."""
     return metric.reference.root.shape[-1] if isinstance(metric, FrechetDistance) else metric.width
 
 
 def is_refreshed(metric: object, start: int) -> bool:
-    """Whether the score is followed by low-rank changes between refreshes."""
+    """Whether the follower uses low-rank changes between refreshes."""
     return metric.name != "rke" and start > following.GRAM_ROWS and width_of(metric) >= following.SMALLEST_WIDTH
 
 
 class Passed(torch.nn.Module):
-    """Features as they are, for a package that wants a network."""
+    """Returns features unchanged, for a package that requires a network."""
 
     def __init__(self, num_features: int) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class Passed(torch.nn.Module):
 
 
 def torchmetrics_peer(dimension: int, real: Tensor, fake: Tensor) -> Peer:
-    """FrechetInceptionDistance in float64, all features so far in it: one more batch and `compute`."""
+    """FrechetInceptionDistance in float64 with all features so far: one more batch and `compute`."""
     from torchmetrics.image.fid import FrechetInceptionDistance
 
     distance = FrechetInceptionDistance(Passed(dimension)).set_dtype(torch.float64)
@@ -180,7 +180,7 @@ def torchmetrics_peer(dimension: int, real: Tensor, fake: Tensor) -> Peer:
 
 
 def vendi_peer(phi: Tensor) -> Peer:
-    """vendi-score of the kernel matrix of unit feature rows (n, 2r), the matrix made anew."""
+    """vendi-score of the kernel matrix of unit feature rows (n, 2r), including making the matrix."""
     from vendi_score import vendi
 
     return Peer("vendi-score n × n", lambda: vendi.score_K((phi @ phi.T).numpy()), 1)
@@ -247,7 +247,7 @@ def kernel_row(name: str, width: int, start: int) -> Measured:
 
 
 def rank_five(dimension: int) -> Callable[[], object]:
-    """S += UᵀU with 5 rows, which is what the update of a statistic is."""
+    """S += UᵀU with 5 rows, the operation that updates a statistic."""
     matrix = torch.zeros(dimension, dimension, dtype=torch.float64)
     rows = torch.randn(BATCH, dimension, dtype=torch.float64)
     return lambda: matrix.addmm_(rows.T, rows)
@@ -269,12 +269,12 @@ def show(found: list[Measured]) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="d = 512 and widths of 500: a minute")
+    parser.add_argument("--quick", action="store_true", help="d = 512 and widths of 500; takes a minute")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--dimension", type=int, default=2048)
     parser.add_argument("--widths", type=int, nargs="*", default=[2000, 4000])
-    parser.add_argument("--counts", nargs="*", type=int, help="samples of the FID rows")
+    parser.add_argument("--counts", nargs="*", type=int, help="sample counts of the FID rows")
     parser.add_argument("--rows", nargs="*", default=["fid", "vendi", "rke"], choices=["fid", "vendi", "rke"])
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -1,11 +1,11 @@
-"""The papers' whole trial in memory: T batches of b samples, G generators, FID, through `Evaluation`.
+"""A whole trial as in the papers, in memory: T batches of b samples, G generators, FID, through `Evaluation`.
 
     python benchmarks/trial.py [--quick] [--threads 2] [--rounds 1000] [--dimension 2048] [--cpu-time]
 
-Preset fd-ucb scores every batch exactly; the default policy scores where its samples have grown by 4 %. Generators are
-normal with power-law variances, scaled by 1.00, 1.05 … as variance-controlled ones are. Next to it stands what T scores
-by `scipy.linalg.sqrtm` would take, from one call at a quarter of the dimension, 64-fold. With
---cpu-time processor time is counted instead of the clock, for a machine that has other work.
+The preset fd-ucb scores every batch exactly; the default policy scores when the samples have grown by 4 %. Generators
+are normal with power-law variances, scaled by 1.00, 1.05 … like variance-controlled ones. The last columns show what T
+scores by `scipy.linalg.sqrtm` would take, computed from one call at a quarter of the dimension, multiplied by 64. With
+--cpu-time the times are processor time, for a machine with other work.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def features(rows: int, dimension: int, scale: float, rng: np.random.Generator) 
 def trial(
     policy: str, rounds: int, dimension: int, moments: tuple[NDArray, NDArray], clock: Callable[[], float]
 ) -> tuple[float, dict[str, int]]:
-    """Seconds of one trial, samples not counted, and how many batches each generator was asked for."""
+    """Seconds of one trial without making the samples, and the number of batches of each generator."""
     rng = np.random.default_rng(0)
     evaluation = Evaluation(GENERATORS, metric="fid", policy=policy, reference=moments, batch_size=BATCH)
     asked = dict.fromkeys(GENERATORS, 0)

@@ -1,7 +1,8 @@
-"""Answers to prompts: which model says the most different things when asked the same, by Conditional-Vendi?
+"""Answers to prompts: which model gives the most diverse answers to the same prompts, by Conditional-Vendi?
 
-Three models answer questions about Python from the reference manual that Python ships (`pydoc_data.topics`); put calls
-to language models in their place. Needs `pip install 'optimist[server,scoring,embed-offline]'`.
+Three models answer questions about Python from the reference manual in Python's standard library
+(`pydoc_data.topics`); replace them by calls to language models. Needs
+`pip install 'optimist[server,scoring,embed-offline]'`.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ Model = Callable[[str, random.Random], str]
 
 
 def sentences(subject: str) -> list[str]:
-    """The sentences of the manual's chapter on a subject, without its examples of code."""
+    """The sentences of the manual's chapter on a subject, without its code examples."""
     prose = [block for block in topics[subject].split("\n\n") if not block.startswith((" ", "*", "="))]
     found = re.split(r"(?<=[.:])\s+(?=[A-Z])", " ".join(" ".join(prose).split()))
     return [sentence for sentence in found if 30 < len(sentence) < 300]
 
 
 def quoter() -> Model:
-    """Says any sentence of the chapter it is asked about."""
+    """A model that answers with any sentence of the chapter on the subject."""
     chapters = {subject: sentences(subject) for subject in SUBJECTS}
     return lambda subject, rng: rng.choice(chapters[subject])
 
 
 def parrot() -> Model:
-    """Says one of the chapter's first two sentences."""
+    """A model that answers with one of the first two sentences of the chapter."""
     chapters = {subject: sentences(subject)[:2] for subject in SUBJECTS}
     return lambda subject, rng: rng.choice(chapters[subject])
 
 
 def babbler() -> Model:
-    """Puts together, word after word, what has followed two words somewhere in the chapter it is asked about."""
+    """A model that chains words: each next word has followed the last two words somewhere in the chapter."""
     chains: dict[str, dict[tuple[str, str], list[str]]] = {}
     for subject in SUBJECTS:
         chain = chains[subject] = defaultdict(list)
@@ -61,17 +62,17 @@ def babbler() -> Model:
 
 
 def answers(model: Model, prompts: Sequence[str], seed: int) -> list[str]:
-    """One answer for each prompt; the same for the same seed, whoever asks."""
+    """One answer for each prompt; the same seed gives the same answers."""
     rng = random.Random(seed)
     return [model(PROMPTS[prompt], rng) for prompt in prompts]
 
 
 def main() -> None:
-    """Ask and tell until the answer is sure, then show what the best model says."""
+    """Ask and tell until a decision is made, then show what the best model answers."""
     chosen = options(__doc__, budget=1_500).parse_args()
     models = {"quoter": quoter(), "parrot": parrot(), "babbler": babbler()}
     embed = Sentences.shipped()
-    # Sentences that have nothing to do with each other are about 1.3 apart.
+    # Unrelated sentences have a distance of about 1.3.
     kernel = {"name": "gaussian", "sigma": 0.5, "features": 128}
     with serving(chosen.url) as url, Optimist(url) as optimist:
         experiment = optimist.create_experiment(
@@ -95,7 +96,7 @@ def main() -> None:
         report = scored_report(experiment)
         print(report)
         best = report.decision.best
-        print(f"What {best} says, by kind of answer:")
+        print(f"Answers of {best}, by type:")
         for mode in experiment.modes(best, count=4, samples=1).modes:
             print(f"  {mode.share:5.1%}  {mode.samples[0].id}")
 

@@ -1,4 +1,4 @@
-"""Images from three checkpoints: which epoch of a training run makes the best handwritten digits, by FID?
+"""Images from three checkpoints: which epoch of a training run generates the best handwritten digits, by FID?
 
 A small variational autoencoder is trained on scikit-learn's 1,797 real digits and saved three times. Needs
 `pip install 'optimist[demo]'`.
@@ -26,7 +26,7 @@ LATENT = 10
 
 
 class Autoencoder(nn.Module):
-    """Images (n, 64) in [0, 1] to latent vectors (n, LATENT) and back."""
+    """Maps images (n, 64) in [0, 1] to latent vectors (n, LATENT) and back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,9 +43,9 @@ class Autoencoder(nn.Module):
 
 
 def train(images: np.ndarray, directory: Path) -> Iterator[Path]:
-    """Train for the last of `EPOCHS`; the checkpoint of each of them, as it is written."""
+    """Train until the last of `EPOCHS`, and yield the checkpoint of each of them when it is written."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # the network is too small to share
+    torch.set_num_threads(1)  # the network is too small for several threads
     model, pixels = Autoencoder(), torch.from_numpy(images)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for epoch in range(1, EPOCHS[-1] + 1):
@@ -60,7 +60,7 @@ def train(images: np.ndarray, directory: Path) -> Iterator[Path]:
 
 
 class Sampler:
-    """Samples one checkpoint."""
+    """Generates samples from one checkpoint."""
 
     def __init__(self, path: Path) -> None:
         self._model = Autoencoder()
@@ -68,20 +68,20 @@ class Sampler:
 
     @torch.inference_mode()
     def sample(self, size: int, seed: int) -> np.ndarray:
-        """Images (size, 64): the same for the same seed, whoever asks."""
+        """Images (size, 64); the same seed gives the same images."""
         noise = torch.Generator().manual_seed(seed)
         return self._model.decoder(torch.randn(size, LATENT, generator=noise)).numpy()
 
 
 def digit_embedder(images: np.ndarray, labels: np.ndarray) -> Function:
-    """Features by a classifier of these digits; for photographs take `InceptionV3()` or `Dinov2()` instead."""
+    """Features from a classifier of these digits; for photographs use `InceptionV3()` or `Dinov2()` instead."""
     network = MLPClassifier((32,), early_stopping=True, random_state=0).fit(images, labels)
     weights, bias = network.coefs_[0], network.intercepts_[0]
     return Function("digits-mlp-32", 32, lambda batch: np.maximum(batch @ weights + bias, 0))
 
 
 def main() -> None:
-    """Train, then sample and tell until the answer is sure."""
+    """Train, then sample and tell until a decision is made."""
     chosen = options(__doc__, budget=6_000).parse_args()
     digits = load_digits()
     real = (digits.data / 16).astype(np.float32)

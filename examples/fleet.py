@@ -1,7 +1,7 @@
 """An asyncio fleet: twenty workers that wait for images share one experiment.
 
-The models redraw scikit-learn's real digits with more or less noise, after a while, as a remote server would; put a
-call to yours in their place. Needs `pip install 'optimist[demo]'`.
+The models redraw scikit-learn's real digits with more or less noise, after a delay like that of a remote server;
+replace them by calls to your server. Needs `pip install 'optimist[demo]'`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORKERS = 20
 
 
 class Remote:
-    """A model behind a network, which redraws `images` (n, 64) with `noise`; it counts what is under way."""
+    """A model behind a network, which redraws `images` (n, 64) with `noise`. The class counts concurrent calls."""
 
     under_way = most = 0
 
@@ -31,7 +31,7 @@ class Remote:
         self._noise = noise
 
     async def generate(self, size: int, seed: int) -> np.ndarray:
-        """Images (size, 64), once they are made."""
+        """Images (size, 64), after a delay."""
         rng = np.random.default_rng(seed)
         Remote.under_way += 1
         Remote.most = max(Remote.most, Remote.under_way)
@@ -42,7 +42,7 @@ class Remote:
 
 
 async def fleet(url: str, chosen: argparse.Namespace) -> None:
-    """Run until the answer is sure."""
+    """Run until a decision is made."""
     real = load_digits().data / 16
     models = {name: Remote(real, noise).generate for name, noise in NOISE.items()}
     async with AsyncOptimist(url) as optimist:
@@ -58,7 +58,7 @@ async def fleet(url: str, chosen: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Find the service, and send the fleet to it."""
+    """Start or find the service, and run the fleet."""
     chosen = options(__doc__, budget=6_000).parse_args()
     with serving(chosen.url) as url:
         asyncio.run(fleet(url, chosen))

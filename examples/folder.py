@@ -1,9 +1,9 @@
-"""Replay of a folder: which of the models that made these files is best, and how few of them show it?
+"""Replay of a folder: which of the models that made these files is best, and how many files are needed to decide?
 
     folder.py FOLDER --reference REAL --embedder inception
 
-FOLDER holds one folder of images a model, REAL images of the real thing: `.npy` arrays, (h, w) or (h, w, 3), or
-anything that Pillow opens. Without FOLDER one is made of scikit-learn's digits. Needs `pip install 'optimist[demo]'`,
+FOLDER has one folder of images per model, REAL is a folder of real images: `.npy` arrays, (h, w) or (h, w, 3), or any
+format that Pillow opens. Without FOLDER, one is made from scikit-learn's digits. Needs `pip install 'optimist[demo]'`
 and the extra of the embedder.
 """
 
@@ -56,11 +56,11 @@ def write_digits(folder: Path) -> None:
 
 
 def main() -> None:
-    """Tell files, in the order of their names, until the answer is sure or there are no more."""
+    """Tell files, in the order of their names, until a decision is made or no files are left."""
     parser = options(__doc__, budget=1_000_000)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--reference", type=Path, help="folder of real images (default: FOLDER/real)")
-    parser.add_argument("--embedder", choices=EMBEDDERS, default="pixels", help="pixels: for images of 8 × 8, in grey")
+    parser.add_argument("--embedder", choices=EMBEDDERS, default="pixels", help="pixels: for grey images of 8 × 8")
     chosen = parser.parse_args()
     with ExitStack() as stack:
         folder = chosen.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -83,14 +83,14 @@ def main() -> None:
             left = files[pick.generator]
             if not left:
                 pick.give_up("no more files")
-                # Never the last one: the budget is spent with its last file.
+                # This is never the last generator: the budget is spent with its last file.
                 experiment.set_state(pick.generator, "paused")
                 continue
             files[pick.generator] = left[pick.size :]
             told = left[: pick.size]
             pick.tell(embed([read(path) for path in told]), ids=[path.as_uri() for path in told], embedding=embed.name)
         print(scored_report(experiment))
-        print(f"{total - sum(map(len, files.values())):,} of {total:,} files were looked at")
+        print(f"{total - sum(map(len, files.values())):,} of {total:,} files were used")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""The papers' experiments, on the digits.
+"""The papers' experiments on the digits.
 
     python benchmarks/papers [names] [--quick] [--trials 20] [--out papers] [--data DIR] [--jobs 1]
 
-Each name is run with the papers' batches and rounds and written to the folder as PNG, SVG and JSON; without names, all
-are. `table` makes the table of docs/papers.md from what comparisons the folder has. `--data` is a folder of feature
-files (recorded.py); without it theirs are left out.
+Each named experiment runs with the papers' batches and rounds and is written to the folder as PNG, SVG and JSON;
+without names, all run. `table` makes the table of docs/papers.md from the comparisons in the folder. `--data` is a
+folder of feature files (recorded.py); without it, their experiments are skipped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 import diversity
 import online
 import table
-from beds import COMPARISONS
 from convergence import convergence
 from figures import save
 from recorded import comparisons
 from rich.console import Console
 from settings import Settings, Study
+from testbeds import COMPARISONS
 
 STUDIES: dict[str, Callable[[Settings], Study]] = {
     "diversity-classes": diversity.classes,
@@ -34,11 +34,13 @@ STUDIES: dict[str, Callable[[Settings], Study]] = {
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the selected experiments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {', '.join([*COMPARISONS, *STUDIES])}, those of --data, or table")
-    parser.add_argument("--quick", action="store_true", help="little of everything, to see whether it runs")
-    parser.add_argument("--trials", type=int, default=20, help="of every policy")
+    parser.add_argument(
+        "--quick", action="store_true", help="small samples and few rounds, to check that everything runs"
+    )
+    parser.add_argument("--trials", type=int, default=20, help="number of trials of every policy")
     parser.add_argument("--out", type=Path, default=Path("papers"), help="the folder to write to")
     parser.add_argument("--data", type=Path, help="a folder of feature files")
     parser.add_argument("--jobs", type=int, default=1, help="processes")

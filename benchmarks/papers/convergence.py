@@ -1,4 +1,4 @@
-"""How Vendi scores of a growing sample come to rest, or do not (seed 001, Figures 3 to 5)."""
+"""Convergence of Vendi scores of a growing sample (seed 001, Figures 3 to 5)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from optimist.numerics.kernel.score import log_vendi
 SIGMA = 5.0
 """Half the median distance between samples."""
 RANK = 256
-"""t of the truncated score, the landmarks of Nyström and the columns of FKEA, as the paper matches them."""
+"""t of the truncated score, the landmarks of Nyström and the columns of FKEA, matched as in the paper."""
 COUNTS = (250, 500, 1000, 2000, 4000, 8000, 16000)
 LARGEST_EXACT = 4000
-"""Samples of the largest kernel matrix decomposed: 8,000 take a minute, and the paper's 20,000 a quarter of an hour."""
+"""Samples of the largest kernel matrix decomposed: 8,000 take a minute, and the paper's 20,000 take 15 minutes."""
 GENERATOR = "kde-0.2"
 
 
 def convergence(settings: Settings) -> Study:
-    """Vendi, truncated Vendi, Nyström, FKEA and RKE under a cosine and a Gaussian kernel, against n."""
+    """Vendi, truncated Vendi, Nyström, FKEA and RKE with a cosine and a Gaussian kernel, against n."""
     counts = COUNTS[:2] if settings.quick else COUNTS
     rows = images.features(images.digits().generators[GENERATOR].sample(max(counts), 0)).astype(np.float64)
     steps = track(counts, "samples", console=Console(stderr=True))
@@ -40,7 +40,7 @@ def convergence(settings: Settings) -> Study:
 
 
 def draw(counts: Sequence[int], scores: Mapping[str, Mapping[str, Sequence[float | None]]]) -> Figure:
-    """The scores against n by kernel and name; None where one was not made."""
+    """The scores against n by kernel and name; None if a score was not computed."""
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     titles = {"cosine": "Cosine kernel, d = 64", "gaussian": f"Gaussian kernel, σ = {SIGMA:g}, t = m = 2r = {RANK}"}
     for axes, (kernel, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
@@ -56,7 +56,7 @@ def draw(counts: Sequence[int], scores: Mapping[str, Mapping[str, Sequence[float
 
 
 def _scores(rows: torch.Tensor) -> dict[str, dict[str, float]]:
-    """The scores of rows (n, 64) by kernel and name; without the exact ones where n is too large."""
+    """The scores of rows (n, 64) by kernel and name; without the exact ones if n is too large."""
     cosine = exact_spectrum(rows, "cosine")
     fkea = {"name": "gaussian", "sigma": SIGMA, "features": RANK // 2}
     nystrom = {"name": "nystrom", "sigma": SIGMA, "features": min(RANK, len(rows))}

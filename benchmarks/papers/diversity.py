@@ -1,4 +1,4 @@
-"""Diversity where it is known: by the number of classes, by truncation, and by whether prompts name the class."""
+"""Diversity of known sets: by number of classes, by truncation, and by whether prompts name the class."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEATURE_SIGMA = 5.0
 """Each about half the median distance between two real digits."""
 PROMPT_SIGMA = 2.5
 WORDING = 0.1
-"""Standard deviation of what wording adds to each of a prompt's 64 coordinates; classes are 5.4 to 10.3 apart."""
+"""Standard deviation of the wording noise in each of a prompt's 64 coordinates; classes are 5.4 to 10.3 apart."""
 
 
 def classes(settings: Settings) -> Study:

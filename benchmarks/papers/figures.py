@@ -1,4 +1,4 @@
-"""How all figures look."""
+"""The style of all figures."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ MARKERS = ("o", "s", "^", "D", "v", "x")
 
 
 def labelled(axes: Axes, across: str, up: str) -> None:
-    """Axis labels and a grid."""
+    """Set axis labels and a grid."""
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(alpha=0.3)
 
 
 def draw_lines(axes: Axes, across: Sequence[float], lines: Mapping[str, Sequence[float]], suffix: str = "") -> None:
-    """Named lines that differ in colour, dashes and markers."""
+    """Draw named lines with different colours, dashes and markers."""
     for (name, line), colour, dash, marker in zip(lines.items(), COLOURS, cycle(DASHES), MARKERS, strict=False):
         axes.plot(across, line, color=colour, linestyle=dash, marker=marker, ms=4, lw=1.6, label=f"{name}{suffix}")
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """As PNG, of so few colours that documents can carry it, and SVG; the same figure makes the same files."""
+    """Write a small PNG with few colours, and an SVG; the same figure gives the same files."""
     files = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
     drawn = BytesIO()
     with rc_context({"svg.hashsalt": "optimist"}):

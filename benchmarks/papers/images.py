@@ -1,4 +1,4 @@
-"""The digits' generators as the experiments see them: images through an embedding, and what real images score there."""
+"""The digits' generators for the experiments: embedded images, and the moments of embedded real images."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Images = NDArray[np.float32]
 
 @cache
 def digits() -> Digits:
-    """Real images, the feature network and the fitted generators; fitted once and kept, as the demo's are."""
+    """Real images, the feature network and the fitted generators, fitted once and stored like the demo's."""
     return load(progress=False)
 
 
 def pixels(images: Images) -> NDArray[Any]:
-    """The images themselves (n, 64), in units of 1/16 as scikit-learn has them."""
+    """The pixels (n, 64), in units of 1/16 as in scikit-learn."""
     return 16.0 * images
 
 
 def features(images: Images) -> NDArray[Any]:
-    """The last hidden layer (n, 64) of the network that was trained to tell the digits apart."""
+    """The last hidden layer (n, 64) of the network that classifies the digits."""
     return digits().features(images)
 
 
 def probabilities(images: Images) -> NDArray[Any]:
-    """That network's class probabilities (n, 10)."""
+    """The class probabilities (n, 10) of that network."""
     return digits().probabilities(images)
 
 

@@ -1,4 +1,4 @@
-"""Every policy on one bed: the papers' three curves, and the numbers that the table is made of."""
+"""Every policy on one test bed: the papers' three curves, and the numbers of the table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from beds import OURS, POLICIES, Comparison
 from figures import labelled
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter, StrMethodFormatter
 from settings import Settings
+from testbeds import OURS, POLICIES, Comparison
 
 import optimist
 from optimist.simulation.laboratory import SimulationWarning
@@ -21,23 +21,23 @@ from optimist.simulation.reporting import shown
 from optimist.simulation.result import Result
 
 POOL = 20_000
-"""Samples of each generator, of which a trial draws up to 5,000; the truth is their de-biased score."""
+"""Number of samples of each generator. A trial draws up to 5,000 of them; the truth is their de-biased score."""
 CURVES = {
     "regret": "total regret",
     "average_regret": "average regret per batch",
     "optimal_pick_ratio": "optimal pick ratio",
 }
 PLACES = {OURS: 0, "fd-ucb": 2, "naive-ucb": 3, "greedy": 4, "uniform": 5}
-"""A policy's colour and dashes, the same in every figure; 1 is that of the metric's own preset."""
+"""The style of a policy, the same in every figure; 1 is for the metric's own preset."""
 
 
 def play(comparison: Comparison, settings: Settings) -> Result:
-    """The comparison with the papers' batches and rounds, or little of it where `settings` are quick."""
-    bed = comparison.make(500 if settings.quick else POOL)
+    """Run the comparison with the papers' batches and rounds, or with few if `settings` are quick."""
+    test_bed = comparison.make(500 if settings.quick else POOL)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SimulationWarning)  # the summary says which trials ran out
+        warnings.simplefilter("ignore", SimulationWarning)  # the summary says which trials ran out of samples
         return optimist.simulate(
-            bed,
+            test_bed,
             metric=comparison.metric,
             policies=POLICIES[comparison.metric],
             rounds=60 if settings.quick else comparison.rounds,
@@ -49,7 +49,7 @@ def play(comparison: Comparison, settings: Settings) -> Result:
 
 
 def document(comparison: Comparison, result: Result) -> dict[str, Any]:
-    """What is kept of a comparison: its set-up, the true scores and a summary of each policy."""
+    """The stored result of a comparison: its set-up, the true scores and a summary of each policy."""
     return {
         "title": comparison.title,
         "metric": comparison.metric,
@@ -71,10 +71,12 @@ def figure(comparison: Comparison, result: Result) -> Figure:
             place = PLACES.get(policy, 1)
             colour, dash = COLOURS[place], DASHES[place % len(DASHES)]
             curve = run.curve(measure)
-            rounds = np.flatnonzero(curve.trials == result.trials) + 1  # a mean of fewer would jump as they end
+            rounds = (
+                np.flatnonzero(curve.trials == result.trials) + 1
+            )  # a mean over fewer trials would jump when they end
             mean, error = curve.mean[rounds - 1], np.nan_to_num(curve.error[rounds - 1])
             name = f"{policy} (ours)" if policy == OURS else policy
-            style = {"color": colour, "zorder": 3.0 - 0.1 * place}  # ours on top
+            style = {"color": colour, "zorder": 3.0 - 0.1 * place}  # the default is drawn on top
             axes.plot(rounds, mean, linestyle=dash, lw=1.6, label=name, **style)
             axes.fill_between(rounds, mean - error, mean + error, alpha=0.2, lw=0, **style)
         is_share = measure == "optimal_pick_ratio"

@@ -1,4 +1,4 @@
-"""Beds of feature files that are not part of this repository: real generators, as others recorded them."""
+"""Test beds from feature files that are not part of this repository: recorded samples of real generators."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from beds import Comparison
+from testbeds import Comparison
 
 from optimist.simulation.sources import ArraySource, SourceSet
 
 PRINCIPAL = 64
-"""Directions of the largest variance in the reference that the 2048 features are projected on."""
+"""Number of directions of largest variance in the reference onto which the 2048 features are projected."""
 SENTENCES = {"name": "gaussian", "sigma": 0.6, "features": 64}
 """For text embeddings of unit length."""
 
 
 def comparisons(folder: Path) -> dict[str, Comparison]:
-    """Those whose files are in the folder, by name."""
+    """The comparisons whose files are in the folder, by name."""
     found = {
         "mnist-fid": Comparison("mnist_lenet_generators, FID, d = 84", "fid", partial(_mnist, folder, "fid")),
         "mnist-is": Comparison("mnist_lenet_generators, IS", "is", partial(_mnist, folder, "is")),
@@ -55,7 +55,7 @@ def _mnist(folder: Path, metric: str, size: int) -> SourceSet:
 
 
 def _cifar10(folder: Path, metric: str, size: int) -> SourceSet:
-    """Without the grid of 64 DCGAN images: the others have 800 each."""
+    """Skips the set of 64 DCGAN images; the others have 800 each."""
     with np.load(folder / "cifar10_ref2048_arms.npz") as data:
         names = [name for name in data["names"].tolist() if name != "csinva_dcgan_grid64"]
         tensor = "prob" if metric == "is" else "feat2048"

@@ -1,4 +1,4 @@
-"""What an experiment is told, and what it hands back."""
+"""The settings and the result of an experiment."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 @dataclass(frozen=True)
 class Settings:
-    """`quick` is a look at whether it runs: two trials of few rounds on small samples."""
+    """`quick` only checks that it runs: two trials of few rounds on small samples."""
 
     quick: bool = False
     trials: int = 20
@@ -18,7 +18,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment without policies: its numbers, as JSON takes them, and its figure."""
+    """The result of an experiment without policies: its numbers, for JSON, and its figure."""
 
     numbers: dict[str, Any]
     figure: Figure

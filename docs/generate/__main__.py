@@ -1,4 +1,4 @@
-"""Write the reference pages from the code they describe: `python docs/generate`, or `--check` to name stale ones."""
+"""Write the reference pages from the code: `python docs/generate`. With `--check`, only name the outdated pages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": variables.page,
     "dependencies.md": licences.page,
 }
-NOTE = "<!-- Made by `make docs` from the code: change it there. -->\n\n"
+NOTE = "<!-- Generated from the code by `make docs`. Do not edit. -->\n\n"
 
 
 def main(check: bool) -> int:
-    """Write every page; with `check`, write nothing, name those that would change, and return 1 if there are any."""
+    """Write every page. With `check`, write nothing, name the pages that would change, and return 1 if any would."""
     stale = []
     for name, page in PAGES.items():
         file, text = DOCS / name, NOTE + page().rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""docs/sdk-reference.md from the docstrings of what the SDK, and the library, export."""
+"""docs/sdk-reference.md from the docstrings of the exports of the SDK and of the library."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import optimist_client.embedders
 
 INTRODUCTION = """# SDK reference
 
-What `optimist_client`, its embedders, and `optimist` (scores and evaluations in memory) export, by their docstrings.
-The ideas, with examples: [sdk.md](sdk.md), [embedders.md](embedders.md), [simulate.md](simulate.md).
+This page has the docstrings of everything that `optimist_client`, its embedders, and `optimist` (scores and evaluations
+in memory) export. Guides with examples: [sdk.md](sdk.md), [embedders.md](embedders.md), [simulate.md](simulate.md).
 """
 
 
 def page() -> str:
-    """The whole page, a section a module."""
+    """The whole page, one section per module."""
     parts = [INTRODUCTION]
     for module in (optimist_client, optimist_client.embedders, optimist):
         parts.append(f"## {module.__name__}\n")
@@ -39,10 +39,10 @@ def _exported(module: ModuleType, name: str) -> str:
     if issubclass(what, BaseModel):
         lines += [_said(what), _fields(what)]
     elif issubclass(what, BaseException):
-        lines += [f"Is a `{what.__base__.__name__}`.\n" if what.__base__ else "", _said(what)]
+        lines += [f"Subclass of `{what.__base__.__name__}`.\n" if what.__base__ else "", _said(what)]
     else:
         lines += [_code(name, what), _said(what)]
-    # The twin for asyncio has the same methods, which are said once.
+    # The asyncio class has the same methods, so they are documented once.
     twin = getattr(module, name.removeprefix("Async"))
     same = set() if twin is what else {member for member, _ in _members(twin)}
     for member, function in _members(what):
@@ -57,7 +57,7 @@ def _exported(module: ModuleType, name: str) -> str:
 
 
 def _members(cls: type) -> list[tuple[str, Any]]:
-    """Public methods and properties that it has of this project's classes, with a docstring, in alphabetical order."""
+    """Public methods and properties from this project's classes that have a docstring, in alphabetical order."""
     found: dict[str, Any] = {}
     for home in cls.__mro__:
         if not home.__module__.startswith("optimist"):
@@ -82,7 +82,7 @@ def _code(name: str, what: Any) -> str:
         signature = str(inspect.signature(what))
     except (TypeError, ValueError):
         signature = "(…)"
-    # Addresses of objects differ from run to run.
+    # Addresses of objects differ between runs.
     text = re.sub(r" at 0x[0-9a-f]+", "", f"{name}{signature}")
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
     return f"```text\n{text}\n```\n"

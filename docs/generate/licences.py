@@ -1,4 +1,4 @@
-"""docs/dependencies.md from the metadata of what is installed, beginning at this project's own requirements."""
+"""docs/dependencies.md from the metadata of the installed packages that this project requires."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from packaging.utils import canonicalize_name
 
 INTRODUCTION = """# Dependencies and their licences
 
-What each extra brings, by the metadata of the versions in `constraints.txt`, dependencies of dependencies included.
-Only the SDK's part is in every install. Builds of torch for CUDA bring NVIDIA's libraries besides, under NVIDIA's
-licence. The dashboard brings no code of others; its charts are plotly's, from the wheel.
+This page lists the packages that each extra installs, including indirect dependencies, with the licences from the
+metadata of the versions in `constraints.txt`. Every install has the SDK's packages. Builds of torch for CUDA also
+install NVIDIA's libraries, under NVIDIA's licence. The dashboard contains no third-party code; its charts come from the
+plotly wheel.
 """
 EXTRAS = {"": "The SDK (no extra)", "server": "`server`", "scoring": "`scoring`", "simulate": "`simulate`"}
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -22,7 +23,7 @@ _PREFIX = "License :: "
 
 
 def page() -> str:
-    """The whole page: a table for each extra, of what the ones before it have not brought."""
+    """The whole page: for each extra a table of the packages that the extras before it do not install."""
     parts = [INTRODUCTION]
     seen: set[str] = set()
     for extra, title in EXTRAS.items():
@@ -34,7 +35,7 @@ def page() -> str:
 
 
 def _closure(extra: str) -> set[str]:
-    """All that an extra of this project needs here, itself left out."""
+    """The packages that an extra of this project needs, directly or indirectly, without the project itself."""
     found: set[str] = set()
     todo = [("optimist", frozenset({extra}))]
     done: set[tuple[str, frozenset[str]]] = set()
@@ -58,7 +59,7 @@ def _closure(extra: str) -> set[str]:
 def _requirements(name: str, extras: frozenset[str]) -> list[str]:
     if name != "optimist":
         return distribution(name).requires or []
-    # An editable install's metadata is as old as the install.
+    # The metadata of an editable install can be outdated.
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     return [
         *project["dependencies"],
@@ -67,7 +68,7 @@ def _requirements(name: str, extras: frozenset[str]) -> list[str]:
 
 
 def _licence(package: Distribution) -> str:
-    """By its metadata: the SPDX expression, else the classifiers, else the first line of the field."""
+    """From its metadata: the SPDX expression, else the classifiers, else the first line of the licence field."""
     metadata = package.metadata
     if expression := metadata.get("License-Expression"):
         return expression

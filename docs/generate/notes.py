@@ -1,4 +1,4 @@
-"""The strings under the fields of a class, which Python itself does not keep."""
+"""Docstrings of class fields, which Python does not store: the string below each field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 
 def field_notes(cls: type) -> dict[str, str]:
-    """Of each field of `cls`, or of a class it inherits from, the string that stands under it, on one line."""
+    """For each field of `cls` and of its base classes, the string below it, on one line."""
     notes: dict[str, str] = {}
     for home in reversed([one for one in cls.__mro__ if one.__module__.startswith("optimist")]):
         tree = ast.parse(textwrap.dedent(inspect.getsource(home)))
@@ -24,5 +24,5 @@ def field_notes(cls: type) -> dict[str, str]:
 
 
 def cell(text: str) -> str:
-    """Text that may stand in a Markdown table."""
+    """The text, escaped for a cell of a Markdown table."""
     return text.replace("|", "\\|")

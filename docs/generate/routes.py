@@ -15,16 +15,16 @@ from optimist.settings import Settings
 
 INTRODUCTION = """# HTTP
 
-Every route of the service, from its own OpenAPI document (`/openapi.json`; `/docs` shows it). Bodies are JSON,
-safetensors (`application/x-safetensors`), or `.npz` (`application/x-npz`: what `numpy.savez` makes
-of floats, and of text for `ids`; no pickles). What is refused is a problem document (RFC 9457) with a stable `type`, a
-`detail` that says what was expected, and an `action`: `fix`, `retry` or `stop`. Keys, roles and limits:
+This page lists every route of the service, from its OpenAPI document (`/openapi.json`; `/docs` shows it). Bodies are
+JSON, safetensors (`application/x-safetensors`), or `.npz` (`application/x-npz`: files that `numpy.savez` writes, with
+floats, and text for `ids`; no pickles). A refused request gets a problem document (RFC 9457) with a stable `type`, a
+`detail` that says what was expected, and an `action`: `fix`, `retry` or `stop`. For keys, roles and limits see
 [security.md](security.md).
 """
 
 
 def page() -> str:
-    """The whole page: routes by what they are about, then the models that bodies are made of."""
+    """The whole page: routes by subject, then the models of the bodies."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         document = create_app(Settings(), "redis://nowhere").openapi()
@@ -97,7 +97,7 @@ def _notes(name: str) -> dict[str, str]:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """A schema in a few words."""
+    """A short description of a schema."""
     if reference := schema.get("$ref"):
         name = reference.rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

@@ -1,4 +1,4 @@
-"""docs/settings.md from the settings' own fields."""
+"""docs/settings.md from the fields of the settings."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from optimist.settings import Settings
 
 INTRODUCTION = """# Settings
 
-Environment variables of the service; options of the [command line](cli.md) override those that have one. Sizes are in
-bytes, times in seconds.
+These are the environment variables of the service. An option of the [command line](cli.md) overrides its variable.
+Sizes are in bytes, times in seconds.
 
-| variable | default | |
+| variable | default | meaning |
 | --- | --- | --- |
 """
 OF_CLIENTS = {
     "OPTIMIST_API_KEY": "The access key that the SDK, `optimist export` and `optimist import` send.",
 }
 OF_DEMO = {
-    "OPTIMIST_CACHE": "Where `optimist demo` and `simulate --generators` keep the generators they fit.",
+    "OPTIMIST_CACHE": "The directory for the generators that `optimist demo` and `simulate --generators` fit.",
 }
 OF_TESTS = {
-    "OPTIMIST_FUZZ_CASES": "How many cases the fuzzers try.",
-    "OPTIMIST_FUZZ_SECONDS": "For how long they try each operation of the API at most.",
-    "OPTIMIST_TEST_REDIS": "A redis-server for the store's tests, beside the one that is found.",
+    "OPTIMIST_FUZZ_CASES": "How many cases the fuzzers run.",
+    "OPTIMIST_FUZZ_SECONDS": "For how many seconds at most the fuzzers run each operation of the API.",
+    "OPTIMIST_TEST_REDIS": "Another redis-server for the store's tests, in addition to the one that is found.",
     "OPTIMIST_TEST_SERVERS": "Which servers the store's tests run on: `6.2`, `7.0`, `cluster`, `7.0-cluster`.",
 }
 
@@ -37,7 +37,7 @@ def page() -> str:
         f"| `OPTIMIST_{name.upper()}` | {cell(_default(field))} | {cell(notes[name])} |"
         for name, field in Settings.model_fields.items()
     ]
-    others = _others("Of clients", OF_CLIENTS) + _others("Of the demo", OF_DEMO) + _others("Of the tests", OF_TESTS)
+    others = _others("Clients", OF_CLIENTS) + _others("Demo", OF_DEMO) + _others("Tests", OF_TESTS)
     return INTRODUCTION + "\n".join(rows) + others
 
 
@@ -51,4 +51,4 @@ def _default(field: Any) -> str:
 
 def _others(title: str, variables: dict[str, str]) -> str:
     rows = "\n".join(f"| `{name}` | {cell(note)} |" for name, note in variables.items())
-    return f"\n\n## {title}\n\n| variable | |\n| --- | --- |\n{rows}"
+    return f"\n\n## {title}\n\n| variable | meaning |\n| --- | --- |\n{rows}"

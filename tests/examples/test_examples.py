@@ -57,7 +57,7 @@ def test_answers_are_compared_and_shown_by_kind(url: str):
     printed = run("answers", f"--url={url}", "--budget=90")
     for model in ("quoter", "parrot", "babbler"):
         assert re.search(rf"^{model} +\d+\.\d+ ", printed, re.MULTILINE)
-    kinds = printed.partition("by kind of answer:\n")[2].splitlines()
+    kinds = printed.partition(", by type:\n")[2].splitlines()
     assert len(kinds) == 4
     assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)
 
@@ -66,8 +66,8 @@ def test_a_folder_is_replayed_until_the_answer_is_sure(url: str):
     printed = run("folder", f"--url={url}", "--name=digits-in-a-folder")
     assert ", decided" in printed
     assert "noise-0.1 is best" in printed
-    looked, total = re.search(r"([\d,]+) of ([\d,]+) files were looked at", printed).groups()
-    assert int(looked.replace(",", "")) < int(total.replace(",", "")) / 2
+    used, total = re.search(r"([\d,]+) of ([\d,]+) files were used", printed).groups()
+    assert int(used.replace(",", "")) < int(total.replace(",", "")) / 2
 
 
 def test_a_folder_of_pictures_is_replayed_to_its_last_file(url: str, tmp_path: Path):
@@ -86,4 +86,4 @@ def test_a_folder_of_pictures_is_replayed_to_its_last_file(url: str, tmp_path: P
     made, real = tmp_path / "made", tmp_path / "real"
     printed = run("folder", str(made), f"--reference={real}", "--embedder=efficientnet-lite", f"--url={url}")
     assert ", out of budget" in printed
-    assert "21 of 21 files were looked at" in printed
+    assert "21 of 21 files were used" in printed

@@ -1,1 +1,1 @@
-"""Breaking things: real processes killed, stopped and cut off while workers run, and what is left checked."""
+"""Fault tests: real processes are killed, stopped and disconnected while workers run, and the results are checked."""

@@ -1,4 +1,4 @@
-"""What is done to the service while it works, drawn from a seed."""
+"""The faults that are dealt to a running service, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .proxy import Proxy
 
 @dataclass
 class Adversary:
-    """Each method of `KINDS` breaks one thing; most mend by themselves, or by whoever starts dead processes again.
+    """Each method of `KINDS` causes one fault; most end by themselves, or because a supervisor restarts dead processes.
 
-    `pause`: seconds that Redis stands still. `stop`: seconds that a scorer stands still, longer than its claims last.
-    `kill_worker` kills the worker loop that it is given. `strike` is told the kind at the moment of the blow.
+    `pause`: seconds for which Redis is stopped. `stop`: seconds for which a scorer is stopped, longer than its claims
+    last. `kill_worker` kills the worker loop that it is given. `strike` is called with the kind at the moment of the
+    fault.
     """
 
     random: random.Random
@@ -30,22 +31,22 @@ class Adversary:
     pause: float = 6.0
     stop: float = 15.0
     kinds: Sequence[str] = ()
-    """Those that are dealt; all without any."""
+    """The kinds that are dealt; all kinds if it is empty."""
     _mending: set[asyncio.Task[None]] = field(default_factory=set)
 
     def schedule(self, count: int) -> list[str]:
-        """`count` kinds of blows, each as often as the others to within one, in an order drawn from the seed."""
+        """`count` kinds of faults, each equally often to within one, in an order drawn from the seed."""
         kinds = [kind for kind in self.kinds or KINDS if kind != "slow fsync" or self.redis.delay is not None]
         drawn = [kind for _ in range(count // len(kinds) + 1) for kind in self.random.sample(kinds, len(kinds))]
         return drawn[:count]
 
     def do(self, kind: str) -> None:
-        """Deal one blow."""
+        """Cause one fault."""
         self.strike(kind)
         KINDS[kind](self)
 
     async def heal(self) -> None:
-        """End everything that is still going on."""
+        """End all faults that still last."""
         for task in self._mending:
             task.cancel()
         await asyncio.gather(*self._mending, return_exceptions=True)
@@ -84,7 +85,7 @@ class Adversary:
         self._later(self.pause, lambda: self.redis.slow_down(0.0))
 
     def _roll_back(self) -> None:
-        """To a state of 0.2 to 4 s ago; back within the retries of the services, or after they have given up."""
+        """Roll back to a state of 0.2 to 4 s ago, within the retries of the services or after they have given up."""
         self.redis.roll_back(4.0 * 0.05 ** self.random.random(), self.random.choice((0.0, 3.0)))
 
     def _stop_for(self, child: Child, seconds: float) -> None:

@@ -1,11 +1,11 @@
-"""The attacks of docs/security.md on a real service with two tenants: what they cost it, and the other tenant.
+"""The attacks of docs/security.md on a real service with two tenants, and their effect on service and other tenant.
 
     python -m tests.faults.attacks [NAME …] [--json FILE] [--compare FILE]
 
-Each attack has a fresh `optimist serve` with an embedded Redis and keys of two namespaces: one tenant attacks, the
-other asks and tells by four loops in a process of its own. It all happens on 127.0.0.1, takes a minute or so each at
-most, and needs 10 GiB of free memory. `--compare` shows the figures beside those that an earlier run wrote with
-`--json`.
+Each attack has a fresh `optimist serve` with an embedded Redis and access keys of two namespaces: one tenant attacks,
+the other asks and tells with four loops in a separate process. Everything runs on 127.0.0.1, takes about a minute per
+attack at most, and needs 10 GiB of free memory. `--compare` shows the figures beside those that an earlier run wrote
+with `--json`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .hostile import Scale
 from .usage import available
 
 NEEDED = 10 * 1024
-"""MiB of free memory without which nothing is begun: eight zips of zeros have taken 8 GiB."""
+"""MiB of free memory required at the start: eight zips of zeros have taken 8 GiB."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What is done, which limit is to hold it, and the function that does it."""
+    """An attack: its description, the limit that should hold it, and the function that runs it."""
 
     name: str
     description: str
@@ -50,63 +50,68 @@ class Attack:
 ATTACKS = (
     Attack(
         "zeros",
-        "`.npz` of 237 KiB that unpack to 237 MiB of zeros, told for a pick that never was; with a NaN, appended",
-        "pick and size before unpacking; all that decoding takes is reserved of `MAX_MEMORY`",
+        "`.npz` of 237 KiB that unpack to 237 MiB of zeros, told for a pick that does not exist; appended with a NaN",
+        "pick and size are checked before unpacking; memory for decoding is reserved from `MAX_MEMORY`",
         starving.zero_archives,
     ),
     Attack(
         "slow-bodies",
         "two bodies of 256 MiB that stop 8 bytes short, `MAX_MEMORY` of 512 MiB",
-        "share of `MAX_MEMORY` a key; least rate of a body; small bodies exempt",
+        "share of `MAX_MEMORY` per key; minimum rate of a body; small bodies are exempt",
         starving.slow_bodies,
     ),
     Attack(
         "references",
-        "six references of d = 2048 uploaded at once, then SIGTERM amid six more",
+        "six references of d = 2048 uploaded at once, then SIGTERM during six more",
         "one thread for references, one BLAS thread",
         starving.references,
     ),
     Attack(
         "open-picks",
-        "all the picks that one tenant can open, and asking on; the other works without pause",
-        "open picks a worker, a key and an experiment",
+        "one tenant opens as many picks as it can and continues to ask; the other works without pause",
+        "open picks per worker, key and experiment",
         starving.open_picks,
     ),
     Attack(
         "feature-maps",
-        "1 GiB of feature maps by experiments of four rows, `WARM_BYTES` of 256 MiB",
-        "dimension × features; maps count in `WARM_BYTES`",
+        "1 GiB of feature maps in experiments with four rows, `WARM_BYTES` of 256 MiB",
+        "dimension × features; maps count towards `WARM_BYTES`",
         starving.feature_maps,
     ),
     Attack(
         "more-rows",
         "60,000 rows told for a pick of 5, budget 100",
-        "rows of a tell are those asked for",
+        "a tell has at most the rows that were asked for",
         misleading.more_rows_than_asked,
     ),
     Attack(
         "absurd-rows",
-        "rows at 1e30 after 40 sane ones; one generator at 1e29",
-        "plausibility against reference, history and other generators",
+        "rows at 1e30 after 40 normal ones; one generator at 1e29",
+        "plausibility compared with reference, history and other generators",
         misleading.absurd_rows,
     ),
     Attack(
         "copies",
         "a worker that tells the same rows each round",
-        "repeated batches are warned about",
+        "warnings about repeated batches",
         misleading.copies,
     ),
-    Attack("heads", "heads of 100 KiB and 1 MiB; odd cookies", "heads of 64 KiB", misleading.heads_and_cookies),
+    Attack(
+        "heads",
+        "request heads of 100 KiB and 1 MiB; malformed cookies",
+        "size of a request head, 64 KiB",
+        misleading.heads_and_cookies,
+    ),
     Attack(
         "revoked-key",
-        "a key revoked while its body comes, which takes 8 s more",
-        "keys are checked again before a request acts",
+        "a key is revoked while its request body is sent, which takes 8 s more",
+        "keys are checked again before a request takes effect",
         misleading.revoked_key,
     ),
     Attack(
         "everything",
-        "one tenant hammering: eight slow bodies, asks for 1000 picks, uploads of d = 2048, zips of zeros",
-        "all of these; p99 at most 5 × quiet",
+        "one tenant, all at once: eight slow bodies, asks for 1000 picks, uploads of d = 2048, zips of zeros",
+        "all of these; target: p99 at most 5 × quiet",
         starving.everything,
     ),
 )
@@ -115,13 +120,13 @@ ATTACKS = (
 def run(
     attacks: Sequence[Attack], scale: Scale, progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Outcome]:
-    """What came of each, by name; one that fails is an outcome, too."""
+    """The outcome of each attack by name; an attack that fails has an outcome, too."""
     outcomes = {}
     for attack in attacks:
         begun = time.monotonic()
         try:
             outcome = attack.run(scale)
-        except Exception as error:  # the others are to be seen all the same
+        except Exception as error:  # the other attacks still run
             outcome = Outcome()
             outcome.note(f"could not be tried: {type(error).__name__}: {error}")
         outcome.numbers["took"] = time.monotonic() - begun
@@ -131,9 +136,9 @@ def run(
 
 
 def table_of(figures: Mapping[str, Mapping[str, Sequence[str]]]) -> Table:
-    """One row an attack; `figures` by name of the column ("figure", or "before" and "after") and by attack.
+    """One row per attack; `figures` by name of the column ("figure", or "before" and "after") and by attack.
 
-    Those of asks and tells are the seconds that they took of the other tenant: p50 / p99 / longest.
+    Figures of asks and tells are the waiting times of the other tenant in seconds: p50 / p99 / longest.
     """
     table = Table(box=box.MARKDOWN)
     for column in ("attack", "limit that applies", *figures):
@@ -147,19 +152,22 @@ def table_of(figures: Mapping[str, Mapping[str, Sequence[str]]]) -> Table:
 
 
 def record(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-    """Everything of a run as JSON takes it."""
+    """The results of a run as values for JSON."""
     return {name: {"figures": outcome.figures, "numbers": outcome.numbers} for name, outcome in outcomes.items()}
 
 
 def main() -> int:
-    """Run the attacks and print the table. The exit code is 1 where one could not be tried."""
+    """Run the attacks and print the table. The exit code is 1 if one of them could not be run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"all, or some of {', '.join(a.name for a in ATTACKS)}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"names of attacks (default: all) of {', '.join(a.name for a in ATTACKS)}",
     )
-    parser.add_argument("--json", type=Path, help="write every number here")
+    parser.add_argument("--json", type=Path, help="write all numbers to this file")
     parser.add_argument(
-        "--compare", type=Path, help="show the figures of an earlier run, written with --json, as before"
+        "--compare", type=Path, help="show the figures of an earlier run (a file from --json) in a column 'before'"
     )
     options = parser.parse_args()
     if unknown := set(options.names) - {attack.name for attack in ATTACKS}:
@@ -167,7 +175,7 @@ def main() -> int:
     if available() < NEEDED:
         parser.error(f"needs {NEEDED} MiB of free memory, found {available():.0f}")
     chosen = [attack for attack in ATTACKS if not options.names or attack.name in options.names]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the services end, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the services end as well
     progress, console = Console(stderr=True), Console(width=100_000)
     outcomes = run(chosen, Scale(), progress.print)
     found = record(outcomes)

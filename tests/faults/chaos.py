@@ -1,10 +1,11 @@
-"""A whole service under attack: replicas, scorers and workers on one Redis, and an adversary with a seed.
+"""A whole service with faults: replicas, scorers and workers on one Redis, and an adversary with a seed.
 
     python -m tests.faults.chaos [--seeds 20] [--rounds 10000] [--apis 4] [--scorers 3] [--workers 32] [--json FILE]
                                  [--kinds "roll back" "kill api"]
 
-Workers reach the API through a proxy, and the API and the scorers reach Redis through another; both can lose replies.
-When the budgets are used up, everything is healed and checked (checks.py). The exit code is 1 if anything was wrong.
+Workers reach the API through a proxy; the API and the scorers reach Redis through another one. Both proxies can drop
+replies. When the budgets are spent, all faults are repaired and everything is checked (checks.py). The exit code is 1
+if a check failed.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from .workers import Ledger, Worker
 
 @dataclass(frozen=True)
 class Plan:
-    """How large a run is, and which blows it deals. Times are seconds; at `limit` a run that hangs is given up.
+    """The size of a run, and its faults. Times are in seconds; a run that takes longer than `limit` is aborted.
 
-    `slow`: the share of batches that take `SLOWER` times as long as others, so that a pick may outlast a rollback.
+    `slow`: the share of batches that take `SLOWER` times as long as others, so that a pick can outlast a rollback.
     """
 
     rounds: int = 10_000
@@ -65,7 +66,7 @@ class Plan:
 
 
 class Crew:
-    """Workers that are replaced when they are killed: half of them come back under their name, half under another."""
+    """Workers that are replaced when they are killed: half of the replacements have the old name, half a new one."""
 
     def __init__(self, plan: Plan, port: int, ledger: Ledger, rng: random.Random) -> None:
         self.tries: Counter[str] = Counter()
@@ -77,7 +78,7 @@ class Crew:
         self._tasks = [asyncio.create_task(self._work(i)) for i in range(plan.workers)]
 
     def kill(self, number: int) -> None:
-        """Kill one in the middle of whatever it does, and have it replaced, unless its work is done."""
+        """Kill one at an arbitrary point, and replace it, unless its work is done."""
         if self._tasks[number].done():
             return
         self._tasks[number].cancel()
@@ -86,14 +87,14 @@ class Crew:
         self._tasks[number] = asyncio.create_task(self._work(number))
 
     async def finish(self) -> None:
-        """Return when every worker has seen all experiments end. Raises what a worker raised."""
+        """Return when every worker has seen the end of all experiments. Raises what a worker raised."""
         while working := [task for task in self._tasks if not task.done()]:
             await asyncio.wait(working, timeout=0.1)
         for task in self._tasks:
             task.result()
 
     def dismiss(self) -> None:
-        """Let nobody work on."""
+        """Stop all workers."""
         for task in self._tasks:
             task.cancel()
 
@@ -111,7 +112,7 @@ class Crew:
 async def service(
     directory: Path, apis: int, scorers: int
 ) -> AsyncIterator[tuple[RedisServer, Deployment, Proxy, Proxy]]:
-    """A Redis, replicas and scorers, the proxy before the replicas, and the one before Redis; ready to serve."""
+    """Redis, replicas and scorers, the proxy before the replicas and the one before Redis, ready to serve."""
     async with AsyncExitStack() as stack:
         redis = RedisServer(directory / "redis")
         await stack.enter_async_context(ending(redis))
@@ -126,7 +127,7 @@ async def service(
 
 
 async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda done: None) -> Outcome:
-    """One run; `progress` is told how many rounds are acknowledged."""
+    """One run; `progress` is called with the number of acknowledged rounds."""
     outcome, began = Outcome(seed), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chaos-") as place:
         async with service(Path(place), plan.apis, plan.scorers) as (redis, deployment, front, back):
@@ -156,7 +157,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 await asyncio.gather(attack, return_exceptions=True)
                 await adversary.heal()
             if not attack.cancelled():
-                attack.result()  # raises what ended the attack too soon
+                attack.result()  # raises the error that ended the faults too early
             await deployment.ready()
             outcome.doubtful = await checks.settle_doubts(client, QUESTIONS, ledger)
             reports = await checks.calm(client, QUESTIONS, plan.lease + 60.0)
@@ -184,7 +185,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
 
 
 async def create_experiments(client: Client, **config: Any) -> None:
-    """One experiment a metric, all with this config."""
+    """One experiment per metric, all with this config."""
     for question in QUESTIONS:
         if question.reference is not None:
             mean, covariance = question.reference
@@ -194,7 +195,7 @@ async def create_experiments(client: Client, **config: Any) -> None:
 
 
 async def _attack(adversary: Adversary, ledger: Ledger, plan: Plan, progress: Callable[[int], None]) -> None:
-    """Deal the blows evenly over the rounds, so that a slow machine sees as many as a fast one."""
+    """Spread the faults evenly over the rounds, so that a slow machine has as many as a fast one."""
     kinds = adversary.schedule(plan.blows)
     for number, kind in enumerate(kinds, start=1):
         while len(ledger.acknowledged) < plan.rounds * number / (len(kinds) + 1):
@@ -209,13 +210,15 @@ async def _attack(adversary: Adversary, ledger: Ledger, plan: Plan, progress: Ca
 def main() -> int:
     """Run the seeds and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=1, help="how many runs")
+    parser.add_argument("--seeds", type=int, default=1, help="number of runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     for name, kind in (("rounds", int), ("apis", int), ("scorers", int), ("workers", int), ("blows", int),
                        ("stop", float), ("lease", float), ("slow", float), ("limit", float)):  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, default=getattr(Plan, name))
-    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=Plan.kinds, help="blows to be dealt")
-    parser.add_argument("--json", type=Path, help="write every number here")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=list(KINDS), default=Plan.kinds, help="kinds of faults (default: all)"
+    )
+    parser.add_argument("--json", type=Path, help="write all numbers to this file")
     options = parser.parse_args()
     given = {name: value for name, value in vars(options).items() if name in Plan.__dataclass_fields__}
     plan, console, outcomes = Plan(**given), Console(width=200), []

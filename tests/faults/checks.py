@@ -1,4 +1,4 @@
-"""What must be true when everything has healed: exactly once, no leak, and the numbers of a serial replay."""
+"""The conditions that must hold after all faults: exactly once, no leaks, and the numbers of a serial replay."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from .wire import Client, Refused
 from .workers import Ledger, tell
 
 TOLERANCES = {"score": 1e-12, "error": 1e-9, "lower": 1e-9, "upper": 1e-9}
-"""How far a report may be from the serial replay of the batches that are to be there, relative."""
+"""The largest allowed relative difference of a report from the serial replay of the batches that must be there."""
 REFERENCES = re.compile(r"optimist:references|optimist:reference:.*")
-"""Keys that stay when every experiment is deleted."""
+"""Keys that remain when every experiment is deleted."""
 
 OF_THE_SERVICE = (b"optimist:format", b"optimist:probe")
-"""Keys that stand whatever experiments there are."""
+"""Keys that exist independently of experiments."""
 
 
 async def settle_doubts(client: Client, questions: Sequence[Question], ledger: Ledger) -> int:
-    """Tell again whatever is in doubt, so that what is acknowledged is exact; says how much was never answered.
+    """Tell again all doubtful batches, so that the acknowledged set is exact; return how many were never answered.
 
-    That is what was never answered, and what was answered while Redis went back, nobody knows on which side.
+    Doubtful are batches that were never answered, and those that were answered while Redis rolled back, where it is
+    unknown whether before or after.
     """
     by_name = {question.name: question for question in questions}
     doubtful = len(ledger.unresolved)
@@ -47,7 +48,7 @@ async def settle_doubts(client: Client, questions: Sequence[Question], ledger: L
 
 
 async def calm(client: Client, questions: Sequence[Question], seconds: float) -> dict[str, Any]:
-    """Reports by experiment, when all due estimates are made and no pick is open, or after `seconds`."""
+    """Reports by experiment, once all due estimates are made and no pick is open, or after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         reports = {q.name: (await client.call("GET", f"/v1/experiments/{q.name}/report")).content for q in questions}
@@ -59,7 +60,7 @@ async def calm(client: Client, questions: Sequence[Question], seconds: float) ->
 
 
 def check_counts(reports: dict[str, Any], survivors: Survivors) -> list[str]:
-    """Every batch that is to be there counts once, and nothing else does; no pick is open, no estimate is missing."""
+    """Every expected batch counts once, and nothing else counts; no pick is open, and no estimate is missing."""
     wrong: list[str] = []
     for name, report in reports.items():
         told = survivors.rounds(name)
@@ -86,11 +87,11 @@ def check_counts(reports: dict[str, Any], survivors: Survivors) -> list[str]:
 
 
 def check_picks(ledger: Ledger) -> list[str]:
-    """No pick was made by older estimates than the one before it: nothing stale was published over something new."""
+    """No pick was made from older estimates than the one before it: no stale estimate replaced a newer one."""
     wrong: list[str] = []
     newest: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
-    # Picks are numbered in the order of the looks they were made by: whoever looked too early opens nothing. A rollback
-    # takes estimates away, and answers on their way meanwhile are of nobody knows which side.
+    # Picks are numbered in the order of the states they were made from: a replica with an outdated state opens nothing.
+    # A rollback takes estimates away, and it is unknown on which side of it the answers of that time were made.
     for pick in sorted(ledger.picks.values(), key=lambda pick: pick.key):
         epoch, last = pick.epochs
         if epoch < last:
@@ -105,7 +106,7 @@ def check_picks(ledger: Ledger) -> list[str]:
 def check_numbers(
     reports: dict[str, Any], questions: Sequence[Question], survivors: Survivors, growth: float
 ) -> tuple[list[str], dict[str, float]]:
-    """Violations, and the largest relative difference of each number from a serial replay of what is to be there."""
+    """Violations, and the largest relative difference of each number from a serial replay of the expected batches."""
     wrong: list[str] = []
     worst: dict[str, float] = defaultdict(float)
     for question in questions:
@@ -124,7 +125,7 @@ def check_numbers(
 
 
 def check_keys(redis: Redis, questions: Sequence[Question]) -> list[str]:
-    """Every key belongs to an experiment that exists, to one of its generators, or to the references."""
+    """Every key belongs to an existing experiment, to one of its generators, or to the references."""
     names = {question.name for question in questions}
     wrong: list[str] = []
     chunks: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -143,10 +144,10 @@ def check_keys(redis: Redis, questions: Sequence[Question]) -> list[str]:
 
 
 async def check_deleting(client: Client, redis: Redis, questions: Sequence[Question]) -> list[str]:
-    """Deleted experiments leave nothing, and the scorers bring nothing back; no knowledge of the keys is needed."""
+    """Deleted experiments leave no keys, and the scorers do not recreate any; it needs no list of keys."""
     for question in questions:
         await client.call("DELETE", f"/v1/experiments/{question.name}")
-    await asyncio.sleep(2.0)  # the scorers look at every experiment once a second
+    await asyncio.sleep(2.0)  # the scorers check every experiment once a second
     left = [key for key in _keys(redis) if not REFERENCES.fullmatch(key) and redis.ttl(key) == -1]
     return [f"key {key} outlives its experiment" for key in left]
 

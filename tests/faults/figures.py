@@ -10,18 +10,18 @@ from .tenants import Neighbour
 
 @dataclass
 class Outcome:
-    """What came of an attack: phrases for the table, and the numbers in them."""
+    """The outcome of an attack: phrases for the table, and the numbers in them."""
 
     figures: list[str] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def note(self, text: str, **numbers: Any) -> None:
-        """One more figure."""
+        """Add a figure."""
         self.figures.append(text)
         self.numbers |= numbers
 
     def waited(self, neighbour: Neighbour, begun: float, ended: float, what: str = "others") -> None:
-        """How long the other tenant waited between these, p50 / p99 / longest, and how many rounds it had a second."""
+        """The waiting times of the other tenant between these times, p50 / p99 / longest, and its rounds per second."""
         parts = {kind: neighbour.between(begun, ended, kind) for kind in ("ask", "tell")}
         pace = neighbour.pace(begun, ended)
         text = ", ".join(f"{kind} {waits}" for kind, waits in parts.items())

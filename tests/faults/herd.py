@@ -1,11 +1,11 @@
-"""Many workers asking at once, through several replicas: how often an ask is tried, how long it takes, where picks go.
+"""Many workers ask at once through several replicas: attempts per ask, waiting times, and the generators of the picks.
 
     python -m tests.faults.herd [--workers 128] [--apis 4] [--bursts 5]
 
-In a burst every worker asks at the same moment; then all tell, and the next burst comes when their batches are scored.
-An attempt is a script call that would have opened picks for the ask, successful or not; MONITOR shows them all. Each
-burst is compared with one that a policy in memory assigns in sequence, every pick with the earlier ones on their way:
-replicas that did not see each other's picks would pile them on the same generators.
+In a burst every worker asks at the same moment; then all tell, and the next burst starts when their batches are scored.
+An attempt is a script call that would have opened picks for the ask, successful or not; MONITOR shows all of them. Each
+burst is compared with one that a policy in memory assigns in sequence, with all earlier picks pending: replicas that
+did not see each other's picks would concentrate them on the same generators.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _REQUEST = re.compile(rb'(?<!\\)"(herd-[0-9]+-[0-9]+)"')
 
 @dataclass
 class Burst:
-    """All workers asking once: generators by pick number, and those that one process would have chosen in sequence.
+    """One burst: generators by pick number, and those that a single process would have chosen in sequence.
 
-    `attempts` and `seconds` are per ask, in no common order.
+    `attempts` and `seconds` are per ask, each in its own order.
     """
 
     picks: dict[int, str]
@@ -56,7 +56,7 @@ class Burst:
 
 @asynccontextmanager
 async def attempts_seen(redis: RedisServer) -> AsyncIterator[Counter[str]]:
-    """Counts the script calls that name each request, while the context lasts."""
+    """Counts the script calls that name each request, during the context."""
     seen: Counter[str] = Counter()
     reader, writer = await asyncio.open_unix_connection(str(redis.socket), limit=2**26)
     writer.write(b"MONITOR\r\n")
@@ -78,13 +78,13 @@ async def attempts_seen(redis: RedisServer) -> AsyncIterator[Counter[str]]:
 
 
 async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
-    """`count` bursts on one experiment, on a service of its own."""
+    """`count` bursts on one experiment, on a separate service."""
     question, ledger = QUESTIONS[0], Ledger()
     with tempfile.TemporaryDirectory(prefix="herd-") as place:
         async with service(Path(place), apis, scorers=1) as (redis, _, front, _):
             clients = [Client(front.port) for _ in range(workers)]
             await create_experiments(clients[0], **CONFIG)
-            # Every replica knows its scripts, and every worker has its connection, as in a fleet at work.
+            # Every replica has loaded its scripts and every worker has its connection, as in a running fleet.
             for number, client in enumerate(clients):
                 await _ask(client, QUESTIONS[1].name, f"warm-{number}")
             async with attempts_seen(redis) as seen:
@@ -99,7 +99,7 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
                     pairs = zip(clients, picks, strict=True)
                     await asyncio.gather(*(tell(client, question, pick, ledger) for client, pick in pairs))
                     await checks.calm(clients[0], [question], seconds=30.0)
-                    # By now MONITOR has shown the asks of this burst, which are long over.
+                    # By now MONITOR has shown the asks of this burst, which ended long ago.
                     burst.attempts = [seen[f"herd-{turn}-{i}"] for i in range(workers)]
                     yield burst
             for client in clients:
@@ -107,7 +107,7 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
 
 
 def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> dict[int, str]:
-    """The picks of these numbers as the experiment's policy makes them one after the other (decisions.md §3)."""
+    """The picks with these numbers as the experiment's policy makes them in sequence (decisions.md §3)."""
     config = ExperimentConfig(**question.config(**CONFIG))
     logs: dict[str, list[Acknowledged]] = {name: [] for name in GENERATORS}
     entries = (entry for entries in ledger.acknowledged.values() for entry in entries)

@@ -1,4 +1,4 @@
-"""What an attacker sends: bodies that stop short, heads of any size, zips of zeros, and all of it at once."""
+"""The requests of an attacker: incomplete bodies, heads of any size, zips of zeros, and all of it at once."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ NOISY = {
     "dimension": 1900,
     "kernel": {"name": "gaussian", "sigma": 40.0, "features": 16},
 }
-"""The experiment that bodies are sent to."""
+"""The experiment to which the bodies are sent."""
 NEVER = "/v1/experiments/noisy/picks/999999/batch"
-"""A pick of it that never was."""
+"""A pick that does not exist in it."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large the attacks are."""
+    """The size of the attacks."""
 
     rows: int = 65_536
-    """Of an archive of zeros, 1,900 columns wide."""
+    """Rows of an archive of zeros, 1,900 columns wide."""
     at_once: int = 8
     body: int = 256 * 2**20
-    """Bytes that a slow body announces."""
+    """The announced length of a slow body in bytes."""
     hold: float = 30.0
-    """Seconds for which slow bodies, and picks, are held open."""
+    """Seconds for which slow bodies and picks are held open."""
     dimension: int = 2048
-    """Of the moments of a reference."""
+    """Dimension of the moments of a reference."""
     uploads: int = 6
     maps: int = 1024
-    """MiB of feature maps in all."""
+    """MiB of feature maps in total."""
     copies: int = 200
-    """Rounds of a worker that tells copies."""
+    """Number of rounds of a worker that tells copies."""
     hammer: float = 20.0
-    """Seconds of everything at once."""
+    """Duration in seconds of the attack with everything at once."""
 
 
 @lru_cache(2)
 def zeros(rows: int, last: float = 0.0) -> bytes:
-    """An archive of `features` (rows, 1900), zero but for the last, in float16: a thousandth of what it unpacks to."""
+    """An archive of `features` (rows, 1900), zero except for the last value, in float16: compressed to a thousandth."""
     features, file = np.zeros((rows, 1900), np.float16), io.BytesIO()
     features[-1, -1] = last
     np.savez_compressed(file, features=features)
@@ -69,26 +69,26 @@ def zeros(rows: int, last: float = 0.0) -> bytes:
 
 @lru_cache(1)
 def moments(dimension: int) -> bytes:
-    """A mean and a covariance without structure, in float64."""
+    """A random mean and covariance in float64."""
     rows = np.random.default_rng(0).standard_normal((2 * dimension, dimension))
     return tensors.encode({"mean": np.zeros(dimension), "covariance": rows.T @ rows / len(rows)})
 
 
 def head(tenants: Tenants, line: str, length: int, *more: str) -> bytes:
-    """A request's head, up to the empty line, for a body of safetensors of `length` bytes."""
+    """The head of a request, up to the empty line, for a safetensors body of `length` bytes."""
     lines = [f"{line} HTTP/1.1", "host: 127.0.0.1", f"authorization: Bearer {tenants.noisy_key}", *more]
     return "\r\n".join([*lines, f"content-type: {tensors.MEDIA_TYPE}", f"content-length: {length}", "", ""]).encode()
 
 
 def connect(tenants: Tenants) -> socket.socket:
-    """A connection to the API that waits ten seconds for what it does."""
+    """A connection to the API with a timeout of ten seconds."""
     return socket.create_connection(("127.0.0.1", tenants.service.port), timeout=10.0)
 
 
 def stop_short(tenants: Tenants, length: int) -> socket.socket:
-    """Send a batch of `length` bytes for the experiment "noisy", but for the last 8, as far as the service takes it."""
+    """Send a batch of `length` bytes to the experiment "noisy", except for the last 8, as far as the service reads."""
     connection = connect(tenants)
-    with contextlib.suppress(OSError):  # refused before its end
+    with contextlib.suppress(OSError):  # the service refused it before its end
         line = "POST /v1/experiments/noisy/generators/a/batches"
         connection.sendall(head(tenants, line, length, f"idempotency-key: {uuid.uuid4()}"))
         for start in range(0, length - 8, PIECE):
@@ -97,7 +97,7 @@ def stop_short(tenants: Tenants, length: int) -> socket.socket:
 
 
 def answer(connection: socket.socket, seconds: float = 10.0) -> str:
-    """The status that came within so many seconds, "closed" without one, or "no answer"."""
+    """The status received within this many seconds, "closed" without one, or "no answer"."""
     connection.settimeout(seconds)
     try:
         received = connection.recv(PIECE)
@@ -109,12 +109,12 @@ def answer(connection: socket.socket, seconds: float = 10.0) -> str:
 
 
 def said(answers: Counter[str]) -> str:
-    """How often there was each answer."""
+    """The number of each answer, as text."""
     return ", ".join(f"{count} × {what}" for what, count in sorted(answers.items())) or "nothing"
 
 
 def status(send: Callable[[], httpx.Response]) -> str:
-    """The status of an answer, "no answer" without one."""
+    """The status of an answer, or "no answer"."""
     try:
         return str(send().status_code)
     except httpx.HTTPError:
@@ -123,10 +123,11 @@ def status(send: Callable[[], httpx.Response]) -> str:
 
 @contextmanager
 def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[str]]:
-    """Tenant `noisy` does all of it at once while the context lasts; counts what was answered to what.
+    """Tenant `noisy` does all of it at once during the context; counts the answers by kind of request.
 
-    Slow bodies, which come first, as many asks for 1000 picks as one connection can make, uploads of references, and
-    small bodies that unpack to large ones. `only`: some of "slow", "ask", "upload" and "unpack", to see what each does.
+    It sends slow bodies, which start first, as many asks for 1000 picks as one connection can make, uploads of
+    references, and small bodies that unpack to large ones. `only`: some of "slow", "ask", "upload" and "unpack", to
+    measure each alone.
     """
     over, held = threading.Event(), threading.Semaphore(0)
     answers, numbers = Counter[str](), itertools.count()
@@ -171,7 +172,7 @@ def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[st
         for number, thread in enumerate(threads):
             if (
                 loops[0] is slow and number == scale.at_once
-            ):  # slow bodies take all there is only while nothing else is on its way
+            ):  # slow bodies get all the memory only while no other body is being received
                 for _ in range(scale.at_once):
                     held.acquire(timeout=max(0.0, deadline - time.monotonic()))
             thread.start()

@@ -1,4 +1,4 @@
-"""Ledgers made by hand, for the tests of the checks: picks of the first question, and the answers to their tells."""
+"""Hand-made ledgers for the tests of the checks: picks of the first question, and the answers to their tells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .workers import Ledger, Picked
 
 
 def pick_of(number: int, generator: str = "a", *, worker: str = "w", nonce: str | None = None) -> dict[str, Any]:
-    """A pick as the service hands it out, with its number as seed."""
+    """A pick as the service returns it, with its number as seed."""
     pick = {"number": number, "generator": generator, "size": BATCH, "seed": number, "worker": worker}
     return pick | {"stale": False, "positions": [0, 0, 0], "nonce": nonce}
 
@@ -27,7 +27,7 @@ def handed(
     positions: Sequence[int] = (0, 0, 0),
     sent: float | None = None,
 ) -> Picked:
-    """Note a pick that was asked for at `sent`, or now."""
+    """Record a pick that was asked for at `sent`, or now."""
     pick = pick_of(number, generator, nonce=nonce) | {"positions": list(positions)}
     return ledger.picked(QUESTIONS[0], pick, time.monotonic() if sent is None else sent)
 
@@ -42,7 +42,7 @@ def told(
     nonce: str | None = None,
     sent: float | None = None,
 ) -> Picked:
-    """Note a pick, and that its batch was acknowledged."""
+    """Record a pick, and that its batch was acknowledged."""
     pick = handed(ledger, number, generator, nonce=nonce, sent=sent)
     answer = {"pick": number, "generator": counted_for or generator, "position": position}
     reply = Reply(answer | {"late": False, "duplicate": False}, time.monotonic() if sent is None else sent, 0.0)
@@ -51,13 +51,13 @@ def told(
 
 
 def rolled_back(ledger: Ledger, to: float) -> None:
-    """Redis went back to `to` (monotonic seconds) and serves again."""
+    """Record that Redis returned to its state of `to` (monotonic seconds) and serves again."""
     now = time.monotonic()
     ledger.rollbacks.append(Rollback(now, to, now))
 
 
 def report(batches: int, samples: int | None = None, *, rounds: int | None = None, open_picks: int = 0) -> dict:
-    """Reports by experiment that count batches of generator "a" alone."""
+    """Reports by experiment that count only batches of generator "a"."""
     samples = batches * BATCH if samples is None else samples
     standing = {"generator": "a", "batches": batches, "samples": samples, "warnings": []}
     rounds = batches if rounds is None else rounds

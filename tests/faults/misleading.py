@@ -1,4 +1,4 @@
-"""Attacks, and bad luck, by which the service would come to wrong numbers, or let in who may not."""
+"""Attacks and mistakes that could give wrong numbers, or let in a client without permission."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .hostile import Scale, answer, connect, head
 from .tenants import two_tenants
 
 GAUSSIAN = (np.zeros(8), np.eye(8))
-"""Mean and covariance of the real data."""
+"""The mean and covariance of the real data."""
 
 
 def more_rows_than_asked(scale: Scale) -> Outcome:
-    """60,000 rows told for a pick of 5 in an experiment that may have 100."""
+    """60,000 rows told for a pick of 5, in an experiment with a budget of 100."""
     outcome = Outcome()
     with two_tenants() as tenants, tenants.sdk() as client:
         experiment = client.create_experiment("rows", ["a"], metric="is", dimension=10, budget=100)
@@ -37,7 +37,7 @@ def more_rows_than_asked(scale: Scale) -> Outcome:
 
 
 def absurd_rows(scale: Scale) -> Outcome:
-    """Five rows at 1e30 after 40 sane ones of each generator; and one generator at 1e29 under a median bandwidth."""
+    """Five rows at 1e30 after 40 normal ones of each generator; and one generator at 1e29 with a median bandwidth."""
     outcome, rng = Outcome(), np.random.default_rng(0)
     with two_tenants() as tenants, tenants.sdk() as client:
         client.create_experiment("fid", ["a", "b"], reference=GAUSSIAN, stop=False)
@@ -69,9 +69,9 @@ def _standing(report: dict[str, Any]) -> str:
 
 
 def copies(scale: Scale) -> Outcome:
-    """A worker that ignores the seed, and tells the same five rows of a generator each round, in three experiments.
+    """A worker that ignores the seed and tells the same five rows of a generator each round, in three experiments.
 
-    Its two generators are equal: whichever is called the best, that is wrong.
+    Its two generators are equal, so any decision for one of them is wrong.
     """
     outcome, decided, warned = Outcome(), [], set()
     with two_tenants() as tenants, tenants.sdk() as client:
@@ -97,7 +97,7 @@ def copies(scale: Scale) -> Outcome:
 
 
 def heads_and_cookies(scale: Scale) -> Outcome:
-    """Heads of 100 KiB and 1 MiB, each sent at once; a sound cookie beside an odd one."""
+    """Request heads of 100 KiB and 1 MiB, each sent at once; and a valid cookie beside a malformed one."""
     outcome = Outcome()
     odd = {"brackets": "a[0]=1", "JSON": 'a={"b": 1, "c": [2]}', "no name": "=1", "quotes": 'a="b c', "umlaut": "ä=1"}
     with two_tenants() as tenants:
@@ -116,7 +116,7 @@ def heads_and_cookies(scale: Scale) -> Outcome:
 
 
 def revoked_key(scale: Scale) -> Outcome:
-    """A key that is revoked while its body is on its way, eight seconds before that ends."""
+    """A key that is revoked while its request body is being sent, eight seconds before the end."""
     outcome = Outcome()
     config = {"name": "late", "generators": ["a"], "metric": "is", "dimension": 10}
     body = json.dumps(config).encode()

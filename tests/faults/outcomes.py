@@ -1,4 +1,4 @@
-"""What runs of the chaos harness came to: as tables, and as JSON."""
+"""Outcomes of runs of the chaos harness, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .workers import Blow
 
 @dataclass
 class Outcome:
-    """What a run came to; without `violations` every promise was kept."""
+    """The outcome of a run; without `violations` every guarantee was kept."""
 
     seed: int
     seconds: float = 0.0
     acknowledged: int = 0
     lost: int = 0
-    """Of those, what rollbacks took away."""
+    """Those of them that rollbacks removed."""
     dropped: int = 0
-    """Picks that rollbacks took away before they were told."""
+    """Picks that rollbacks removed before they were told."""
     late: int = 0
     duplicates: int = 0
     doubtful: int = 0
-    """Told by workers that were killed before the answer; told again in the end."""
+    """Batches of workers that were killed before the answer; they are told again at the end."""
     stale: int = 0
     """Picks made without an estimate that was due."""
     blows: list[Blow] = field(default_factory=list)
@@ -36,13 +36,13 @@ class Outcome:
     waits: list[float] = field(default_factory=list)
     tries: Counter[str] = field(default_factory=Counter)
     exits: list[str] = field(default_factory=list)
-    """Processes that ended though nobody had killed them."""
+    """Processes that ended without being killed."""
     differences: dict[str, float] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
-    """Everything of a run as JSON takes it."""
+    """The results of a run as values for JSON."""
     blows = [
         {"kind": blow.kind, "next_tell": blow.next_tell, "next_estimate": blow.next_estimate} for blow in outcome.blows
     ]
@@ -54,7 +54,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
 
 def recovery_table(outcomes: list[Outcome]) -> Table:
     """Seconds from a blow to the next acknowledged tell, and to the next new estimate, by kind."""
-    table = Table(title="seconds from a blow until it serves again", box=box.MARKDOWN)
+    table = Table(title="seconds from a blow until the service works again", box=box.MARKDOWN)
     for column in ("blow", "times", "next tell p50", "p99", "next estimate p50", "p99"):
         table.add_column(column, justify="left" if column == "blow" else "right", no_wrap=True)
     blows = [blow for outcome in outcomes for blow in outcome.blows]
@@ -66,7 +66,7 @@ def recovery_table(outcomes: list[Outcome]) -> Table:
 
 
 def run_table(outcomes: list[Outcome]) -> Table:
-    """One row a seed."""
+    """The table with one row per seed."""
     table = Table(title="runs", box=box.MARKDOWN)
     for column in ("seed", "rounds", "s", "blows", "lost", "tries again", "repeats", "late", "doubtful", "stale",
                    "wait p50", "p99", "longest", "score off by", "error", "wrong"):  # fmt: skip

@@ -1,4 +1,4 @@
-"""The processes of a whole service, each started again when it ends, and all gone when the harness is."""
+"""The processes of a whole service: each is restarted when it ends, and all end with the harness."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from redis.retry import Retry
 from .rollback import PERIOD, Past, Rollback
 from .wire import Client
 
-# Becomes the program it is given, which gets SIGKILL when the harness dies, however it dies (Linux).
+# Executes the given program, which gets SIGKILL when the harness dies for any reason (Linux).
 _WRAPPER = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execvp(sys.argv[1], sys.argv[1:])"
 _POLL = 0.02
 
 
 class Child:
-    """A process that is started again whenever it ends, until `end`.
+    """A process that is restarted whenever it ends, until `end`.
 
-    `exits`: how it ended where nobody here had killed it, with the last line it wrote. `meanwhile`: done once, between
-    its next end and the start after it.
+    `exits`: how it ended when the harness had not killed it, with its last line of output. `meanwhile`: called once,
+    between the next end and the start after it.
     """
 
     def __init__(
@@ -51,26 +51,26 @@ class Child:
         self._keeper = asyncio.create_task(self._keep())
 
     def kill(self) -> None:
-        """SIGKILL, stopped or not."""
+        """Send SIGKILL, even if the process is stopped."""
         self._killed = True
         self.process.kill()
 
     def pause(self) -> None:
-        """SIGSTOP: it keeps everything it has, and does nothing."""
+        """Send SIGSTOP: the process keeps its resources and does nothing."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT; without effect on a process that runs."""
+        """Send SIGCONT, which has no effect on a running process."""
         self.process.send_signal(signal.SIGCONT)
 
     async def end(self) -> None:
-        """Kill it for good."""
+        """Kill it and do not restart it."""
         self._ending = True
         self.kill()
         await self._keeper
 
     def rss(self) -> int:
-        """Resident bytes."""
+        """The resident memory in bytes."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -82,7 +82,7 @@ class Child:
                 stdout=log,
                 stderr=log,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C is for the harness, which ends them
+                start_new_session=True,  # Ctrl-C goes to the harness, which ends the children
             )
 
     async def _keep(self) -> None:
@@ -110,8 +110,8 @@ class Child:
 class RedisServer:
     """A redis-server on one directory, with an append-only file that is synced at every write.
 
-    Clients reach it at `socket`, which appears only when it is fit to serve. `delay` is the file that slow_fsync.c
-    reads, None where there is no C compiler. `rollbacks`: those that `roll_back` brought about, in order.
+    Clients reach it at `socket`, which exists only while the server is ready. `delay` is the file that slow_fsync.c
+    reads, or None without a C compiler. `rollbacks`: those that `roll_back` caused, in order.
     """
 
     def __init__(self, directory: Path, **settings: str) -> None:
@@ -144,21 +144,22 @@ class RedisServer:
         self._opener = asyncio.create_task(self._open_for_ever())
 
     def slow_down(self, seconds: float) -> None:
-        """Make every fsync take `seconds` longer from now on."""
+        """Make every fsync take `seconds` longer."""
         if self.delay is not None:
-            # In place: the file is mapped by the running server.
+            # Write in place: the running server has mapped the file.
             with self.delay.open("r+b" if self.delay.exists() else "wb") as file:
                 file.write(round(seconds * 1e6).to_bytes(4, sys.byteorder))
 
     def remember(self) -> None:
-        """From now on keep the states that `roll_back` goes back to: this one and those after it."""
+        """Start to keep the states for `roll_back`: this one and those after it."""
         self._past.note(time.monotonic())
         self._memory = asyncio.create_task(self._remember_for_ever())
 
     def roll_back(self, seconds: float, down: float = 0.0) -> None:
-        """Kill it, and start it again after `down` seconds with the state of `seconds` ago, to within `PERIOD`.
+        """Kill it, and restart it after `down` seconds with its state of `seconds` ago, to within `PERIOD`.
 
-        That of the first `remember` if it is younger. Without effect while it has not come back from the time before.
+        Uses the state of the first `remember` if that is younger. Has no effect before it is back from an earlier
+        rollback.
         """
         if self.rollbacks and self.rollbacks[-1].back is None:
             return
@@ -176,11 +177,11 @@ class RedisServer:
         self.child.kill()
 
     def client(self) -> Redis:
-        """A plain client past every proxy, for looking."""
+        """A plain client that bypasses the proxies, for checks."""
         return Redis(unix_socket_path=str(self.socket), socket_timeout=30.0, retry=Retry(NoBackoff(), 0))
 
     async def end(self) -> None:
-        """Kill it for good."""
+        """Kill it and do not restart it."""
         self._opener.cancel()
         if self._memory is not None:
             self._memory.cancel()
@@ -194,7 +195,7 @@ class RedisServer:
                 self._past.note(time.monotonic())
 
     async def _open_for_ever(self) -> None:
-        """Show each new server to the clients once it has loaded a whole file."""
+        """Make each new server visible to the clients once it has loaded a whole file."""
         seen = None
         while True:
             await asyncio.sleep(_POLL)
@@ -203,8 +204,8 @@ class RedisServer:
                 continue
             seen = process
             if b"Truncating the AOF" in self._log_of(process):
-                # The kill cut a transaction in two. Redis 6.2 drops its torn end, but leaves it open, and what is
-                # written next would be lost with it; the file as it now stands is read well.
+                # The kill interrupted a transaction. Redis 6.2 drops the torn end but leaves it open, and what is
+                # written next would be lost with it; a restart reads the repaired file correctly.
                 self.child.kill()
             else:
                 with contextlib.suppress(FileNotFoundError):
@@ -224,7 +225,7 @@ class RedisServer:
 
 
 class Deployment:
-    """Replicas of the API and scorers on one Redis; all as a stranger would run them, by the command line."""
+    """API replicas and scorers on one Redis, all started through the command line as by a user."""
 
     def __init__(self, directory: Path, redis_url: str, apis: int, scorers: int) -> None:
         optimist = [sys.executable, "-m", "optimist.cli"]
@@ -238,12 +239,12 @@ class Deployment:
             for i, port in enumerate(self.ports)
         ]
         self.scorers = [
-            Child(f"scorer-{i}", [*optimist, "score", f"--redis-url={redis_url}"], directory) for i in range(scorers)
+            Child(f"scorer-{i}", [*optimist, "scorer", f"--redis-url={redis_url}"], directory) for i in range(scorers)
         ]
 
     @property
     def children(self) -> list[Child]:
-        """All of them."""
+        """All processes."""
         return [*self.apis, *self.scorers]
 
     async def ready(self, seconds: float = 120.0) -> None:
@@ -257,7 +258,7 @@ class Deployment:
 
 @asynccontextmanager
 async def ending(*things: Child | RedisServer) -> AsyncIterator[None]:
-    """Kill them all for good when the context ends."""
+    """Kill them all when the context ends."""
     try:
         yield
     finally:
@@ -275,7 +276,7 @@ def find_redis() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, below those the kernel gives to outgoing connections: they stay free over restarts."""
+    """Free ports below the range that the kernel gives to outgoing connections, so they stay free over restarts."""
     found: list[int] = []
     while len(found) < count:
         port = random.randrange(20_000, 32_000)
@@ -287,7 +288,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def build_shim(directory: Path, name: str) -> Path | None:
-    """The library made of a C file beside this one, to be preloaded; None where there is no C compiler."""
+    """The library built from a C file in this directory, for LD_PRELOAD; None without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None

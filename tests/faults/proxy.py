@@ -1,4 +1,4 @@
-"""A TCP proxy that can cut connections at the worst moment: when the reply is there but has not been passed on."""
+"""A TCP proxy that can cut a connection after the reply has arrived, before it is passed on."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Upstream = Callable[[], Awaitable[Streams]]
 
 
 class Proxy:
-    """Passes connections on to its upstreams in turn, the next one where one refuses; listens on `port`.
+    """Forwards connections to its upstreams in turn, to the next one if one refuses; listens on `port`.
 
-    While `cuts` is positive, each reply costs one: it is dropped, and its connection with it. What the upstream did
-    stays done, and the caller cannot know.
+    While `cuts` is positive, each reply decreases it: the reply and its connection are dropped. The upstream has
+    executed the request, but the caller does not know.
     """
 
     def __init__(self, upstreams: Sequence[Upstream]) -> None:
@@ -70,5 +70,5 @@ async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, c
         while (data := await source.read(2**18)) and not cut():
             target.write(data)
             await target.drain()
-    # The other direction ends with this one: both programs speak only when the connection is whole.
+    # The other direction ends with this one: both programs use a connection only in both directions.
     target.transport.abort()

@@ -1,4 +1,4 @@
-"""What the runs ask: one experiment a metric, every batch a function of its pick, and the replay of a log in memory."""
+"""The experiments of the runs: one per metric; every batch is a function of its pick; and replay of a log in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 5
 
 @dataclass(frozen=True)
 class Question:
-    """One experiment: its metric, and how its generators sample."""
+    """An experiment: its metric, and how its generators sample."""
 
     name: str
     metric: str
@@ -27,7 +27,7 @@ class Question:
     kernel: dict[str, Any] | None = None
 
     def batch(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
-        """The samples of a pick, the same whoever makes them: {tensor: (size, dimension) float64}."""
+        """The samples of a pick, which depend only on the pick: {tensor: (size, dimension) float64}."""
         rng = np.random.default_rng([GENERATORS.index(generator), seed])
         step = 0.3 * GENERATORS.index(generator)
         rows = rng.standard_normal((size, self.dimension))
@@ -37,7 +37,7 @@ class Question:
         return {"probabilities": logits / logits.sum(axis=1, keepdims=True)}
 
     def body(self, generator: str, size: int, seed: int) -> bytes:
-        """The same as a worker sends it."""
+        """The samples as a worker sends them."""
         return tensors.encode(self.batch(generator, size, seed))
 
     @property
@@ -46,7 +46,7 @@ class Question:
         return (np.zeros(self.dimension), np.eye(self.dimension)) if self.metric == "fid" else None
 
     def config(self, **given: Any) -> dict[str, Any]:
-        """The experiment as the service takes it."""
+        """The experiment as the service expects it."""
         asked = {"reference": f"{self.name}-reference"} if self.metric == "fid" else {"dimension": self.dimension}
         return {
             "name": self.name,
@@ -60,8 +60,8 @@ class Question:
         }
 
     def replay(self, log: Mapping[str, Sequence[tuple[int, int]]], growth: float) -> dict[str, Estimate | None]:
-        """The latest due estimate of each generator, from its (size, seed) batches in log order, all in memory."""
-        torch.set_num_threads(1)  # more of them wait for each other on a machine as busy as these tests make it
+        """The latest due estimate of each generator, from its (size, seed) batches in log order, computed in memory."""
+        torch.set_num_threads(1)  # more threads would wait for each other on a busy machine
         evaluation = Evaluation(
             list(GENERATORS),
             metric=self.metric,
@@ -83,7 +83,7 @@ QUESTIONS = (
 
 
 def relative_differences(standing: Mapping[str, Any], estimate: Estimate) -> dict[str, float]:
-    """How far the numbers of a report's standing are from an estimate's, relative to the larger of 1 and their size."""
+    """The differences between a report's standing and an estimate, relative to the larger of 1 and their size."""
     error = estimate.stopping_error
     assert error is not None, "the influence bound has one"
     expected = {

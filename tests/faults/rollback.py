@@ -1,4 +1,4 @@
-"""A Redis that goes back in time: the states that its append-only file was in some seconds ago."""
+"""Rollback of Redis: the states of its append-only file during the last seconds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 PERIOD = 0.1
-"""Seconds between two states that are kept."""
+"""Seconds between two stored states."""
 KEPT = 6.0
-"""Seconds for which a state is kept."""
+"""Seconds for which a state is stored."""
 
 
 @dataclass
 class Rollback:
-    """One time that Redis went back: killed at `gone`, and shown to clients again at `back` with the state of `to`.
+    """One rollback: Redis was killed at `gone`, and was visible to clients again at `back` with its state of `to`.
 
-    All in monotonic seconds. `back` is None until then. What was acknowledged before `to` must still be there.
+    All times are monotonic seconds. `back` is None before that. Everything acknowledged before `to` must still exist.
     """
 
     gone: float
@@ -32,7 +32,7 @@ class _State:
     at: float
     manifest: bytes | None
     files: list[tuple[Path, BinaryIO, int]]
-    """Each file with its length at that time."""
+    """The files with their lengths at that time."""
 
     def close(self) -> None:
         for _, file, _ in self.files:
@@ -42,8 +42,8 @@ class _State:
 class Past:
     """The states of an append-only file, of Redis 6.2 or 7, during the last seconds.
 
-    The files are only appended to, so a length is enough to come back to a state; an open descriptor keeps a file that
-    a rewrite has replaced. A state may end in half a command, as after a kill.
+    Files are only appended to, so a length is enough to restore a state; an open descriptor keeps a file that a rewrite
+    has replaced. A state can end within a command, as after a kill.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -53,23 +53,23 @@ class Past:
         self._states: list[_State] = []
 
     def note(self, now: float) -> None:
-        """Keep the present state as that of `now` (monotonic seconds), and drop those that are older than `KEPT`."""
-        # The time is taken first: whatever was acknowledged by then is in the files.
+        """Store the current state as that of `now` (monotonic seconds), and drop those older than `KEPT`."""
+        # Take the time first: everything acknowledged before it is in the files.
         state = self._present(now)
         if state is None:
-            return  # Redis is just replacing its files: the next one will do
+            return  # Redis is replacing its files; use the next state
         self._states.append(state)
         while len(self._states) > 1 and self._states[0].at < state.at - KEPT:
             self._states.pop(0).close()
 
     def choose(self, at: float) -> float:
-        """The time of the newest state that is as old as `at`, else of the oldest. Raises IndexError without any."""
+        """The time of the newest state not younger than `at`, else of the oldest. Raises IndexError without states."""
         return max((state.at for state in self._states if state.at <= at), default=self._states[0].at)
 
     def restore(self, at: float) -> None:
-        """Put the state of this time in place of the present one, and forget those that came after it.
+        """Replace the current state by the one of this time, and forget the states after it.
 
-        `at`: as `choose` answers. No redis-server may run meanwhile.
+        `at`: an answer of `choose`. No redis-server may run during the call.
         """
         while self._states[-1].at > at:
             self._states.pop().close()
@@ -79,7 +79,7 @@ class Past:
             self._folder.mkdir()
             self._manifest.write_bytes(state.manifest)
         for path, file, length in state.files:
-            path.unlink(missing_ok=True)  # older states are parts of the file that was there: it must stay as it is
+            path.unlink(missing_ok=True)  # older states are parts of the old file, which must not change
             file.seek(0)
             with path.open("wb") as copy:
                 shutil.copyfileobj(file, copy)
@@ -102,7 +102,7 @@ class Past:
         return None
 
     def _read_manifest(self) -> bytes | None:
-        """What Redis 7 keeps beside its files, without those that it is about to remove; None of an older one."""
+        """The manifest of Redis 7 without the files that it is about to remove; None for an older Redis."""
         if not self._manifest.exists():
             return None
         lines = self._manifest.read_bytes().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Attacks by which one tenant takes what another one needs: memory, threads, Redis, the scorer."""
+"""Attacks with which one tenant uses up shared resources: memory, threads, Redis, the scorer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def zero_archives(scale: Scale) -> Outcome:
         tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
 
         def grown(path: str, content: bytes, count: int) -> tuple[float, str]:
-            """MiB by which the API grew at most, and what it answered to as many at once."""
+            """MiB by which the API grew at most, and its answers to this many bodies at once."""
 
             def send(_: int) -> str:
                 headers = {"content-type": NPZ, "idempotency-key": "zeros"}
@@ -51,12 +51,12 @@ def zero_archives(scale: Scale) -> Outcome:
 
 
 def slow_bodies(scale: Scale) -> Outcome:
-    """Two bodies of 256 MiB that stop 8 bytes short, where all bodies together may take 512 MiB."""
+    """Two bodies of 256 MiB that stop 8 bytes short, with 512 MiB for all bodies together."""
     outcome = Outcome()
     limits = {"OPTIMIST_MAX_BODY": scale.body, "OPTIMIST_MAX_MEMORY": 2 * scale.body}
     with two_tenants(**{name: str(value) for name, value in limits.items()}) as tenants:
         tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
-        # At a moment when nobody has a request on its way: an attacker tries until there is one.
+        # While no other request is running: an attacker tries until there is such a moment.
         connections = [stop_short(tenants, scale.body) for _ in range(2)]
         with Neighbour(tenants) as neighbour:
             begun = time.monotonic()
@@ -71,7 +71,7 @@ def slow_bodies(scale: Scale) -> Outcome:
 
 
 def references(scale: Scale) -> Outcome:
-    """Uploads of moments of 2048 dimensions, all at once, and SIGTERM in the middle of as many again."""
+    """Uploads of moments of 2048 dimensions, all at once, and SIGTERM during as many more."""
     outcome, body = Outcome(), moments(scale.dimension)
     headers = {"content-type": tensors.MEDIA_TYPE}
 
@@ -84,7 +84,7 @@ def references(scale: Scale) -> Outcome:
         )
 
     def tell_large() -> str:
-        """How long the other tenant waits where its body is large enough to be checked in a thread."""
+        """The waiting time of the other tenant if its body is so large that it is checked in a thread."""
         rows, begun = np.full((5000, 10), 0.1), time.monotonic()
         found = status(
             lambda: tenants.quiet.post(
@@ -119,7 +119,7 @@ def references(scale: Scale) -> Outcome:
 
 
 def open_picks(scale: Scale) -> Outcome:
-    """As many picks as one tenant can open on its own experiments, by whatever worker's name, and asking on."""
+    """As many picks as one tenant can open in its own experiments, under any worker's name, and further asks."""
     outcome = Outcome()
     with two_tenants() as tenants, Neighbour(tenants, pause=0.0) as neighbour:
         time.sleep(5.0)
@@ -150,7 +150,7 @@ def open_picks(scale: Scale) -> Outcome:
 
 
 def feature_maps(scale: Scale) -> Outcome:
-    """Kernel experiments of four rows each, whose frequencies take as much as is accepted, 1 GiB together."""
+    """Kernel experiments of four rows each, with frequencies as large as allowed, 1 GiB in total."""
     outcome, dimension, features = Outcome(), 1300, 8192
     with two_tenants(OPTIMIST_WARM_BYTES=str(256 * 2**20)) as tenants, Neighbour(tenants) as neighbour:
         scorer = tenants.service.scorer_pid()
@@ -182,7 +182,7 @@ def feature_maps(scale: Scale) -> Outcome:
 
 
 def everything(scale: Scale) -> Outcome:
-    """All of it at once: eight slow bodies, asks for 1000 picks, uploads of references, zips of zeros."""
+    """Everything at once: eight slow bodies, asks for 1000 picks, uploads of references, zips of zeros."""
     outcome = Outcome()
     for make, size in ((moments, scale.dimension), (zeros, scale.rows)):
         make(size)  # before anything is timed

@@ -1,4 +1,4 @@
-"""Which acknowledged batches are still there after rollbacks, and whether the logs in Redis hold just these."""
+"""Which acknowledged batches remain after rollbacks, and whether the logs in Redis hold exactly these."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Arm = tuple[str, str]
 
 @dataclass
 class Survivors:
-    """The acknowledged batches that are to be there: of each generator pick number and batch by log position.
+    """The acknowledged batches that must exist: for each generator the pick number and batch by log position.
 
-    `lost`: how many others were acknowledged, all of them after the time that a rollback went back to.
+    `lost`: the number of other acknowledged batches, all acknowledged after the time that a rollback returned to.
     """
 
     logs: dict[Arm, dict[int, tuple[int, Told]]] = field(default_factory=lambda: defaultdict(dict))
@@ -32,7 +32,7 @@ class Survivors:
     violations: list[str] = field(default_factory=list)
 
     def rounds(self, experiment: str) -> int:
-        """How many of an experiment there are."""
+        """The number of those batches in an experiment."""
         return sum(len(log) for (name, _), log in self.logs.items() if name == experiment)
 
     def replayed(self, experiment: str) -> dict[str, list[tuple[int, int]]]:
@@ -44,10 +44,11 @@ class Survivors:
 
 
 def find_survivors(reports: dict[str, Any], ledger: Ledger) -> Survivors:
-    """What the reports must rest on.
+    """The batches that the reports must be based on.
 
-    Of several batches acknowledged at one position that of the latest epoch is there. The others must have been lost by
-    a rollback, as those beyond the end of the log that is reported; whatever cannot have been lost is to be there.
+    Of several batches acknowledged at one position, the one of the latest epoch exists. The others must have been lost
+    by a rollback, and so must those beyond the end of the reported log; all batches that cannot have been lost must
+    exist.
     """
     found = Survivors()
     ends = {(n, s["generator"]): s["batches"] for n, report in reports.items() for s in report["standings"]}
@@ -74,7 +75,7 @@ def find_survivors(reports: dict[str, Any], ledger: Ledger) -> Survivors:
 
 
 def check_logs(redis: Redis, questions: Sequence[Question], ledger: Ledger, survivors: Survivors) -> list[str]:
-    """The logs, as far as they are not trimmed, hold each pick once, and batches of their own generator alone."""
+    """The untrimmed part of each log holds each pick once, and only batches of its own generator."""
     handed: dict[tuple[str, int], set[Told]] = defaultdict(set)
     for pick in ledger.picks.values():
         handed[pick.key[0], pick.number].add(pick.told)
@@ -101,12 +102,12 @@ def check_logs(redis: Redis, questions: Sequence[Question], ledger: Ledger, surv
 
 
 def _may_be_lost(entry: Acknowledged, rollbacks: Sequence[Rollback]) -> bool:
-    """Whether Redis ever went back to a time before this was acknowledged."""
+    """Whether Redis ever returned to a time before this was acknowledged."""
     return any(rollback.to < entry.at for rollback in rollbacks[entry.epochs[0] :])
 
 
 def _told_twice(survivors: Survivors) -> list[str]:
-    """No pick counts twice: once lost, its number is another pick's, and otherwise its repeat gets the first answer."""
+    """No pick counts twice: after a loss another pick has its number; otherwise a repeat gets the first answer."""
     places: dict[tuple[str, int], list[str]] = defaultdict(list)
     for (name, generator), log in survivors.logs.items():
         for position, (number, _) in log.items():

@@ -1,4 +1,4 @@
-"""Two tenants on one real service: `noisy`, who attacks, and `quiet`, whose asks and tells are timed meanwhile."""
+"""Two tenants on one real service: `noisy` attacks, and the asks and tells of `quiet` are timed."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from optimist_client import Optimist, tensors
 
 from .wire import Client, NoAnswer, Refused
 
-sys.path.append(str(Path(__file__).parents[1] / "service"))  # the helpers of the service's tests
+sys.path.append(str(Path(__file__).parents[1] / "service"))  # helpers of the service's tests
 
 from keys import client_of, guarded, new_key, optimist_keys
 from processes import Service
 
 QUIET = {"name": "quiet", "generators": ["a", "b"], "metric": "is", "dimension": 10, "stop": False}
-"""The experiment of the tenant who minds their own business."""
+"""The experiment of the quiet tenant."""
 
 
 @dataclass(frozen=True)
 class Tenants:
-    """A service that asks for keys, an administrator's key of each of two namespaces, and HTTP clients with them."""
+    """A service that requires keys, an admin key for each of two namespaces, and HTTP clients with these keys."""
 
     service: Service
     directory: Path
@@ -50,7 +50,7 @@ class Tenants:
 
     @property
     def api(self) -> int:
-        """Process id of the API."""
+        """The process id of the API."""
         assert self.service.process is not None
         return self.service.process.pid
 
@@ -59,22 +59,22 @@ class Tenants:
         return Optimist(self.service.url, api_key=self.noisy_key)
 
     def make_key(self) -> str:
-        """One more administrator's key of `noisy`."""
+        """Create another admin key of `noisy`."""
         return new_key(self.directory, "admin", "noisy")
 
     def revoke(self, key: str) -> None:
-        """Make a key worthless, by the command line."""
+        """Revoke a key with the command line."""
         done = optimist_keys("revoke", key, "--data-dir", str(self.directory))
         assert done.returncode == 0, done.stderr
 
     def append(self, experiment: str, generator: str, rows: NDArray[np.floating], name: str = "features") -> int:
-        """Tell rows of `noisy` that no pick asked for; the status of the answer."""
+        """Append rows of `noisy` without a pick; return the status of the answer."""
         headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": uuid.uuid4().hex}
         path = f"/v1/experiments/{experiment}/generators/{generator}/batches"
         return self.noisy.post(path, content=tensors.encode({name: rows}), headers=headers).status_code
 
     def report(self, experiment: str, seconds: float = 30.0) -> dict[str, Any]:
-        """The report of an experiment of `noisy` once everything is scored, or as it is after so many seconds."""
+        """The report of an experiment of `noisy` once everything is scored, or after this many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             report = self.noisy.get(f"/v1/experiments/{experiment}/report").raise_for_status().json()
@@ -83,7 +83,7 @@ class Tenants:
             time.sleep(0.05)
 
     def end(self, seconds: float) -> float | None:
-        """Send SIGTERM: the seconds until the service has ended; None where it took more and was killed."""
+        """Send SIGTERM and return the seconds until the service has ended; None if it took longer and was killed."""
         process, begun = self.service.process, time.monotonic()
         assert process is not None
         process.send_signal(signal.SIGTERM)
@@ -97,7 +97,7 @@ class Tenants:
 
 @contextmanager
 def two_tenants(**environment: str) -> Iterator[Tenants]:
-    """A fresh service with an embedded Redis and a scorer, set up by `environment`; all gone in the end."""
+    """A fresh service with an embedded Redis and a scorer, configured by `environment`; it ends with the context."""
     with tempfile.TemporaryDirectory(prefix="tenants-", ignore_cleanup_errors=True) as place:
         directory = Path(place)
         with guarded(directory, environment=environment) as (service, _):
@@ -125,7 +125,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What the calls of some time come to. `unanswered` ones still waited when the neighbour stopped."""
+    """Statistics of the calls of a period. `unanswered` calls still waited when the neighbour stopped."""
 
     calls: int
     p50: float
@@ -136,7 +136,7 @@ class Waits:
 
     @classmethod
     def of(cls, calls: Sequence[Call]) -> Waits:
-        """The quantiles of these; NaN of none."""
+        """The quantiles of these calls; NaN if there are none."""
         seconds = [call.seconds for call in calls] or [float("nan")]
         p50, p99 = (float(value) for value in np.quantile(seconds, [0.5, 0.99], method="higher"))
         refused, unanswered = sum(call.refused for call in calls), sum(not call.answered for call in calls)
@@ -157,9 +157,9 @@ class Waits:
 
 
 class Neighbour:
-    """Tenant `quiet` at work in a process of its own: `loops` that ask and tell, `pause` seconds after each round.
+    """Tenant `quiet` in a separate process: `loops` that ask and tell, and pause for `pause` seconds after each round.
 
-    A context; `calls` and `failures` (what was refused for good) are known when it has ended.
+    A context; `calls` and `failures` (permanently refused requests) are known when it has ended.
     """
 
     def __init__(self, tenants: Tenants, loops: int = 4, pause: float = 0.02) -> None:
@@ -172,15 +172,15 @@ class Neighbour:
         self._process = context.Process(target=_work, args=given, daemon=True)
 
     def rounds(self) -> int:
-        """Batches of the tenant that are told by now."""
+        """The number of batches that the tenant has told so far."""
         return self._tenants.quiet.get(f"/v1/experiments/{QUIET['name']}/report").raise_for_status().json()["rounds"]
 
     def between(self, begun: float, ended: float, kind: str | None = None) -> Waits:
-        """The asks, tells or both that were on their way at some time between these (monotonic seconds)."""
+        """The asks, tells or both that were running at some time between these (monotonic seconds)."""
         return Waits.of([call for call in self._during(begun, ended) if kind in (None, call.kind)])
 
     def pace(self, begun: float, ended: float) -> float:
-        """Rounds a second, between these."""
+        """Rounds per second between these times."""
         tells = [
             c for c in self._during(begun, ended) if c.kind == "tell" and c.answered and c.sent + c.seconds < ended
         ]
@@ -191,7 +191,7 @@ class Neighbour:
 
     def __enter__(self) -> Self:
         self._process.start()
-        self._pipe.recv()  # its loops have begun
+        self._pipe.recv()  # its loops have started
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -204,7 +204,7 @@ class Neighbour:
 
 def _work(pipe: Connection, port: int, key: str, loops: int, pause: float) -> None:
     """The process of a `Neighbour`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     pipe.send(asyncio.run(_sample(pipe, port, key, loops, pause)))
 
 
@@ -219,7 +219,7 @@ async def _sample(pipe: Connection, port: int, key: str, loops: int, pause: floa
     pipe.send("begun")
     await asyncio.to_thread(pipe.recv)
     over.set()
-    await asyncio.wait(tasks, timeout=1.0)  # for what is on its way, and is not held up
+    await asyncio.wait(tasks, timeout=1.0)  # time for running requests that are not delayed
     for task in tasks:
         task.cancel()
     failures += [repr(e) for e in await asyncio.gather(*tasks, return_exceptions=True) if isinstance(e, Exception)]
@@ -229,7 +229,7 @@ async def _sample(pipe: Connection, port: int, key: str, loops: int, pause: floa
 async def _rounds(
     number: int, client: Client, pause: float, over: asyncio.Event, calls: list[Call], failures: list[str]
 ) -> None:
-    """Ask and tell until it is over; a call that is cancelled then is noted as unanswered."""
+    """Ask and tell until the end; a call that is cancelled then is recorded as unanswered."""
     path = f"/v1/experiments/{QUIET['name']}/picks"
     rng = np.random.default_rng(number)
 
@@ -256,5 +256,5 @@ async def _rounds(
 
 
 def parameters(pick: dict[str, Any]) -> str:
-    """The query of a pick's tell: its nonce, where the service gives one."""
+    """The query of a pick's tell: its nonce, if the service gives one."""
     return f"?nonce={pick['nonce']}" if pick.get("nonce") else ""

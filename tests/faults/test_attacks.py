@@ -1,4 +1,4 @@
-"""The command of docs/security.md: what it measures stands in its table, and in what it writes."""
+"""The command of docs/security.md: its figures are in its table and in its JSON."""
 
 from __future__ import annotations
 

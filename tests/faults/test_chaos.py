@@ -37,7 +37,7 @@ async def test_whatever_breaks_every_acknowledged_batch_counts_once():
 
 
 class TestChecks:
-    """The checks see what they are for."""
+    """The checks detect what they are for."""
 
     @pytest.fixture
     def ledger(self) -> Ledger:

@@ -1,4 +1,4 @@
-"""The clock of Redis' machine is set back by an hour: nobody waits for that hour."""
+"""The clock of Redis is set back by an hour: no caller waits for that hour."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Clocked:
         return Redis(unix_socket_path=str(self.socket))
 
     def set(self, seconds: int) -> None:
-        """Let it be so many seconds later than it is."""
+        """Set the clock this many seconds later than the real time."""
         with self.client() as redis, self._offset.open("r+b") as file:
             before, _ = redis.time()
-            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))  # in place: it is mapped
+            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))  # in place: the server has mapped the file
             file.flush()
             assert redis.time()[0] != before
 
@@ -95,7 +95,7 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(tmp_path: Path, redi
         assert ask().status_code == 200
         until(lambda: experiment.report().open_picks == 0, 20)
 
-        # A turn that somebody keeps for ever, however: the ask is put off, not kept waiting.
+        # A turn that is never released, by contrast: the ask is postponed and does not keep waiting.
         kept = threading.Event()
 
         def keep_the_turn() -> None:

@@ -1,4 +1,4 @@
-"""Redis goes back in time, and the checks tell what may be lost then from what may not."""
+"""Redis returns to an earlier state, and the checks distinguish batches that may be lost from those that may not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of a process, in MiB, as Linux counts it."""
+"""Memory of a process in MiB, as Linux reports it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from pathlib import Path
 
 
 def resident(pid: int) -> float:
-    """What the process has in memory now."""
+    """The current memory of the process."""
     return _read(f"/proc/{pid}/status", "VmRSS")
 
 
 def peak(pid: int) -> float:
-    """The most it has had since `reset_peak`."""
+    """The peak of its memory since `reset_peak`."""
     return _read(f"/proc/{pid}/status", "VmHWM")
 
 
 def reset_peak(pid: int) -> float:
-    """Let its peak begin anew; the memory that it has now."""
+    """Reset the peak; return the current memory."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
     return resident(pid)
 
 
 def available() -> float:
-    """What this machine can still give."""
+    """The available memory of this machine."""
     return _read("/proc/meminfo", "MemAvailable")
 
 

@@ -1,4 +1,4 @@
-"""A light HTTP/1.1 client for hundreds of loops in one process, with the retries of the SDK."""
+"""A small HTTP/1.1 client for hundreds of loops in one process, with the retries of the SDK."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class Refused(Exception):
 
 
 class NoAnswer(Exception):
-    """Nobody answered for as long as the client was willing to wait."""
+    """There was no answer for as long as the client was willing to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A decoded 2xx answer, and when the request that it answers was sent (monotonic seconds)."""
+    """A decoded 2xx answer, and when its request was sent (monotonic seconds)."""
 
     content: Any
     sent: float
     seconds: float
-    """From the first try to the answer."""
+    """Seconds from the first attempt to the answer."""
 
 
 @dataclass
 class Client:
     """One keep-alive connection to a service at 127.0.0.1:`port`; one call at a time.
 
-    A call is sent again, the same bytes each time, until it is answered or `patience` seconds have passed: after a lost
-    connection, after `timeout` seconds without a reply, and when the service is busy. `tries` counts why. `key` is the
-    access key that it shows, if any.
+    A call is sent again, with the same bytes, until it is answered or `patience` seconds have passed: after a lost
+    connection, after `timeout` seconds without a reply, and when the service is busy. `tries` counts the reasons. `key`
+    is the access key that it sends, if any.
     """
 
     port: int
@@ -55,9 +55,9 @@ class Client:
     _writer: asyncio.StreamWriter | None = None
 
     async def call(self, method: str, path: str, body: Any = b"") -> Reply:
-        """Answer to one request. `body`: bytes of safetensors, or what becomes JSON.
+        """The answer to one request. `body`: bytes of safetensors, or a value for JSON.
 
-        Raises Refused for another answer than 2xx or busy, NoAnswer when patience ends.
+        Raises Refused for an answer other than 2xx or busy, NoAnswer when `patience` has passed.
         """
         media = MEDIA_TYPE if isinstance(body, bytes) else "application/json"
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -94,7 +94,7 @@ class Client:
             wait = min(1.0, 2 * wait)
 
     def abort(self) -> None:
-        """Drop the connection without a word, as a killed process does."""
+        """Drop the connection without notice, as a killed process does."""
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None

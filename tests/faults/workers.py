@@ -1,4 +1,4 @@
-"""Workers that ask, sample and tell until every experiment has ended, and the ledger of what they were answered."""
+"""Workers that ask, sample and tell until every experiment has ended, and the ledger of the answers that they got."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .rollback import Rollback
 from .wire import Client, NoAnswer, Refused, Reply
 
 Key = tuple[str, int, str]
-"""Experiment and number of a pick, and what tells it from others of that number, made before or after a rollback."""
+"""Experiment and number of a pick, and what distinguishes picks of that number made before and after a rollback."""
 Epochs = tuple[int, int]
-"""The first and the last epoch that an answer can be of; an epoch's number is that of the rollbacks before it."""
+"""The first and the last epoch that an answer can be of; an epoch is the number of rollbacks before it."""
 SLOWER = 30.0
-"""How many times as long as others a slow batch takes."""
+"""The factor by which a slow batch takes longer than others."""
 ROLLED_BACK = frozenset({404, 409, 410})
-"""How a tell is refused whose pick Redis does not know any more."""
+"""The status of a refused tell whose pick Redis no longer knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A batch as it was sent: enough to make it again."""
+    """A batch as it was sent, with enough data to make it again."""
 
     generator: str
     size: int
@@ -37,7 +37,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A batch that was answered with 2xx at the time `at`, and where it stands in its generator's log."""
+    """A batch that was answered with 2xx at the time `at`, and its position in the generator's log."""
 
     told: Told
     position: int
@@ -47,7 +47,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """A pick as it was handed out: to whom, for which batch, and by the estimates at which log positions."""
+    """A pick as it was given: to which worker, for which batch, and from the estimates at which log positions."""
 
     key: Key
     worker: str
@@ -58,59 +58,59 @@ class Picked:
 
     @property
     def number(self) -> int:
-        """Its number, which a pick after a rollback may have as well."""
+        """Its number, which a pick after a rollback can have as well."""
         return self.key[1]
 
 
 @dataclass
 class Blow:
-    """Something that was done to the service, and how long until it served again: seconds, None until then."""
+    """A fault, and the seconds until the service worked again; None before that."""
 
     kind: str
     at: float
     known: dict[tuple[str, str], int]
-    """The last log position acknowledged of each generator when it happened; after a rollback, when it had happened."""
+    """The last acknowledged log position of each generator when the fault happened; for a rollback, after it."""
     next_tell: float | None = None
     next_estimate: float | None = None
 
 
 @dataclass
 class Ledger:
-    """What the workers were told, and what is still open to doubt. `rollbacks`: of the Redis that they talk to."""
+    """The answers that the workers got, and the doubtful batches. `rollbacks`: those of the Redis that they use."""
 
     rollbacks: list[Rollback] = field(default_factory=list)
     picks: dict[Key, Picked] = field(default_factory=dict)
     acknowledged: dict[Key, list[Acknowledged]] = field(default_factory=dict)
-    """More than one entry where a rollback may have come between; none where it is known that all of it was lost."""
+    """More than one entry if a rollback may have come in between; none if all entries are known to be lost."""
     unresolved: dict[Key, Picked] = field(default_factory=dict)
-    """Sent, and not answered yet; what a killed worker leaves here is told again in the end."""
+    """Sent but not answered yet; what a killed worker leaves here is told again at the end."""
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     blows: list[Blow] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    """Seconds from the first try to the answer, of every tell."""
+    """Seconds from the first attempt to the answer, for every tell."""
     late: int = 0
     duplicates: int = 0
     stale: int = 0
     dropped: int = 0
-    """Picks that a rollback took away before they were told."""
+    """Picks that a rollback removed before they were told."""
     _epoch: int = 0
 
     @property
     def epoch(self) -> int:
-        """How many rollbacks there were."""
+        """The number of rollbacks."""
         return sum(rollback.back is not None for rollback in self.rollbacks)
 
     def epochs(self, sent: float) -> Epochs:
-        """Those that an answer received now can be of, to a request sent at `sent` (monotonic seconds)."""
+        """The epochs that an answer received now can be of, to a request sent at `sent` (monotonic seconds)."""
         return min(self.epoch, sum(rollback.gone <= sent for rollback in self.rollbacks)), self.epoch
 
     def strike(self, kind: str) -> None:
-        """Note that something was done to the service now."""
+        """Record a fault that happens now."""
         self.blows.append(Blow(kind, time.monotonic(), dict(self.last)))
 
     def told(self, pick: Picked, reply: Reply) -> None:
-        """Note the answer to a tell. One that contradicts an earlier one is a violation."""
+        """Record the answer to a tell. An answer that contradicts an earlier one is a violation."""
         key, told, answer = pick.key, pick.told, reply.content
         self.unresolved.pop(key, None)
         self._start_anew()
@@ -135,12 +135,12 @@ class Ledger:
                 blow.known.setdefault(arm, entry.position - 1)
 
     def picked(self, question: Question, pick: dict[str, Any], sent: float) -> Picked:
-        """Note a pick asked for at `sent`. One that another was given, or that has changed, is a violation."""
+        """Record a pick asked for at `sent`. A pick that another worker got, or that has changed, is a violation."""
         self._start_anew()
         epochs, nonce, positions = self.epochs(sent), pick.get("nonce") or None, tuple(pick["positions"])
         # Without nonces, equal numbers of one epoch mean one pick.
         key = (question.name, pick["number"], nonce or f"epochs {epochs[0]} to {epochs[1]}")
-        # Not every generator heeds a seed: odd picks have samples of their own each time that the number is given.
+        # Some generators ignore the seed: odd picks get other samples each time that their number is given.
         seed = zlib.crc32(f"{pick['seed']} {key[2]}".encode()) if pick["number"] % 2 else pick["seed"]
         told = Told(pick["generator"], pick["size"], seed)
         entry = Picked(key, pick["worker"], told, positions, nonce, epochs)
@@ -149,7 +149,7 @@ class Ledger:
         self.stale += pick["stale"]
         now = time.monotonic()
         for blow in self.blows:
-            # A position that nobody knew of then: an estimate of a batch that came since, or hardly before.
+            # A position that was unknown then: an estimate of a batch that came after it, or shortly before.
             if (
                 blow.next_estimate is None
                 and sent >= blow.at
@@ -162,7 +162,7 @@ class Ledger:
         return entry
 
     def drop(self, pick: Picked, error: Refused) -> bool:
-        """Forget a pick whose tell was refused, if a rollback since it was made can be the reason."""
+        """Forget a pick whose tell was refused, if a rollback after it was made can be the reason."""
         if error.status not in ROLLED_BACK or self.epoch <= pick.epochs[0]:
             return False
         self.unresolved.pop(pick.key, None)
@@ -181,7 +181,7 @@ class Ledger:
         entries.append(entry)
 
     def _start_anew(self) -> None:
-        """After a rollback logs are shorter: what was acknowledged last says nothing any more."""
+        """After a rollback logs are shorter, so the positions acknowledged last are no longer valid."""
         if self._epoch == self.epoch:
             return
         self._epoch = self.epoch
@@ -192,7 +192,7 @@ class Ledger:
 
 
 class Worker:
-    """One loop over the experiments, beginning with another one each.
+    """One loop over the experiments, each loop starting with another one.
 
     A batch takes `sampling` seconds on average, `SLOWER` times as long for the share `slow` of them.
     """
@@ -209,10 +209,10 @@ class Worker:
         self._requests = itertools.count()
 
     async def run(self) -> None:
-        """Work until all experiments have ended. Cancelling it is its kill -9: the connection goes, and no goodbye."""
+        """Work until all experiments have ended. Cancelling it acts like kill -9: the connection is dropped."""
         try:
             rollbacks = -1
-            while rollbacks < len(self._ledger.rollbacks):  # one that had ended may go on after it
+            while rollbacks < len(self._ledger.rollbacks):  # an experiment that had ended can continue after it
                 rollbacks = len(self._ledger.rollbacks)
                 for question in self._questions:
                     await self._run(question)
@@ -222,10 +222,10 @@ class Worker:
             self.client.abort()
 
     async def _run(self, question: Question) -> None:
-        """Rounds of one experiment until it has ended."""
+        """Run rounds of one experiment until it has ended."""
         reply = await self._ask(question)
         while not reply.content["ended"]:
-            if not reply.content["picks"]:  # the whole budget is on its way
+            if not reply.content["picks"]:  # the whole budget is pending
                 await asyncio.sleep(reply.content["retry_after"])
                 reply = await self._ask(question)
                 continue
@@ -254,7 +254,7 @@ class Worker:
 
 
 async def tell(client: Client, question: Question, pick: Picked, ledger: Ledger, **parameters: str) -> Reply:
-    """Tell a pick its batch until there is an answer, and note it. Raises Refused and NoAnswer as the client does."""
+    """Tell the batch of a pick until there is an answer; record it. Raises Refused and NoAnswer as the client does."""
     told = pick.told
     given = parameters if pick.nonce is None else {**parameters, "nonce": pick.nonce}
     path = f"/v1/experiments/{question.name}/picks/{pick.number}/batch?{urlencode(given)}"

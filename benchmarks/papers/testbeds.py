@@ -1,4 +1,4 @@
-"""What the policies are compared on: the papers' kinds of set-up on the digits, Gaussians, and feature files."""
+"""The test beds of the policies: set-ups like those of the papers on the digits, Gaussians, and feature files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
 
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 64}
 """Half the median distance between the features of real digits; 128 columns."""
-_UNIFORM = {"uniform": "uniform:rescore_growth=0.2"}  # estimates change no pick of it, and are what it costs
+_UNIFORM = {"uniform": "uniform:rescore_growth=0.2"}  # it does not use estimates, and they take most of its time
 POLICIES: dict[str, dict[str, str]] = {
     metric: {name: name for name in names} | _UNIFORM
     for metric, names in {
@@ -24,13 +24,13 @@ POLICIES: dict[str, dict[str, str]] = {
         "vendi": ("ucb", "vendi-ucb", "greedy"),
     }.items()
 }
-"""Ours first."""
+"""The policies of each metric; the default comes first."""
 OURS = "ucb"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A bed on which every policy of its metric plays. `make` takes how many samples a pool shall hold."""
+    """A test bed for every policy of its metric. `make` takes the number of samples of a pool."""
 
     title: str
     metric: str
@@ -55,7 +55,7 @@ def _kernel(which: Callable[[], Any]) -> Callable[[int], SourceSet]:
 
 
 def _mixtures(size: int) -> SourceSet:
-    """Mixtures of the first 1 … 10 digits, in equal shares."""
+    """Mixtures of the first 1 … 10 digits in equal shares."""
     prompted = images.digits().prompted["class-gmm-4"]
     rng = np.random.default_rng(0)
     sources = {}
@@ -67,13 +67,13 @@ def _mixtures(size: int) -> SourceSet:
 
 
 def _power_law(dimension: int, exponent: float, total: float = 50.0) -> NDArray[np.float64]:
-    """Eigenvalues λ_j ∝ j^−exponent of sum `total` (the digits' features have 54)."""
+    """Eigenvalues λ_j ∝ j^−exponent with sum `total` (54 for the digits' features)."""
     ranks = np.arange(1.0, dimension + 1.0) ** -exponent
     return total * ranks / ranks.sum()
 
 
 def _scaled_gaussians(size: int) -> SourceSet:
-    """d = 96, λ ∝ 1/j: the best has the reference's variance and its mean a little off; others too little variance."""
+    """d = 96, λ ∝ 1/j: the best has the variance of the reference and a shifted mean; the others have less variance."""
     real = _power_law(96, 1.0)
     arms = {"collapsed": (0.1, 0.0), "half": (0.5, 0.0), "0.7": (0.7, 0.0), "0.85": (0.85, 0.1), "best": (1.0, 0.1)}
     arms |= {"off": (1.0, 0.6), "wide": (1.3, 0.1)}
@@ -85,7 +85,7 @@ def _scaled_gaussians(size: int) -> SourceSet:
 
 
 def _spectra(size: int) -> SourceSet:
-    """d = 64, equal variance in all, spectra λ ∝ j^−s against s = 1, along the same axes."""
+    """d = 64, equal total variance, spectra λ ∝ j^−s compared with s = 1, along the same axes."""
     sources = {
         f"s-{exponent:g}": GaussianSource(np.full(64, 0.05), np.diag(_power_law(64, exponent)), f"s = {exponent:g}")
         for exponent in (0.4, 0.6, 0.8, 1.1, 1.3, 1.6, 2.0)
@@ -94,7 +94,7 @@ def _spectra(size: int) -> SourceSet:
 
 
 def _rotations(size: int) -> SourceSet:
-    """d = 128, λ ∝ 1/j: the reference's spectrum turned by 0 … 45° in every plane of neighbouring axes, and scaled."""
+    """d = 128, λ ∝ 1/j: the reference's spectrum, rotated by 0 … 45° in each plane of adjacent axes, and scaled."""
     real = np.diag(_power_law(128, 1.0))
     sources = {}
     for angle, scale in ((0, 0.8), (15, 1.0), (25, 0.5), (30, 1.0), (45, 0.3)):
@@ -129,4 +129,4 @@ COMPARISONS = {
     "gaussian-spectra": Comparison("Gaussians of other spectrum, d = 64", "fid", _spectra),
     "gaussian-rotations": Comparison("Gaussians turned and scaled, d = 128", "fid", _rotations),
 }
-"""Those that need nothing but this repository, by name."""
+"""The comparisons that need only this repository, by name."""
