@@ -54,7 +54,7 @@ class Plan:
     apis: int = 4
     scorers: int = 3
     workers: int = 32
-    blows: int = 60
+    faults: int = 60
     kinds: tuple[str, ...] = tuple(KINDS)
     pause: float = 6.0
     stop: float = 15.0
@@ -179,7 +179,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
     outcome.seconds = time.monotonic() - began
     outcome.acknowledged, outcome.lost, outcome.dropped = len(ledger.acknowledged), survivors.lost, ledger.dropped
     outcome.late, outcome.duplicates, outcome.stale = ledger.late, ledger.duplicates, ledger.stale
-    outcome.blows, outcome.waits, outcome.tries = ledger.blows, ledger.waits, crew.tries
+    outcome.faults, outcome.waits, outcome.tries = ledger.faults, ledger.waits, crew.tries
     outcome.rollbacks = redis.rollbacks
     return outcome
 
@@ -196,7 +196,7 @@ async def create_experiments(client: Client, **config: Any) -> None:
 
 async def _attack(adversary: Adversary, ledger: Ledger, plan: Plan, progress: Callable[[int], None]) -> None:
     """Spread the faults evenly over the rounds, so that a slow machine has as many as a fast one."""
-    kinds = adversary.schedule(plan.blows)
+    kinds = adversary.schedule(plan.faults)
     for number, kind in enumerate(kinds, start=1):
         while len(ledger.acknowledged) < plan.rounds * number / (len(kinds) + 1):
             await asyncio.sleep(0.02)
@@ -212,7 +212,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1, help="number of runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    for name, kind in (("rounds", int), ("apis", int), ("scorers", int), ("workers", int), ("blows", int),
+    for name, kind in (("rounds", int), ("apis", int), ("scorers", int), ("workers", int), ("faults", int),
                        ("stop", float), ("lease", float), ("slow", float), ("limit", float)):  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, default=getattr(Plan, name))
     parser.add_argument(

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from .rollback import Rollback
-from .workers import Blow
+from .workers import Fault
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Outcome:
     """Batches of workers that were killed before the answer; they are told again at the end."""
     stale: int = 0
     """Picks made without an estimate that was due."""
-    blows: list[Blow] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     rollbacks: list[Rollback] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     tries: Counter[str] = field(default_factory=Counter)
@@ -43,23 +43,24 @@ class Outcome:
 
 def record(outcome: Outcome) -> dict[str, Any]:
     """The results of a run as values for JSON."""
-    blows = [
-        {"kind": blow.kind, "next_tell": blow.next_tell, "next_estimate": blow.next_estimate} for blow in outcome.blows
+    faults = [
+        {"kind": fault.kind, "next_tell": fault.next_tell, "next_estimate": fault.next_estimate}
+        for fault in outcome.faults
     ]
     rollbacks = [
         {"taken": r.gone - r.to, "down": None if r.back is None else r.back - r.gone} for r in outcome.rollbacks
     ]
-    return vars(outcome) | {"blows": blows, "rollbacks": rollbacks}
+    return vars(outcome) | {"faults": faults, "rollbacks": rollbacks}
 
 
 def recovery_table(outcomes: list[Outcome]) -> Table:
-    """Seconds from a blow to the next acknowledged tell, and to the next new estimate, by kind."""
-    table = Table(title="seconds from a blow until the service works again", box=box.MARKDOWN)
-    for column in ("blow", "times", "next tell p50", "p99", "next estimate p50", "p99"):
-        table.add_column(column, justify="left" if column == "blow" else "right", no_wrap=True)
-    blows = [blow for outcome in outcomes for blow in outcome.blows]
-    for kind in sorted({blow.kind for blow in blows}):
-        those = [blow for blow in blows if blow.kind == kind]
+    """Seconds from a fault to the next acknowledged tell, and to the next new estimate, by kind."""
+    table = Table(title="seconds from a fault until the service works again", box=box.MARKDOWN)
+    for column in ("fault", "times", "next tell p50", "p99", "next estimate p50", "p99"):
+        table.add_column(column, justify="left" if column == "fault" else "right", no_wrap=True)
+    faults = [fault for outcome in outcomes for fault in outcome.faults]
+    for kind in sorted({fault.kind for fault in faults}):
+        those = [fault for fault in faults if fault.kind == kind]
         columns = [[b.next_tell for b in those], [b.next_estimate for b in those]]
         table.add_row(kind, str(len(those)), *(cell for column in columns for cell in _quantiles(column)))
     return table
@@ -68,12 +69,12 @@ def recovery_table(outcomes: list[Outcome]) -> Table:
 def run_table(outcomes: list[Outcome]) -> Table:
     """The table with one row per seed."""
     table = Table(title="runs", box=box.MARKDOWN)
-    for column in ("seed", "rounds", "s", "blows", "lost", "tries again", "repeats", "late", "doubtful", "stale",
+    for column in ("seed", "rounds", "s", "faults", "lost", "tries again", "repeats", "late", "doubtful", "stale",
                    "wait p50", "p99", "longest", "score off by", "error", "wrong"):  # fmt: skip
         table.add_column(column, justify="right", no_wrap=True)
     for o in outcomes:
         worst = [f"{o.differences.get(name, float('nan')):.0e}" for name in ("score", "error")]
-        counts = (o.acknowledged, round(o.seconds), len(o.blows), o.lost, sum(o.tries.values()), o.duplicates, o.late,
+        counts = (o.acknowledged, round(o.seconds), len(o.faults), o.lost, sum(o.tries.values()), o.duplicates, o.late,
                   o.doubtful, o.stale)  # fmt: skip
         longest = f"{max(o.waits, default=0.0):.2f}"
         table.add_row(

@@ -18,7 +18,7 @@ SHORT = Plan(
     apis=2,
     scorers=2,
     workers=12,
-    blows=len(KINDS),
+    faults=len(KINDS),
     pause=2.0,
     stop=6.0,
     lease=6.0,
@@ -32,8 +32,8 @@ async def test_whatever_breaks_every_acknowledged_batch_counts_once():
     outcome = await run(0, SHORT)
     assert outcome.violations == []
     assert outcome.acknowledged - outcome.lost >= SHORT.rounds
-    assert len(outcome.blows) == SHORT.blows
-    assert all(blow.next_tell is not None for blow in outcome.blows)
+    assert len(outcome.faults) == SHORT.faults
+    assert all(fault.next_tell is not None for fault in outcome.faults)
 
 
 class TestChecks:

@@ -63,7 +63,7 @@ class Picked:
 
 
 @dataclass
-class Blow:
+class Fault:
     """A fault, and the seconds until the service worked again; None before that."""
 
     kind: str
@@ -86,7 +86,7 @@ class Ledger:
     """Sent but not answered yet; what a killed worker leaves here is told again at the end."""
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
-    blows: list[Blow] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     """Seconds from the first attempt to the answer, for every tell."""
     late: int = 0
@@ -107,7 +107,7 @@ class Ledger:
 
     def strike(self, kind: str) -> None:
         """Record a fault that happens now."""
-        self.blows.append(Blow(kind, time.monotonic(), dict(self.last)))
+        self.faults.append(Fault(kind, time.monotonic(), dict(self.last)))
 
     def told(self, pick: Picked, reply: Reply) -> None:
         """Record the answer to a tell. An answer that contradicts an earlier one is a violation."""
@@ -128,11 +128,11 @@ class Ledger:
         arm, is_present = (key[0], told.generator), entry.epochs == (self.epoch, self.epoch)
         if is_present:
             self.last[arm] = max(self.last.get(arm, 0), entry.position)
-        for blow in self.blows:
-            if blow.next_tell is None and reply.sent >= blow.at:
-                blow.next_tell = now - blow.at
+        for fault in self.faults:
+            if fault.next_tell is None and reply.sent >= fault.at:
+                fault.next_tell = now - fault.at
             if is_present:
-                blow.known.setdefault(arm, entry.position - 1)
+                fault.known.setdefault(arm, entry.position - 1)
 
     def picked(self, question: Question, pick: dict[str, Any], sent: float) -> Picked:
         """Record a pick asked for at `sent`. A pick that another worker got, or that has changed, is a violation."""
@@ -148,17 +148,17 @@ class Ledger:
             self.violations.append(f"{key} was handed out as {self.picks[key]}, then as {entry}")
         self.stale += pick["stale"]
         now = time.monotonic()
-        for blow in self.blows:
+        for fault in self.faults:
             # A position that was unknown then: an estimate of a batch that came after it, or shortly before.
             if (
-                blow.next_estimate is None
-                and sent >= blow.at
+                fault.next_estimate is None
+                and sent >= fault.at
                 and any(
-                    position > blow.known.get((question.name, name), position)
+                    position > fault.known.get((question.name, name), position)
                     for name, position in zip(GENERATORS, positions, strict=True)
                 )
             ):
-                blow.next_estimate = now - blow.at
+                fault.next_estimate = now - fault.at
         return entry
 
     def drop(self, pick: Picked, error: Refused) -> bool:
@@ -186,9 +186,9 @@ class Ledger:
             return
         self._epoch = self.epoch
         self.last.clear()
-        for blow in self.blows:
-            if blow.next_estimate is None:
-                blow.known.clear()
+        for fault in self.faults:
+            if fault.next_estimate is None:
+                fault.known.clear()
 
 
 class Worker:
