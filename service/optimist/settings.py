@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     rate_limit: float | None = Field(None, gt=0)
     """Maximum requests per second for each access key in each process; by default no limit."""
     max_connections: int = Field(1000, ge=1)
-    """Maximum number of simultaneous connections; further ones are answered with 503 and a time to retry."""
+    """Maximum number of simultaneous connections; further ones are answered with 503."""
     head_timeout: float = Field(15.0, gt=0)
     """Seconds within which the request line and headers must arrive."""
     body_timeout: float = Field(30.0, gt=0)
