@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     redis_url: str | None = None
     """URL of a running Redis server (redis://, rediss:// or unix://) or cluster (redis+cluster://).
 
-    If None, the service starts an embedded Redis on `data_directory`.
+    If it is not set, the service starts an embedded Redis on `data_directory`.
     """
     data_directory: Path = Field(default_factory=default_data_directory)
     """Directory in which the embedded Redis keeps its data."""
@@ -67,9 +67,9 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     """PEM file with the certificate's private key."""
     rate_limit: float | None = Field(None, gt=0)
-    """Maximum requests per second for each access key in each process; None means no limit."""
+    """Maximum requests per second for each access key in each process; by default no limit."""
     max_connections: int = Field(1000, ge=1)
-    """Maximum number of simultaneous connections; further ones are answered with 503 and a time to retry."""
+    """Maximum number of simultaneous connections; further ones are answered with 503."""
     head_timeout: float = Field(15.0, gt=0)
     """Seconds within which the request line and headers must arrive."""
     body_timeout: float = Field(30.0, gt=0)

@@ -18,7 +18,7 @@ from optimist.simulation.contenders import contenders
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.result import Result, Run
 from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
-from optimist.simulation.trial import Played
+from optimist.simulation.trial import TrialResult
 
 DATA = Path(__file__).parent.parent / "data"
 REFERENCE = (np.zeros(4), np.eye(4))
@@ -90,9 +90,9 @@ def test_every_policy_of_a_trial_sees_the_same_samples(played: Result):
 def test_the_numbers_by_hand():
     """Two trials of three rounds; the second runs out of samples after two."""
 
-    def trial(picks: list[int], named: list[int], exhausted: str | None = None) -> Played:
+    def trial(picks: list[int], named: list[int], exhausted: str | None = None) -> TrialResult:
         ends, drawn = np.zeros((3, 3)), np.bincount(picks, minlength=3) * 5
-        return Played(np.array(picks, np.int32), np.array(named, np.int32), ends, drawn, False, exhausted)
+        return TrialResult(np.array(picks, np.int32), np.array(named, np.int32), ends, drawn, False, exhausted)
 
     gaps = np.array([0.0, 1.0, 3.0])
     run = Run.of([trial([2, 0, 1], [-1, 0, 0]), trial([1, 0], [1, 1], "b")], 3, 5, gaps, gaps == 0.0)
@@ -117,7 +117,7 @@ def test_samples_to_95_counts_from_when_it_stays_right():
     gaps, ends, drawn = np.array([0.0, 1.0]), np.zeros((2, 3)), np.zeros(2, np.int64)
 
     def to_95(*named: list[int]) -> float | None:
-        plays = [Played(np.zeros(4, np.int32), np.array(row, np.int32), ends, drawn, False, None) for row in named]
+        plays = [TrialResult(np.zeros(4, np.int32), np.array(row, np.int32), ends, drawn, False, None) for row in named]
         return Run.of(plays, 4, 5, gaps, gaps == 0.0).summary("x").samples_to_95
 
     assert to_95([0, 0, 0, 0]) == 5.0
@@ -166,7 +166,8 @@ def test_a_trial_ends_where_a_generator_has_run_out():
     assert run.exhausted == ("g0.0",) * 3
     assert (run.samples <= 30).all()
     (note,) = [line for line in result.table().splitlines() if line.startswith("uniform:")]
-    assert note == "uniform: 3 of 3 trials ended early, the first after 12 batches, as no samples were left of g0.0."
+    found = "uniform: 3 of 3 trials ended early, the first after 12 batches"
+    assert note == f"{found}, because no samples of g0.0 were left."
 
 
 def test_stopping_ends_trials_and_its_numbers_stand():
@@ -196,7 +197,7 @@ def test_stopping_ends_trials_and_its_numbers_stand():
          {"metric": "conditional-vendi", "reference": None, "kernel": {"sigma": 1.0}, "prompt_kernel": {"sigma": 1.0}},
          "generator 'a': expected as many rows of each tensor, got 9 of features, 8 of prompts"),
         ({"a": {"probabilities": rows(1)}}, {}, "generator 'a': expected features, found probabilities"),
-        ({"a": rows(1)}, {"reference": None}, "reference: the metric 'fid' needs real features"),
+        ({"a": rows(1)}, {"reference": None}, "reference: expected real features"),
         ({"a": rows(1)}, {"reference": "no.npz"}, "no.npz: no such file"),
         ({"a": rows(1)}, {"truth": {"b": 1.0}}, "truth: expected scores of a; got b"),
         ({"a": rows(1)}, {"truth": {"a": math.nan}}, "expected a finite score of 'fid' for 'a', got nan"),
@@ -224,7 +225,7 @@ def test_policies_as_they_are_written():
         ("ucbb", "expected one of ucb, top-two, .*fid-ucb, .* got 'ucbb'"),
         ("ucb:gamma=1", "expected option=value with one of bound, delta, .*kappa; got 'gamma=1'"),
         ("ucb:warmup=x", "expected a whole number for warmup, got 'x'"),
-        ("ucb,ucb", "each once"),
+        ("ucb,ucb", "without duplicates"),
     ):
         with pytest.raises(ValueError, match=message):
             contenders(text)

@@ -36,7 +36,7 @@ def shown(wanted: bool | None, title: str, total: int | None) -> Iterator[Progre
 def _display(wanted: bool | None, title: str, total: int | None) -> Progress:
     notebook, terminal = _in_notebook(), sys.stderr.isatty()
     if wanted is False or not (wanted or notebook or terminal):
-        return Nothing()
+        return NoDisplay()
     if notebook and find_spec("tqdm"):
         return TqdmBar(title, total)
     if terminal and find_spec("rich"):
@@ -51,8 +51,8 @@ def _in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-class Nothing:
-    """Shows nothing."""
+class NoDisplay:
+    """A display that shows nothing."""
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Do nothing."""

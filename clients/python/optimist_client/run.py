@@ -126,7 +126,7 @@ class Run:
             raise
 
     async def _ask(self, worker: str) -> Drawn:
-        async with self._giving_back(worker):
+        async with self._giving_up(worker):
             return await self._draw(worker, None)
 
     async def _serve(self, pick: PickOperations, worker: str) -> Drawn | None:
@@ -141,7 +141,7 @@ class Run:
                 return None
             asks_on = self._asks_on and not self._ending and self._allowance.is_left()
             try:
-                async with self._giving_back(worker):
+                async with self._giving_up(worker):
                     reply = await PickOperations.tell(pick, **told, next=asks_on)
             except (Conflict, NotFound, Stop):
                 # The pick was given up elsewhere, or the service has lost it: the next ask says how to continue.
@@ -159,7 +159,7 @@ class Run:
             self._open.discard(pick)
 
     @contextlib.asynccontextmanager
-    async def _giving_back(self, worker: str) -> AsyncIterator[None]:
+    async def _giving_up(self, worker: str) -> AsyncIterator[None]:
         """If a request is interrupted, give up the pick that it may have opened, by asking again as the same worker."""
         try:
             yield

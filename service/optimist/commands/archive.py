@@ -18,7 +18,10 @@ def export_experiment(
     file: Annotated[Path, typer.Argument(help="The file to write. An existing file is overwritten.")],
     url: Url = "http://127.0.0.1:8000",
 ) -> None:
-    """Export an experiment of a running service to FILE. The experiment continues meanwhile."""
+    """Export an experiment to FILE.
+
+    The service must be running, and the experiment continues meanwhile.
+    """
     with said_plainly(OptimistError, OSError), Optimist(url) as optimist:
         optimist.experiment(experiment).export(file)
     typer.echo(f"{experiment}: {file.stat().st_size:,} bytes in {file}")
@@ -29,7 +32,10 @@ def import_experiment(
     name: Annotated[str | None, typer.Option(help="Name of the new experiment; by default its old name.")] = None,
     url: Url = "http://127.0.0.1:8000",
 ) -> None:
-    """Import an experiment from FILE into a running service. It continues from the exported state."""
+    """Import an experiment from FILE.
+
+    The service must be running. The new experiment continues from the exported state.
+    """
     with said_plainly(OptimistError, OSError), Optimist(url) as optimist:
         experiment = optimist.import_experiment(file, name)
         report = experiment.report()

@@ -62,7 +62,10 @@ def create(
 
 @app.command("list")
 def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson = False) -> None:
-    """List all keys: id, role, namespace, experiments, creation time and note."""
+    """List all access keys.
+
+    Shows the id, role, namespace, experiments, creation time and note of each key.
+    """
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.door.keys import KeyRecord
         from optimist.store.access import AccessKeys
@@ -91,7 +94,10 @@ def revoke(
     data_dir: DataDir = None,
     redis_url: RedisUrl = None,
 ) -> None:
-    """Revoke a key. It stops working within five seconds."""
+    """Revoke an access key.
+
+    It stops working within five seconds.
+    """
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.door.keys import split_key
         from optimist.store.access import AccessKeys

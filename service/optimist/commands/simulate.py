@@ -91,9 +91,11 @@ def simulate(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write figures to this folder, as PNG and SVG.")] = None,
 ) -> None:
-    """Run policies on samples in many trials, and report their regret and the samples they need to find the best.
+    """Compare policies on given samples.
 
-    In each trial all policies see the same samples, drawn without replacement. Results do not depend on --jobs.
+    Each policy runs in many trials. The report shows their regret and the samples that they need to find the best
+    generator. In each trial all policies see the same samples, drawn without replacement. Results do not depend on
+    --jobs.
     """
     if sum(source is not None for source in (features, experiment, generators)) != 1:
         raise typer.BadParameter("expected exactly one of --features, --experiment and --generators")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.simulation import reporting
-from optimist.simulation.trial import NO_GENERATOR, Played
+from optimist.simulation.trial import NO_GENERATOR, TrialResult
 from optimist.simulation.truth import TrueScore
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Run:
     """Whether each generator counts as best (G,)."""
 
     @classmethod
-    def of(cls, plays: Sequence[Played], rounds: int, batch_size: int, gaps: Floats, is_best: Bools) -> Run:
+    def of(cls, plays: Sequence[TrialResult], rounds: int, batch_size: int, gaps: Floats, is_best: Bools) -> Run:
         """Combine the results of all trials."""
 
         def padded(rows: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

@@ -22,7 +22,7 @@ NO_GENERATOR = -1
 
 
 @dataclass(frozen=True)
-class Played:
+class TrialResult:
     """The result of one trial. Generators are given by index, scores are on the natural scale."""
 
     picks: NDArray[np.int32]
@@ -58,12 +58,12 @@ class Trial:
             list(self.sources), **{**self.settings, **self.contender.settings}, seed=self.seed + self.number
         )
 
-    def play(self) -> Played:
+    def play(self) -> TrialResult:
         """Ask, draw and tell until the last round, the decision, or a generator without a full batch left."""
         with one_thread():
             return self._play()
 
-    def _play(self) -> Played:
+    def _play(self) -> TrialResult:
         evaluation, names = self.evaluation(), list(self.sources)
         places = {name: place for place, name in enumerate(names)}
         draws = {name: Draw(self.seed, self.number, name, self.shuffle) for name in names}
@@ -84,7 +84,7 @@ class Trial:
             samples[places[name]] += evaluation.batch_size
             decided = self.stop and decision.decided
             played += 1
-        return Played(picks[:played], named[:played], _ends(evaluation), samples, decided, exhausted)
+        return TrialResult(picks[:played], named[:played], _ends(evaluation), samples, decided, exhausted)
 
 
 def _ends(evaluation: Evaluation) -> NDArray[np.float64]:
