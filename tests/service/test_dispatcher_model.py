@@ -19,7 +19,7 @@ from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
-from optimist.store import Batch, ExperimentState, Store, StoreError, connect, start_embedded
+from optimist.store import Batch, ExperimentState, Measures, Store, StoreError, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
@@ -103,7 +103,9 @@ class World:
 
     async def tell(self, pick: Pick, then: bool, digest: str = "digest") -> None:
         asked = AskRequest(worker=pick.worker, request_id=f"after-{pick.nonce}") if then else None
-        batch = Batch(pick.number, digest, pick.size, b"body", pick.nonce or "")
+        # Every third batch of a generator repeats an earlier one.
+        measures = Measures(f"{ord(pick.generator):08x}{pick.number % 3:08x}")
+        batch = Batch(pick.number, digest, pick.size, b"body", pick.nonce or "", measures)
         _, following = await self.dispatcher.tell(batch, asked)
         if following is not None:
             self.took(await following)

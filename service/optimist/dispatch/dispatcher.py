@@ -193,6 +193,8 @@ class Dispatcher:
                 resolve(tell.answer, error=outcome)
                 continue
             resolve(tell.answer, outcome)
+            if self._state is not None and self._is_known:
+                self._state.note(outcome)
             if tell.then is not None:
                 self._waiting.append(tell.then)
         is_opened = isinstance(done.opened, Opened) and not done.opened.repeated
@@ -212,7 +214,7 @@ class Dispatcher:
         """Whether the store has come to `_state`: by these steps, all of them, and by nobody else's."""
         assert self._state is not None
         stored, settled = self._state.stored, [one for one in done.settled if isinstance(one, Settled)]
-        if done.before != stored.mark or any(one.suspect is not None for one in settled):
+        if done.before != stored.mark:
             return False
         stored.mark = done.after
         return is_opened or (bool(settled) and settled[-1].version == stored.version)

@@ -12,7 +12,7 @@ from optimist.dispatch.suspects import decision_warnings
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.policies import Arm, Policy, Stopping, default_warmup
-from optimist.store import COST, Batch, ExperimentState, GeneratorState, NewPick, OpenPick
+from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Settled
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
 _SLACK = 1e-12
@@ -92,6 +92,17 @@ class PolicyState:
         self._renew_arm(generator)
         self._live_decision = None
         return True
+
+    def note(self, settled: Settled) -> None:
+        """Add what is odd about a batch that was settled, which only the store can tell."""
+        generator, suspect = self.stored.generators[settled.generator], settled.suspect
+        if suspect is None:
+            return
+        if sum(len(other.suspects) for other in self.stored.generators) < SUSPECTS:
+            generator.suspects.append(suspect)
+        generator.large += bool(suspect.large)
+        generator.copies += suspect.copy_of is not None
+        self._live_decision = None
 
     def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
         """Count a pick, the next by number, as on its way; deadline: about when its lease runs out, in Unix seconds.

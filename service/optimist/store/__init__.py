@@ -39,7 +39,7 @@ from optimist.store.records import (
     Usage,
 )
 from optimist.store.scores import kernels_digest
-from optimist.store.state import ExperimentState, GeneratorState, OpenPick, Returned, SetAside, State, Suspect
+from optimist.store.state import SUSPECTS, ExperimentState, GeneratorState, OpenPick, Returned, SetAside, State, Suspect
 from optimist.store.store import Store
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "MODES",
     "MODES_MADE",
     "SCORED",
+    "SUSPECTS",
     "Announcement",
     "Announcements",
     "AskGroup",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 State = Literal["active", "paused", "retired"]
+SUSPECTS = 256
+"""Odd batches of an experiment that are named; more are only counted. As in checking.lua."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class GeneratorState:
     aside_count: int = 0
     """How many batches cannot be read."""
     suspects: list[Suspect] = field(default_factory=list)
-    """Batches that are odd, by position; of an experiment's first 256."""
+    """Batches that are odd, by position; of an experiment's first `SUSPECTS`."""
     large: int = 0
     """How many batches have values far above the usual size."""
     copies: int = 0
