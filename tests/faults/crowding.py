@@ -49,6 +49,8 @@ class Crowding:
     stale: int
     """Picks of `quiet` that were stale while `noisy` was there."""
     picks: int
+    seconds: float
+    """How long `noisy` was there."""
     scored: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By generator of `noisy`: samples that its last estimate was made of, and samples that were told."""
     failures: list[str] = field(default_factory=list)
@@ -59,8 +61,11 @@ class Crowding:
         return self.stale / self.picks
 
 
-def crowd(load: Load, seconds: float, alone: float = 5.0, extra: float = 0.0) -> Crowding:
-    """Have `quiet` work alone, then beside `noisy` for `seconds`, and `noisy` wait `extra` seconds for estimates."""
+def crowd(load: Load, seconds: float, patience: float, alone: float = 5.0) -> Crowding:
+    """Have `quiet` work alone, then beside `noisy`.
+
+    `noisy` appends for `seconds`, then waits at most `patience` seconds for an estimate of each of its generators.
+    """
     with two_tenants(OPTIMIST_MAX_MEMORY=str(2 * 2**30)) as tenants:
         prepare(tenants, load)
         with Neighbour(tenants, loops=2, pause=0.1) as neighbour:
@@ -69,15 +74,14 @@ def crowd(load: Load, seconds: float, alone: float = 5.0, extra: float = 0.0) ->
             with hammering(tenants, load):
                 crowded = time.monotonic()
                 time.sleep(seconds)
-                ended = time.monotonic()
-        deadline = time.monotonic() + extra
-        while (scored := standings(tenants)) and any(n == 0 for n, _ in scored.values()):
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.2)
+            deadline = time.monotonic() + patience
+            while any(n == 0 for n, _ in standings(tenants).values()) and time.monotonic() < deadline:
+                time.sleep(0.5)
+            ended = time.monotonic()
+            scored = standings(tenants)
         stale, picks = neighbour.stale(crowded, ended)
         waits = (neighbour.between(begun, crowded, "ask"), neighbour.between(crowded, ended, "ask"))
-        return Crowding(*waits, stale, picks, scored, neighbour.failures)
+        return Crowding(*waits, stale, picks, ended - crowded, scored, neighbour.failures)
 
 
 def prepare(tenants: Tenants, load: Load) -> None:
@@ -125,7 +129,7 @@ def table_of(found: Crowding) -> Table:
     table.add_row("asks of quiet, crowded: p50 / p99 / longest", str(found.crowded))
     table.add_row("stale picks of quiet, crowded", f"{found.stale} of {found.picks} ({found.stale_share:.1%})")
     scored = ", ".join(f"{name} {n:,} of {told:,}" for name, (n, told) in found.scored.items())
-    table.add_row("samples of noisy that are scored", scored)
+    table.add_row(f"samples of noisy that are scored, after {found.seconds:.0f} s", scored)
     return table
 
 
@@ -134,9 +138,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dimension", type=int, default=Load.dimension, help="columns of the expensive experiment")
     parser.add_argument("--generators", type=int, default=Load.generators, help="generators of it")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long both tenants work")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long noisy appends")
+    parser.add_argument("--patience", type=float, default=300.0, help="how long noisy waits for estimates then")
     options = parser.parse_args()
-    found = crowd(Load(options.dimension, options.generators), options.seconds)
+    found = crowd(Load(options.dimension, options.generators), options.seconds, options.patience)
     console = Console(width=200)
     console.print(table_of(found))
     for failure in found.failures:

@@ -40,7 +40,8 @@ class CatchingUp:
         """
         record = self._record
         try:
-            await self._take(record.due)
+            # The first estimate comes as early as it can; later ones are made at the newest position alone.
+            await self._take(record.due if record.published else 0)
         except LogGap as error:
             # Another scorer had the claim meanwhile and trimmed the log, or Redis has lost the end of it. The snapshot
             # still leads on, unless kernels that were fixed are lost, too.
