@@ -152,7 +152,8 @@ def read_reference(file: Path) -> Reference:
     arrays = moments_in(file)
     try:
         if len(arrays) == 2:
-            return Reference(*arrays.values())
+            mean, covariance = arrays.values()
+            return Reference(mean, covariance)
         [(name, rows)] = arrays.items()
         return Reference(*moments_of_features(name, rows))
     except ValueError as error:
