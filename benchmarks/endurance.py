@@ -118,7 +118,7 @@ def service(directory: Path) -> Iterator[tuple[int, Redis, int, int]]:
         stack.enter_context(process([find_program(), "--bind", "127.0.0.1", *options], redis_port))
         optimist, url = [sys.executable, "-m", "optimist.cli"], f"--redis-url=redis://127.0.0.1:{redis_port}"
         api = stack.enter_context(child([*optimist, "serve", "--no-scoring", f"--port={port}", url]))
-        scorer = stack.enter_context(child([*optimist, "score", url]))
+        scorer = stack.enter_context(child([*optimist, "scorer", url]))
         yield port, stack.enter_context(Redis(port=redis_port)), api, scorer
 
 

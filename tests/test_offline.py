@@ -314,7 +314,7 @@ def test_a_row_without_direction_is_named(tmp_path: Path):
 
 def test_files_or_a_redis_but_not_both_nor_neither(real: Path):
     for arguments in ((), (real, "--redis-url=redis://127.0.0.1:1")):
-        assert "either FILES to score, or --redis-url" in " ".join(run("score", *arguments, code=2)[1].split())
+        assert "expected FILES to score" in " ".join(run("score", *arguments, code=2)[1].split())
 
 
 def test_stdout_of_the_real_command_is_one_document(tmp_path: Path, real: Path):

@@ -160,7 +160,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
         for number, port in enumerate(api_ports, 1)
     ]
     scorers = [
-        member(f"scorer-{number}", [*optimist, "score", f"--redis-url={redis_url}"], lambda: listeners() == 2)
+        member(f"scorer-{number}", [*optimist, "scorer", f"--redis-url={redis_url}"], lambda: listeners() == 2)
         for number in (1, 2)
     ]
     configuration = folder / "nginx.conf"

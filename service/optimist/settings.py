@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     data_directory: Path = Field(default_factory=default_data_directory)
     """Where the embedded Redis keeps its data."""
     scoring: bool = True
-    """Whether the service starts a scorer, a process of its own; without it, `optimist score` must run elsewhere."""
+    """Whether the service starts a scorer, a process of its own; without it, `optimist scorer` must run elsewhere."""
     device: str = "cpu"
     """Where a scorer's numbers live: cpu, cuda, or cuda:<i>."""
     warm_bytes: int = Field(default_factory=quarter_of_memory, ge=0)

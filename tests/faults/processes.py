@@ -238,7 +238,7 @@ class Deployment:
             for i, port in enumerate(self.ports)
         ]
         self.scorers = [
-            Child(f"scorer-{i}", [*optimist, "score", f"--redis-url={redis_url}"], directory) for i in range(scorers)
+            Child(f"scorer-{i}", [*optimist, "scorer", f"--redis-url={redis_url}"], directory) for i in range(scorers)
         ]
 
     @property

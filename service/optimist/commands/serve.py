@@ -24,7 +24,7 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Where the embedded Redis keeps its data.")] = None,
     redis_url: Annotated[str | None, typer.Option(help="A running Redis instead of the embedded one.")] = None,
     scoring: Annotated[
-        bool | None, typer.Option(help="Start a scorer, too, or leave scoring to `optimist score`.")
+        bool | None, typer.Option(help="Start a scorer, too, or leave scoring to `optimist scorer`.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where the scorer's numbers live: cpu, cuda or cuda:<i>.")] = None,
     require_keys: Annotated[
