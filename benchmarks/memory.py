@@ -111,7 +111,7 @@ def main() -> None:
         port = 18_000 + os.getpid() % 1000
         url = f"http://127.0.0.1:{port}"
         api = stack.enter_context(command("serve", "--no-scoring", f"--port={port}", f"--redis-url={redis.url}"))
-        scorer = stack.enter_context(command("score", f"--redis-url={redis.url}"))
+        scorer = stack.enter_context(command("scorer", f"--redis-url={redis.url}"))
         wait_for(url)
         optimist = stack.enter_context(Optimist(url))
         optimist.create_reference("normal", mean=np.zeros(dimension), covariance=np.eye(dimension))

@@ -198,10 +198,10 @@ def test_files_that_are_not_as_expected(tmp_path: Path, real: Path, name: str, c
     ("arrays", "expected"),
     [
         ({"mean": np.zeros(D), "sigma": np.eye(D)}, "mean and covariance, or mu and sigma; found mean, sigma"),
-        ({"mu": np.zeros(D), "sigma": np.eye(D + 1)}, "covariance must have shape (4, 4)"),
+        ({"mu": np.zeros(D), "sigma": np.eye(D + 1)}, "covariance: expected shape (4, 4)"),
         ({"mu": np.zeros(D), "sigma": -np.eye(D)}, "positive semi-definite"),
-        ({"features": np.ones((1, D))}, "at least two rows"),
-        ({"features": np.ones(D)}, "expected shape (n, d), found (4,)"),
+        ({"features": np.ones((1, D))}, "n at least 2"),
+        ({"features": np.ones(D)}, "expected shape (n, d) with n at least 2, got (4,)"),
         ({"features": bad_rows(math.nan)}, "nan in row 3"),
     ],
 )
@@ -314,7 +314,7 @@ def test_a_row_without_direction_is_named(tmp_path: Path):
 
 def test_files_or_a_redis_but_not_both_nor_neither(real: Path):
     for arguments in ((), (real, "--redis-url=redis://127.0.0.1:1")):
-        assert "either FILES to score, or --redis-url" in " ".join(run("score", *arguments, code=2)[1].split())
+        assert "expected FILES to score" in " ".join(run("score", *arguments, code=2)[1].split())
 
 
 def test_stdout_of_the_real_command_is_one_document(tmp_path: Path, real: Path):

@@ -22,7 +22,7 @@ def test_a_scorer_keeps_a_quarter_of_the_memory_unless_told_otherwise(monkeypatc
 
 
 @pytest.mark.parametrize("given", ["option", "variable"])
-@pytest.mark.parametrize("command", ["serve", "score files", "score"])
+@pytest.mark.parametrize("command", ["serve", "score files", "scorer"])
 def test_a_gpu_that_is_not_here_is_said_plainly(
     command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -31,7 +31,7 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     arguments = {
         "serve": ["serve", f"--data-dir={tmp_path / 'data'}"],
         "score files": ["score", f"{file}", "--metric=is"],
-        "score": ["score", "--redis-url=unix:///nowhere"],
+        "scorer": ["scorer", "--redis-url=unix:///nowhere"],
     }[command]
     if given == "variable":
         monkeypatch.setenv("OPTIMIST_DEVICE", "cuda:99")

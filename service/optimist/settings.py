@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     data_directory: Path = Field(default_factory=default_data_directory)
     """Directory in which the embedded Redis keeps its data."""
     scoring: bool = True
-    """Whether the service starts a scorer as a separate process. If not, run `optimist score` elsewhere."""
+    """Whether the service starts a scorer as a separate process. If not, run `optimist scorer` elsewhere."""
     device: str = "cpu"
     """Device on which a scorer computes: cpu, cuda, or cuda:<i>."""
     warm_bytes: int = Field(default_factory=quarter_of_memory, ge=0)

@@ -114,13 +114,17 @@ def two_tenants(**environment: str) -> Iterator[Tenants]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One ask or tell: when it was sent, for how many seconds it waited, and how often it was sent again meanwhile."""
+    """One ask or tell: when it was sent, how many seconds it took, and how often it was sent again meanwhile."""
 
     kind: str
     sent: float
     seconds: float
     refused: int
     answered: bool
+    picks: int = 0
+    """Picks that an ask was given."""
+    stale: int = 0
+    """Those of them that were marked stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,11 @@ class Neighbour:
         ]
         return len(tells) / (ended - begun)
 
+    def stale(self, begun: float, ended: float) -> tuple[int, int]:
+        """Stale picks, and all picks, of the asks between these."""
+        calls = self._during(begun, ended)
+        return sum(call.stale for call in calls), sum(call.picks for call in calls)
+
     def _during(self, begun: float, ended: float) -> list[Call]:
         return [call for call in self.calls if call.sent < ended and call.sent + call.seconds > begun]
 
@@ -234,13 +243,15 @@ async def _rounds(
     rng = np.random.default_rng(number)
 
     async def timed(kind: str, path: str, body: Any) -> Any:
-        sent, before, answered = time.monotonic(), client.tries.total(), False
+        sent, before, picks = time.monotonic(), client.tries.total(), None
         try:
-            reply = await client.call("POST", path, body)
-            answered = True
-            return reply.content
+            content = (await client.call("POST", path, body)).content
+            picks = content.get("picks", [])
+            return content
         finally:
-            calls.append(Call(kind, sent, time.monotonic() - sent, client.tries.total() - before, answered))
+            took, again = time.monotonic() - sent, client.tries.total() - before
+            stale = sum(pick["stale"] for pick in picks or [])
+            calls.append(Call(kind, sent, took, again, picks is not None, len(picks or []), stale))
 
     for turn in itertools.count():
         if over.is_set():

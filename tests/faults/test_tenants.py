@@ -1,9 +1,12 @@
-"""One tenant hammers on the service; the other's rounds all succeed, and go on."""
+"""One tenant hammers on the service, or on the scorer; the other one's rounds go on as before."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from . import crowding
 from .hostile import Scale, hammering
 from .tenants import Neighbour, two_tenants
 
@@ -26,3 +29,20 @@ def test_the_rounds_of_one_tenant_go_on_while_another_one_hammers():
         before = neighbour.rounds()
         until(lambda: neighbour.rounds() >= before + 100)
     assert neighbour.failures == []
+
+
+@pytest.mark.faults
+def test_picks_of_one_tenant_are_not_stale_while_another_one_keeps_the_scorer_busy():
+    """Estimates of `noisy` are always behind its tells; `quiet` waits for none of them, and all of both come."""
+    load = crowding.Load(dimension=1024)
+    with two_tenants() as tenants:
+        crowding.prepare(tenants, load)
+        with Neighbour(tenants, loops=2, pause=0.05) as neighbour, crowding.hammering(tenants, load):
+            until(lambda: all(told >= 4 * load.rows for _, told in crowding.standings(tenants).values()))
+            begun, before = time.monotonic(), neighbour.rounds()
+            until(lambda: neighbour.rounds() >= before + 60)
+            ended = time.monotonic()
+            until(lambda: all(scored > 0 for scored, _ in crowding.standings(tenants).values()))
+    stale, picks = neighbour.stale(begun, ended)
+    assert neighbour.failures == []
+    assert stale <= 0.05 * picks

@@ -11,10 +11,12 @@ import pytest
 import torch
 from made import Made, scoring, until
 
+from optimist.evaluation.stored import question_of, stored_reference, unpack_kernels
 from optimist.numerics.feature_maps import GaussianFourier, Nystrom
 from optimist.numerics.fid.reference import Reference
 from optimist.scoring import Scorer
-from optimist.scoring.questions import bytes_of, question_of, reference_of, unpack
+from optimist.scoring.budget import cool_down
+from optimist.scoring.experiments import bytes_of
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import EmbeddedRedis, GeneratorState, open_store
 from optimist_client.models import Experiment
@@ -41,7 +43,7 @@ def alive() -> set[int]:
 
 async def quiet(scorer: Scorer) -> None:
     async def done() -> bool:
-        return not scorer._busy
+        return all(record.state == "idle" for record in scorer._records.values())
 
     await until(done)
 
@@ -81,10 +83,10 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
     if made.config.reference is not None:
         stored = await made.store.references.get(made.config.reference)
         assert stored is not None
-        reference = reference_of(stored[1])
+        reference = stored_reference(stored[1])
     question, fitted = question_of(experiment, reference), await made.store.fitted(made.name)
     if fitted is not None:
-        question = unpack(question, fitted)
+        question = unpack_kernels(question, fitted)
     whole, found = WarmGenerator(question.bound_for(experiment.widths), made.config.rescore_growth), {}
     for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
         step = whole.apply([entry])
@@ -105,12 +107,12 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
                 if turn < 3:
                     await scored(made)
                     await quiet(scorer)
-                    warm = scorer._questions.warm
+                    warm = scorer._experiments.warm
                     assert name in warm, "the latest is kept"
                     if warm_bytes is None:
                         continue
-                    assert scorer._questions.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
-                    assert len(warm) == 1 or sum(held.bytes for held in scorer._held.values()) <= warm_bytes
+                    assert scorer._experiments.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
+                    assert len(warm) == 1 or sum(record.bytes for record in scorer._records.values()) <= warm_bytes
             for name, made in all_made.items():
                 state = await scored(made)
                 assert state.estimate is not None
@@ -121,8 +123,8 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
         assert len(alive() - before) <= most
         if warm_bytes is None:
             assert len(alive() - before) == most, "equal references are one"
-            assert len(scorer._questions.warm) == len(KINDS)
-        assert len(scorer._held) == len(KINDS), "its claims stay with it"
+            assert len(scorer._experiments.warm) == len(KINDS)
+        assert sum(record.is_held for record in scorer._records.values()) == len(KINDS), "its claims stay with it"
     for name, made in all_made.items():
         assert len(published[name]) >= 3
         assert published[name].items() <= (await estimates_of_the_whole_log(made)).items()
@@ -137,9 +139,9 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
             await one.tell(generator, {"features": np.ones((3, DIMENSION))})
             await scored(one, generator)
             await quiet(scorer)
-        held, questions = scorer._held, scorer._questions
-        each = held["x", 0].bytes
-        assert questions.bytes == 2 * MAP
+        records, experiments = scorer._records, scorer._experiments
+        each = records["x", 0].bytes
+        assert experiments.bytes == 2 * MAP
         for limit, warm, maps in (
             (3 * each + 2 * MAP, 3, ["other", "x"]),
             (3 * each + 2 * MAP - 1, 2, ["other", "x"]),
@@ -148,18 +150,17 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
             (MAP, 0, ["x"]),
             (MAP - 1, 0, []),
         ):
-            scorer._warm_bytes = limit
-            scorer._cool_down()
-            assert sum(one.bytes > 0 for one in held.values()) == warm
-            assert sorted(questions.warm) == maps
-        assert questions.bytes == 0
-        asked = held["x", 0].asked
+            cool_down(records.values(), experiments, limit)
+            assert sum(one.bytes > 0 for one in records.values()) == warm
+            assert sorted(experiments.warm) == maps
+        assert experiments.bytes == 0
+        experiment = records["x", 0].experiment
         scorer._warm_bytes = 10 * MAP
         await made.tell_many(0, 1, 40)
         await scored(made)
         await quiet(scorer)
-        assert held["x", 0].asked is asked, "what it has published is known"
-        assert questions.warm == ["x"]
+        assert records["x", 0].experiment is experiment, "what it has published is known"
+        assert experiments.warm == ["x"]
 
 
 async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
@@ -181,7 +182,7 @@ async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis
 
         await until(failed)
         await quiet(scorer)
-        assert len(scorer._questions.warm) <= 1
+        assert len(scorer._experiments.warm) <= 1
 
 
 def test_bytes_are_those_of_all_tensors_each_once():

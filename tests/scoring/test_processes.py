@@ -26,8 +26,8 @@ pytestmark = pytest.mark.faults
 
 @contextmanager
 def scorer(server: EmbeddedRedis, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`optimist score` as a child process."""
-    command = [sys.executable, "-m", "optimist.cli", "score", f"--redis-url={server.url}"]
+    """`optimist scorer` as a child process."""
+    command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={server.url}"]
     with (directory / "scorer.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:

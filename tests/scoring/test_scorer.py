@@ -114,9 +114,9 @@ async def test_three_scorers_share_generators_and_make_nothing_twice(
     taken: list[tuple[int, bytes]] = []
     apply = WarmGenerator.apply
 
-    def counted(warm: WarmGenerator, entries: Sequence[Any]) -> Any:
+    def counted(warm: WarmGenerator, entries: Sequence[Any], newest: int) -> Any:
         taken.extend((entry.seq, entry.body) for entry in entries)
-        return apply(warm, entries)
+        return apply(warm, entries, newest)
 
     monkeypatch.setattr(WarmGenerator, "apply", counted)
     async with scorers(server, 3):

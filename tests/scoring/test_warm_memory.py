@@ -12,8 +12,9 @@ from logs import moments_bound
 from made import Made, scoring, settled, until
 
 from optimist.scoring import Scorer
-from optimist.scoring import held as held_module
+from optimist.scoring import record as record_module
 from optimist.scoring import scorer as scorer_module
+from optimist.scoring.budget import cool_down
 from optimist.scoring.warm import Step, WarmGenerator
 from optimist.store import EmbeddedRedis, LogEntry, open_store
 
@@ -58,8 +59,8 @@ async def test_what_is_dropped_is_made_again_bit_for_bit(make, server: EmbeddedR
             await until(lambda: _quiet(scorer))
             published |= {(state.ordinal, state.estimate_seq): state.estimate for state in stored.generators}
             kept = 4 if warm_bytes is None else 1
-            assert len(alive() - before) == sum(held.bytes > 0 for held in scorer._held.values()) == kept
-            assert len(scorer._held) == 4, "its claims stay with it"
+            assert len(alive() - before) == sum(record.bytes > 0 for record in scorer._records.values()) == kept
+            assert sum(record.is_held for record in scorer._records.values()) == 4, "its claims stay with it"
     assert any(state.snapshot_seq > 0 for state in stored.generators)
     assert len(published) > 8
     for generator in range(4):
@@ -69,7 +70,7 @@ async def test_what_is_dropped_is_made_again_bit_for_bit(make, server: EmbeddedR
 
 
 async def _quiet(scorer: Scorer) -> bool:
-    return not scorer._busy
+    return all(record.state == "idle" for record in scorer._records.values())
 
 
 async def test_those_used_longest_ago_go_first(make, server: EmbeddedRedis):
@@ -79,14 +80,14 @@ async def test_those_used_longest_ago_go_first(make, server: EmbeddedRedis):
             await made.tell_many(generator, 3)
             await settled(made)
             await until(lambda: _quiet(scorer))
-        each = scorer._held["x", 0].bytes
+        each = scorer._records["x", 0].bytes
         scorer._warm_bytes = 3 * each - 1
-        scorer._cool_down()
-        assert {key[1] for key, held in scorer._held.items() if held.bytes} == {3, 1}
+        cool_down(scorer._records.values(), scorer._experiments, scorer._warm_bytes)
+        assert {record.ordinal for record in scorer._records.values() if record.bytes} == {3, 1}
         await made.tell_many(2, 2, seed=1)
         await settled(made)
         await until(lambda: _quiet(scorer))
-        assert {key[1] for key, held in scorer._held.items() if held.bytes} == {1, 2}
+        assert {record.ordinal for record in scorer._records.values() if record.bytes} == {1, 2}
 
 
 async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
@@ -94,8 +95,8 @@ async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis
     positions: list[int] = []
     apply = WarmGenerator.apply
 
-    def noted(warm: WarmGenerator, entries: Sequence[LogEntry]) -> Step:
-        step = apply(warm, entries)
+    def noted(warm: WarmGenerator, entries: Sequence[LogEntry], newest: int) -> Step:
+        step = apply(warm, entries, newest)
         positions.extend([] if step.scored is None else [step.scored.seq])
         return step
 
@@ -105,11 +106,11 @@ async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis
             await made.tell_many(0, 6, seed=turn)
             await settled(made)
             await until(lambda: _quiet(scorer))
-            scorer._held["x", 0].cool()
-            scorer._schedule(("x", 0))
+            scorer._records["x", 0].cool()
+            scorer._schedule(scorer._records["x", 0])
             await until(lambda: _quiet(scorer))
-            assert scorer._held["x", 0].bytes > 0
-            scorer._held["x", 0].cool()
+            assert scorer._records["x", 0].bytes > 0
+            scorer._records["x", 0].cool()
     assert len(positions) >= 4
     assert len(positions) == len(set(positions))
 
@@ -118,16 +119,16 @@ async def test_one_that_was_dropped_is_not_read_again_for_its_log(
     make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ):
     """Its log may have as many bytes as its statistic had, though that is no longer there."""
-    for module in (held_module, scorer_module):
+    for module in (record_module, scorer_module):
         monkeypatch.setattr(module, "LONGEST_TAIL", 1)
     made = await make(generators=1)
     async with running(server, 0) as scorer:
         await made.tell_many(0, 3)
         state = (await settled(made)).generators[0]
         await until(lambda: _quiet(scorer))
-        held = scorer._held["x", 0]
-        room = held.room
-        held.cool()
-        assert (held.bytes, held.room) == (0, room)
+        record = scorer._records["x", 0]
+        room = record.room
+        record.cool()
+        assert (record.bytes, record.room) == (0, room)
         assert state.log_bytes > 1
-        assert not scorer_module.has_outgrown(state, held)
+        assert not scorer_module.has_outgrown(state, record)

@@ -21,6 +21,7 @@ from processes import Service, scraped, serving, until
 from optimist.api.bodies import moments, npz
 from optimist.api.door.access import COOKIE
 from optimist.api.problems import ApiError
+from optimist.numerics.moments import BLOCK, NEGATIVE
 from optimist_client import tensors
 
 LIMITS = {
@@ -182,12 +183,12 @@ def taken(service: Service) -> float:
 @pytest.mark.parametrize("negative", [0.0, 0.9e-5, 1.1e-5])
 def test_a_covariance_may_be_negative_by_what_rounding_does(negative: float):
     """To 1e-5 of its largest entry; this one is larger than two blocks, and its least eigenvalue is in none of them."""
-    d = 2 * moments.BLOCK + 3
+    d = 2 * BLOCK + 3
     odd = np.full((d, 1), d**-0.5)
     covariance = np.eye(d) - odd @ odd.T
     covariance -= negative * np.abs(covariance).max() * odd @ odd.T
     arrays = {"mean": np.zeros(d), "covariance": covariance}
-    if negative > moments.TOLERANCE:
+    if negative > NEGATIVE:
         with pytest.raises(ApiError, match="no negative eigenvalue, found one below"):
             moments.stored(arrays, d)
     else:

@@ -119,7 +119,7 @@ def test_ready_means_that_redis_takes_writes(fresh: Service):
 def test_a_scorer_process_has_metrics_of_its_own(tmp_path: Path):
     port = free_port()
     with start_embedded(tmp_path / "redis") as redis:
-        command = [sys.executable, "-m", "optimist.cli", "score", f"--redis-url={redis.url}", f"--metrics-port={port}"]
+        command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={redis.url}", f"--metrics-port={port}"]
         scorer = subprocess.Popen(command)
         try:
             with (

@@ -47,7 +47,7 @@ def test_a_redis_filled_by_batches_has_room_for_the_snapshot_that_trims_them(tmp
             assert refused.json()["type"] == "urn:optimist:problem:memory-full"
             assert "16 of the 40 MiB" in refused.json()["detail"]
             assert experiment.ask() is not None, "asks may take some of what is kept of tells"
-            scorer = subprocess.Popen([sys.executable, "-m", "optimist.cli", "score", f"--redis-url=unix://{socket}"])
+            scorer = subprocess.Popen([sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url=unix://{socket}"])
             try:
                 # Not a batch that slips in beside it, but the logs of both.
                 until(lambda: used() < LIMIT // 2)

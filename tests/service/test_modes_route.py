@@ -72,7 +72,7 @@ def test_a_generator_of_which_nothing_can_be_read_has_no_modes(tmp_path: Path):
             ((entry_id, fields),) = redis.xrange(log)
             redis.delete(log)
             redis.xadd(log, {**fields, b"body": b"nonsense"}, id=entry_id)
-        command = [sys.executable, "-m", "optimist.cli", "score", f"--redis-url=unix://{socket}"]
+        command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url=unix://{socket}"]
         with (tmp_path / "scorer.log").open("wb") as log:
             scorer = subprocess.Popen(command, stdout=log, stderr=log)
         try:

@@ -89,6 +89,20 @@ def test_objects_are_not_unpickled():
         read(saved(features=np.array([{"a": 1}], object)))
 
 
+@pytest.mark.parametrize(
+    "text", ["1if " * 1000, "-" * 4000 + "1", "{'descr': '<f8', 'shape': (1L, 4L)}", "'\\d'" * 900]
+)
+def test_what_python_thinks_of_a_header_is_not_logged(
+    http: httpx.Client, client: Optimist, service: Service, name: str, reference, text: str
+):
+    """numpy parses it as a Python literal; Python warns about some of those."""
+    experiment = client.create_experiment(name, ["a"], reference=reference)
+    reply = told(http, batch_path(experiment.ask()), zipped(features=member(text, b"\0" * 32)))
+    assert reply.status_code in (400, 422)
+    assert "as numpy writes it" in reply.json()["detail"]
+    assert "Warning" not in service.log()
+
+
 def test_two_members_of_a_name_are_refused():
     body = zipped(features=member(described(), b"\0" * 32), featureS=member(described(), b"\0" * 32))
     with pytest.raises(ValueError, match="different names"):

@@ -146,17 +146,19 @@ def test_it_lets_go_of_its_generators_in_the_end(tmp_path: Path, when: str):
         assert claims(redis.url) == {}
 
 
-@pytest.mark.parametrize("command", ["serve", "score"])
+@pytest.mark.parametrize("command", ["serve", "scorer", "score"])
 def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path, command: str):
     options = {
         "serve": ["--port=0", f"--data-dir={tmp_path}"],
-        "score": [f"--redis-url=redis://127.0.0.1:{free_port()}"],  # looked for before any Redis is waited for
     }
-    line = [*OPTIMIST, command, "--device=cuda:99", *options[command]]
+    redis_url = f"--redis-url=redis://127.0.0.1:{free_port()}"  # the device is looked for before Redis is waited for
+    line = [*OPTIMIST, command, "--device=cuda:99", *options.get(command, [redis_url])]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "device 'cuda:99' is not here" in done.stderr
     assert "Traceback" not in done.stderr
+    deprecated = "optimist score --redis-url is deprecated: use optimist scorer --redis-url"
+    assert (deprecated in done.stderr) == (command == "score")
 
 
 def test_metrics_add_up_over_the_lives_of_a_child():

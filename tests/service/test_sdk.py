@@ -234,7 +234,7 @@ def test_an_api_process_that_does_not_score_never_imports_torch(tmp_path, refere
             assert "torch" not in maps.read()
         socket = next(tmp_path.glob("lock")).read_text().split('"runtime": "')[1].split('"')[0]
         scorer = subprocess.Popen(
-            [sys.executable, "-m", "optimist.cli", "score", f"--redis-url=unix://{socket}/redis.sock"]
+            [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url=unix://{socket}/redis.sock"]
         )
         try:
             deadline = time.monotonic() + 60

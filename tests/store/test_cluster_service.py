@@ -59,8 +59,8 @@ def service(servers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @contextmanager
 def scorer(servers: Cluster, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`optimist score` as a child process, which is killed in the end."""
-    command = [sys.executable, "-m", "optimist.cli", "score", f"--redis-url={servers.url}"]
+    """`optimist scorer` as a child process, which is killed in the end."""
+    command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={servers.url}"]
     with (directory / "scorer.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist_client import tensors
-from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
+from optimist_client.files import MOMENTS, SUFFIXES, Arrays, FileError, read_arrays
 
 
 class Moments(NamedTuple):
@@ -33,7 +33,11 @@ def moments_of(reference: Any) -> Moments:
     anything else.
     """
     if names_file(reference):
-        return _from_file(Path(reference))
+        arrays = tuple(moments_in(Path(reference)).values())
+        try:
+            return moments_of(arrays if len(arrays) == 2 else arrays[0])
+        except ValueError as error:
+            raise FileError(f"{reference}: {error}") from None
     if isinstance(reference, tuple):
         if len(reference) != 2:
             raise ValueError(f"reference: expected a pair (mean, covariance), got {len(reference)} arrays")
@@ -44,18 +48,19 @@ def moments_of(reference: Any) -> Moments:
     return Moments(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows))
 
 
-def _from_file(file: Path) -> Moments:
+def moments_in(file: Path) -> Arrays:
+    """What a file of real data holds: `mean` (or `mu`), then `covariance` (or `sigma`); or one array of features.
+
+    Raises FileError for a file that cannot be read, or has arrays of other names.
+    """
     arrays = read_arrays(file)
-    for mean, covariance in MOMENTS:
-        if set(arrays) == {mean, covariance}:
-            return moments_of((arrays[mean], arrays[covariance]))
+    for names in MOMENTS:
+        if set(arrays) == set(names):
+            return {name: arrays[name] for name in names}
     if len(arrays) != 1:
         expected = "one array of features, or mean and covariance, or mu and sigma"
         raise FileError(f"{file}: expected {expected}; found {', '.join(arrays)}")
-    try:
-        return moments_of(next(iter(arrays.values())))
-    except ValueError as error:
-        raise FileError(f"{file}: {error}") from None
+    return arrays
 
 
 def _float64(name: str, values: ArrayLike) -> NDArray[np.float64]:

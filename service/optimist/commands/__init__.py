@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from optimist.commands import archive, bandwidth, demo, keys, score, serve, simulate
+from optimist.commands import archive, bandwidth, demo, keys, score, scorer, serve, simulate
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-for command in (serve.version, serve.serve, score.score, bandwidth.bandwidth, simulate.simulate, demo.demo):
+for command in (
+    serve.version,
+    serve.serve,
+    scorer.scorer,
+    score.score,
+    bandwidth.bandwidth,
+    simulate.simulate,
+    demo.demo,
+):
     app.command()(command)
 app.command("export")(archive.export_experiment)
 app.command("import")(archive.import_experiment)

@@ -1,4 +1,4 @@
-"""`optimist score`: files of samples, or a scorer process."""
+"""`optimist score`: the scores of files of samples."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from optimist.commands.scorer import METRICS_HOST, scorer
 from optimist.commands.shared import AsJson, LogFormat, extras, said_plainly, settings_of
-from optimist.numerics.devices import DeviceError, find_device
 from optimist.numerics.estimate import natural
 from optimist.numerics.kernel.open_kernels import MEDIAN
 from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
@@ -52,37 +52,23 @@ def score(
     device: Annotated[
         str | None, typer.Option(help="Where numbers live: cpu, cuda or cuda:<i>; OPTIMIST_DEVICE, else cpu.")
     ] = None,
-    redis_url: Annotated[str | None, typer.Option(help="Without FILES: the Redis the API replicas use.")] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Without FILES: serve /metrics for Prometheus on this port.")
-    ] = None,
-    metrics_host: Annotated[str, typer.Option(help="Address of the metrics: anybody who reaches it may read.")] = (
-        "127.0.0.1"
-    ),
-    log_format: Annotated[LogFormat, typer.Option(help="Without FILES: how to log.")] = "text",
     as_json: AsJson = False,
+    redis_url: Annotated[str | None, typer.Option(hidden=True)] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, hidden=True)] = None,
+    metrics_host: Annotated[str, typer.Option(hidden=True)] = METRICS_HOST,
+    log_format: Annotated[LogFormat, typer.Option(hidden=True)] = "text",
 ) -> None:
-    """Score FILES and print them best first. Without FILES: run a scorer process.
+    """Score FILES and print them best first. This needs no service.
 
-    With FILES nothing of the service is needed. Without them, --redis-url is, and this process scores for API replicas
-    that were started with --no-scoring, until it is stopped.
+    A scorer process is run by `optimist scorer`; `optimist score --redis-url URL` still does the same.
     """
     if bool(files) == bool(redis_url):
-        raise typer.BadParameter("expected either FILES to score, or --redis-url to run a scorer")
-    settings = settings_of(device=device)
+        raise typer.BadParameter("expected FILES to score; a scorer process is run by: optimist scorer --redis-url URL")
     if redis_url:
-        with extras("scoring"):
-            from prometheus_client import start_http_server
-
-            from optimist.insight.logs import configure
-            from optimist.scoring.alone import score_for_ever
-        configure(log_format)
-        with said_plainly(OSError, DeviceError):
-            found = find_device(settings.device)
-            if metrics_port is not None:
-                start_http_server(metrics_port, metrics_host)
-            score_for_ever(redis_url, found, settings.warm_bytes)
+        typer.echo("optimist score --redis-url is deprecated: use optimist scorer --redis-url", err=True)
+        scorer(redis_url, device, metrics_port, metrics_host, log_format)
         return
+    settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.evaluation.offline import read_reference, score_files
     with said_plainly(ValueError):

@@ -26,7 +26,7 @@ def serve(
         str | None, typer.Option(help="URL of a running Redis to use instead of the embedded one.")
     ] = None,
     scoring: Annotated[
-        bool | None, typer.Option(help="Start a scorer as well, or leave scoring to `optimist score`.")
+        bool | None, typer.Option(help="Start a scorer as well, or leave scoring to `optimist scorer`.")
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Device on which the scorer computes: cpu, cuda or cuda:<i>.")

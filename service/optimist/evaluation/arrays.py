@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from optimist.evaluation.question import Question
-from optimist.numerics.batches import BatchError, check_batch, check_directions, moments
+from optimist.numerics.batches import BatchError, check_batch, check_directions
 from optimist.numerics.checks import real_array
 from optimist.numerics.fid.reference import Reference
+from optimist.numerics.moments import moments_of_features
 from optimist_client.config import TENSORS
 from optimist_client.tensors import IDS, pack_ids
 
@@ -61,7 +62,9 @@ def reference_of(reference: Any, device: torch.device) -> Reference | None:
             raise ValueError(f"reference: expected (mean, covariance), got a tuple of {len(reference)}")
         mean, covariance = reference
         return Reference(real_array("reference: mean", mean), real_array("reference: covariance", covariance), device)
-    found = moments("reference, where it is no (mean, covariance) tuple", real_array("reference", reference))
+    found = moments_of_features(
+        "reference, where it is no (mean, covariance) tuple", real_array("reference", reference)
+    )
     return Reference(*found, device)
 
 

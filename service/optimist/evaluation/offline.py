@@ -13,12 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from optimist.evaluation import Question, first_rows, score
-from optimist.numerics.batches import BatchError, check_batch, check_rows, moments
+from optimist.numerics.batches import BatchError, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.kernel.open_kernels import is_open
+from optimist.numerics.moments import moments_of_features
 from optimist_client.config import TENSORS
-from optimist_client.files import MOMENTS, Arrays, FileError, read_arrays
+from optimist_client.files import Arrays, FileError, read_arrays
+from optimist_client.references import moments_in
 
 STEADY = 0.01
 """The variance below which the papers call a score steady (equations.md §4, last paragraph)."""
@@ -147,21 +149,13 @@ def read_reference(file: Path) -> Reference:
 
     Raises FileError for anything else.
     """
-    arrays = read_arrays(file)
+    arrays = moments_in(file)
     try:
-        for mean, covariance in MOMENTS:
-            if set(arrays) == {mean, covariance}:
-                return Reference(arrays[mean], arrays[covariance])
-        if len(arrays) != 1:
-            expected = "one array of features, or mean and covariance, or mu and sigma"
-            raise ValueError(f"expected {expected}; found {', '.join(arrays)}")
-        name, rows = next(iter(arrays.items()))
-        _check_matrix(file, name, rows)
-        if len(rows) < 2:
-            raise ValueError(f"{name}: expected at least two rows of real features, got {len(rows)}")
-        return Reference(*moments(name, rows))
-    except FileError:
-        raise
+        if len(arrays) == 2:
+            mean, covariance = arrays.values()
+            return Reference(mean, covariance)
+        [(name, rows)] = arrays.items()
+        return Reference(*moments_of_features(name, rows))
     except ValueError as error:
         raise FileError(f"{file}: {error}") from None
 

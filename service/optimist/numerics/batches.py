@@ -89,18 +89,6 @@ def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
         )
 
 
-def moments(name: str, features: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean (d,) and 1/(n − 1) covariance (d, d), float64, of real `features` (n ≥ 2, d ≥ 1).
-
-    Raises `BatchError`, beginning with `name`, for features of another shape, or that `check_rows` refuses.
-    """
-    if features.ndim != 2 or len(features) < 2 or features.shape[1] < 1:
-        raise BatchError(f"{name}: expected shape (n, d) with n at least 2, got {features.shape}")
-    check_rows(name, features, features.shape[1])
-    rows = features.astype(np.float64)
-    return rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))
-
-
 def check_directions(rows: NDArray[np.floating]) -> None:
     """Raise `BatchError` for a row of zeros, which the cosine kernel cannot take."""
     zero = ~rows.any(axis=1)

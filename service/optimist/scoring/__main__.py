@@ -1,7 +1,8 @@
 """The scorer that `optimist serve` starts: it lives as long as its standard input is open.
 
-The first line there says what to do. The answers are objects, one a line, on standard output: {"ready": true} once the
-device is found, or {"error": why it is not}; then once a second whether the scorer is at work, and its metrics.
+The first line of standard input is a JSON object of settings. On standard output it writes one JSON object a line:
+{"ready": true} once the device is found, or {"error": why it is not}; then, once a second, whether the scorer is at
+work, and its metrics.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from optimist.scoring.scorer import Scorer
 from optimist.store import StoreError
 
 PERIOD = 1.0
-"""Seconds between its words."""
+"""Seconds between its messages."""
 GRACE = 8.0
-"""Seconds that it has to let go of its generators once its parent is gone."""
+"""Seconds that it has to release its generators once its parent is gone."""
 
 _log = logging.getLogger(__name__)
 
 
 def main() -> int:
-    """Take the order and score; the exit code."""
+    """Read the settings and score; returns the exit code."""
     # Without a buffer: the interpreter cannot end while a thread waits in one.
-    with open(0, "rb", buffering=0, closefd=False) as orders:
-        line = orders.readline()
+    with open(0, "rb", buffering=0, closefd=False) as stream:
+        line = stream.readline()
     if not line:
         return 0  # its parent died meanwhile
-    order = json.loads(line)
-    configure(order["log_format"])
+    settings = json.loads(line)
+    configure(settings["log_format"])
     try:
-        device = find_device(order["device"])
+        device = find_device(settings["device"])
     except DeviceError as error:
         say({"error": str(error)})
         return 1
@@ -50,7 +51,7 @@ def main() -> int:
     _in_background(end_with_parent)
     try:
         score_for_ever(
-            order["redis_url"], device, order["warm_bytes"], lambda scorer: _in_background(report_on, scorer)
+            settings["redis_url"], device, settings["warm_bytes"], lambda scorer: _in_background(report_on, scorer)
         )
     except StoreError as error:
         _log.error("%s", error)
@@ -58,14 +59,14 @@ def main() -> int:
     return 0
 
 
-def say(word: dict[str, object]) -> None:
+def say(message: dict[str, object]) -> None:
     """Write one line."""
-    sys.stdout.write(json.dumps(word) + "\n")
+    sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def end_with_parent() -> None:
-    """Wait until standard input is closed, then end in order; after the grace in any case."""
+    """Wait until standard input is closed, then stop the scorer; end the process after `GRACE` seconds in any case."""
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -74,7 +75,7 @@ def end_with_parent() -> None:
 
 
 def report_on(scorer: Scorer) -> None:
-    """Say how the scorer does; in a thread, as a parent that stands still takes nothing."""
+    """Report on the scorer once a second; in a thread, as writing blocks while the parent does not read."""
     with contextlib.suppress(OSError):  # the parent is gone
         while True:
             say({"at_work": scorer.is_alive, "metrics": report(SCORER)})
@@ -93,5 +94,5 @@ if __name__ == "__main__":
     except Exception:
         _log.exception("the scorer failed")
         code = 1
-    # An eigenproblem cannot be cancelled, and nobody wants its result any more: threads are not waited for.
+    # An eigenproblem cannot be cancelled, and its result is not needed any more: threads are not waited for.
     os._exit(code)

@@ -1,4 +1,4 @@
-"""A scorer that has a process to itself: `optimist score`, and the child of `optimist serve`."""
+"""A scorer that has a process to itself: `optimist scorer`, and the child of `optimist serve`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from optimist.store import open_store
 from optimist.store.deployment import wait_for_server
 
 LARGE = 4 * 2**20
-"""Bytes from which a block goes back to the system as soon as it is freed."""
+"""Bytes from which a block of memory goes back to the system as soon as it is freed."""
 
 
 def score_for_ever(
     redis_url: str, device: torch.device, warm_bytes: int | None, begun: Callable[[Scorer], None] | None = None
 ) -> None:
-    """Score until SIGINT or SIGTERM, then let go of all generators; `begun` is called when Redis is there.
+    """Score until SIGINT or SIGTERM, then release all generators; `begun` is called once Redis answers.
 
     Raises CannotStart for a Redis that is not fit.
     """

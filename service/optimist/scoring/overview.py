@@ -1,4 +1,4 @@
-"""What the scorer's turns over all experiments see, as gauges."""
+"""What the scorer's sweeps of all experiments find, as gauges."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import time
 from collections import Counter
 
 from optimist.insight import metrics
+from optimist.scoring.record import Key
 from optimist.store import GeneratorState
-
-Key = tuple[str, int]
 
 
 class Overview:
-    """Sums over the generators of one turn, shown once it is whole; and since when each of them has waited."""
+    """Sums over all generators of one sweep, shown at its end, and since when estimates and snapshots are due."""
 
     def __init__(self) -> None:
         self._sums: Counter[str] = Counter()
@@ -22,7 +21,7 @@ class Overview:
         self._full_before: dict[Key, float] = {}
 
     def add(self, name: str, generator: GeneratorState, outgrown: bool) -> None:
-        """Take what was seen of a generator; `outgrown`: its log is due for a snapshot."""
+        """Count a generator; `outgrown`: its log is so long that a snapshot is due."""
         key, now = (name, generator.ordinal), time.monotonic()
         if generator.state != "retired":
             self._sums["generators"] += 1
@@ -36,7 +35,7 @@ class Overview:
         self._sums["set_aside"] += generator.aside_count
 
     def show(self, experiments: int, held: int, warm_bytes: int) -> None:
-        """Set the gauges to what came since they were last set."""
+        """Set the gauges to what was counted since they were last set."""
         now = time.monotonic()
         metrics.EXPERIMENTS.set(experiments)
         metrics.GENERATORS.set(self._sums["generators"])

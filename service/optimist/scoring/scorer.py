@@ -1,4 +1,4 @@
-"""The scorer's loop: whose estimate is due, whether this process may make it, and when."""
+"""The scorer's loops: whose estimate is due, whether this process may make it, and when."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from contextlib import contextmanager
 import torch
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
-from optimist.scoring.budget import Key, cool_down, kept
-from optimist.scoring.held import LONGEST_TAIL, Held
+from optimist.scoring.budget import cool_down, kept
+from optimist.scoring.catching_up import CatchingUp
+from optimist.scoring.experiments import Arguments, Experiments, Result
+from optimist.scoring.fairness import SHORT, FairQueue
 from optimist.scoring.overview import Overview
-from optimist.scoring.questions import Arguments, Questions, Result
+from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key
 from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
 
 logger = logging.getLogger(__name__)
 
 SWEEP = 1.0
-"""Seconds between looks at every experiment, for batches whose announcement was lost and scorers that died."""
+"""Seconds between sweeps of all experiments, for lost announcements and scorers that died."""
 CLAIM = 4.0
-"""Seconds after which another scorer may take over a generator whose scorer shows no life."""
+"""Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
 RENEW = 1.0
 IDLE = 60.0
-"""Seconds without work after which a generator is let go of."""
+"""Seconds without work after which a generator is released."""
 STUCK = 60.0
-"""Seconds for a look at every experiment, after which something must be wrong."""
+"""Seconds without a complete sweep after which something must be wrong."""
 QUEUED = 2.0
-"""Seconds that a generator may wait for a free thread before others may have it."""
+"""Seconds that a generator may wait for a thread before its claim is left to run out, so that others may have it."""
 
 
 class Scorer:
@@ -44,226 +46,237 @@ class Scorer:
     work. One may die, or be paused, at any moment: what it holds is derived from snapshot and log, another scorer
     reaches the same numbers, and nothing is published under a claim that was taken over.
 
-    Statistics live on the `device`. They are kept warm between batches, with the feature maps and references that they
-    are scored by, up to `warm_bytes` (None: all of them), the latest one always; those used longest ago are dropped,
-    and made again when they are needed: statistics from snapshot and log, maps from the config and what was fitted.
+    Who works next is decided by `FairQueue`. Statistics live on the `device`. They are kept warm between turns, with
+    the feature maps and references that they are scored by, up to `warm_bytes` (None: all of them), the latest one
+    always; those used longest ago are dropped, and made again when they are needed.
     """
 
     def __init__(
         self, store: Store, threads: int = 2, *, device: torch.device | str = "cpu", warm_bytes: int | None = None
     ) -> None:
-        # More threads than cores, and eigenproblems wait for each other at every step, many times slower.
+        # With more threads than cores, the threads of an eigenproblem wait for each other, many times slower.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
         self._store = store
         self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
-        self._slots = asyncio.Semaphore(threads)
-        self._questions = Questions(store, self._in_thread, torch.device(device))
+        self._queue = FairQueue(threads)
+        self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
-        self._held: dict[Key, Held] = {}
-        self._worked: dict[Key, float] = {}
-        self._queued: dict[Key, float] = {}
-        self._busy: dict[Key, asyncio.Task[None]] = {}
-        self._again: set[Key] = set()
-        self._wanted: set[Key] = set()
-        # Tried again when the next estimate is due, not every second.
-        self._failed: set[Key] = set()
-        # Tried again at the next sweep.
-        self._broken_off: set[Key] = set()
+        self._records: dict[Key, GeneratorRecord] = {}
+        self._turns: set[asyncio.Task[None]] = set()
         self._overview = Overview()
-        self._turned = time.monotonic()
-        self._ends = False
+        self._swept = time.monotonic()
+        self._is_ending = False
         self._epoch = store.epoch
 
     @property
     def is_alive(self) -> bool:
-        """Whether it goes its rounds, be it in vain while Redis is away."""
-        return time.monotonic() - self._turned < STUCK
+        """Whether it sweeps, even in vain while Redis is away."""
+        return time.monotonic() - self._swept < STUCK
 
     async def run(self) -> None:
-        """Score until cancelled; then let go of all generators, so that others need not wait for the claims to end."""
-        always = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
+        """Score until cancelled; then release all generators, so that others need not wait for the claims to end."""
+        loops = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
             async with self._store.announcements(DUE, MODES) as announcements:
                 async for announcement in announcements:
                     if announcement is None:
                         continue
-                    key = (announcement.experiment, announcement.generator)
+                    record = self._record(announcement.experiment, announcement.generator)
                     if announcement.channel == MODES:
-                        self._wanted.add(key)
-                    self._schedule(key)
+                        record.wants_modes = True
+                    else:
+                        record.due = max(record.due, announcement.seq)
+                    self._schedule(record)
         finally:
-            self._ends = True
-            tasks = [*always, *self._busy.values()]
+            self._is_ending = True
+            tasks = [*loops, *self._turns]
             for task in tasks:
                 task.cancel()
-            # They leave their connections behind, else. A call to Redis may swallow a cancellation (asyncio.wait_for
-            # of Python 3.11 does, where both come at once): such a task goes on to the end of its turn.
+            # Otherwise they leave their connections behind. A call to Redis may swallow a cancellation, as wait_for of
+            # Python 3.11 does where both come at once: such a task goes on to the end of its turn.
             await asyncio.wait(tasks, timeout=2.0)
             self._pool.shutdown(wait=False, cancel_futures=True)
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(2.0):
-                    for key in list(self._held):
+                    for record in list(self._records.values()):
                         with contextlib.suppress(NotFound):
-                            await self._let_go(key)
+                            await self._release(record)
 
     async def _sweep_for_ever(self) -> None:
-        while not self._ends:
+        while not self._is_ending:
             with _going_on():
-                names = await self._store.experiments()
-                self._questions.keep(set(names))
+                names = set(await self._store.experiments())
+                self._forget_others(names)
                 for name in names:
                     with _going_on():
                         await self._sweep(name)
-                self._overview.show(len(names), len(self._held), kept(self._held, self._questions))
-            self._turned = time.monotonic()
+                records = self._records.values()
+                held = sum(record.is_held for record in records)
+                self._overview.show(len(names), held, kept(records, self._experiments))
+            self._swept = time.monotonic()
             await asyncio.sleep(SWEEP)
+
+    def _forget_others(self, names: set[str]) -> None:
+        """Forget experiments that are gone; what is claimed of them is released as idle."""
+        self._experiments.keep(names)
+        for key, record in list(self._records.items()):
+            if record.name not in names and record.state == "idle" and not record.is_held:
+                del self._records[key]
 
     async def _sweep(self, name: str) -> None:
         for generator in (await self._store.state(name)).generators:
-            key = (name, generator.ordinal)
-            outgrown = has_outgrown(generator, self._held.get(key))
-            self._overview.add(name, generator, outgrown)
-            owed = key in self._broken_off or outgrown or generator.due_seq > generator.estimate_seq
-            if owed and key not in self._failed:
-                self._schedule(key)
+            record = self._records.get((name, generator.ordinal))
+            is_outgrown = has_outgrown(generator, record)
+            self._overview.add(name, generator, is_outgrown)
+            is_owed = is_outgrown or generator.due_seq > generator.estimate_seq
+            if record is not None:
+                record.due, record.samples = generator.due_seq, generator.samples
+                is_owed = record.problem != "failed" and (is_owed or record.problem == "broken off")
+            if is_owed:
+                record = record or self._record(name, generator.ordinal, generator.due_seq, generator.samples)
+                self._schedule(record)
+
+    def _record(self, name: str, ordinal: int, due: int = 0, samples: int = 0) -> GeneratorRecord:
+        """The record of a generator, made with these where there is none."""
+        return self._records.setdefault((name, ordinal), GeneratorRecord(name, ordinal, due=due, samples=samples))
 
     async def _renew_for_ever(self) -> None:
-        while not self._ends:
+        while not self._is_ending:
             await asyncio.sleep(RENEW)
-            # A call of its own, whose end lets the last generator go.
             await self._renew_all()
 
     async def _renew_all(self) -> None:
         now = time.monotonic()
-        kept: dict[str, list[int]] = {}
-        for key in list(self._held):
-            if now - self._queued.get(key, now) > QUEUED:
-                continue  # runs out while this process is too busy
-            if key not in self._busy and now - self._worked.get(key, now) > IDLE:
+        renewed: dict[str, list[GeneratorRecord]] = {}
+        for record in [record for record in self._records.values() if record.is_held]:
+            if record.state == "idle" and now - record.worked > IDLE:
                 with _going_on():
-                    await self._let_go(key)
-            else:
-                kept.setdefault(key[0], []).append(key[1])
-        for name, generators in kept.items():
+                    await self._release(record)
+            elif record.state != "waiting" or now - record.queued <= QUEUED:
+                renewed.setdefault(record.name, []).append(record)
+        for name, records in renewed.items():
             with _going_on():
-                await self._renew(name, generators)
+                await self._renew(name, records)
 
-    async def _renew(self, name: str, generators: list[int]) -> None:
+    async def _renew(self, name: str, records: list[GeneratorRecord]) -> None:
         try:
-            claims = await self._store.claims(name, generators, self._owner, CLAIM)
+            claims = await self._store.claims(name, [record.ordinal for record in records], self._owner, CLAIM)
         except StoreError:
             # A Redis that was away may have lost the end of the log: what was taken of it is taken again.
-            claims = [None] * len(generators)
-        for generator, claim in zip(generators, claims, strict=True):
-            key = (name, generator)
-            held = self._held.get(key)
-            if key not in self._busy and held is not None and (claim is None or claim.token != held.token):
-                del self._held[key]
+            claims = [None] * len(records)
+        for record, claim in zip(records, claims, strict=True):
+            if record.state != "working" and (claim is None or claim.token != record.token):
+                record.release()
 
-    async def _let_go(self, key: Key) -> None:
-        held = self._held.pop(key, None)
-        self._worked.pop(key, None)
-        if held is not None:
-            await self._store.release_claim(*key, held.token)
+    async def _release(self, record: GeneratorRecord) -> None:
+        token = record.token
+        record.release()
+        if token:
+            await self._store.release_claim(*record.key, token)
 
-    def _schedule(self, key: Key) -> None:
-        self._failed.discard(key)
-        self._broken_off.discard(key)
-        if key in self._busy:
-            self._again.add(key)
-        else:
-            self._busy[key] = asyncio.create_task(self._work(key))
+    def _schedule(self, record: GeneratorRecord) -> None:
+        """Have a generator work when it is its turn, and once more where it is working already."""
+        record.problem = ""
+        if record.state == "working":
+            record.again = True
+        elif record.state == "idle":
+            record.state, record.queued = "waiting", time.monotonic()
+            self._queue.add(record)
+            self._give_turns()
 
-    async def _work(self, key: Key) -> None:
+    def _give_turns(self) -> None:
+        # Claimed only with a thread to work in, so that scorers with more free threads take more.
+        while not self._is_ending and (record := self._queue.next()) is not None:
+            record.state, record.again = "working", False
+            turn = asyncio.create_task(self._turn(record))
+            self._turns.add(turn)
+            turn.add_done_callback(self._turns.discard)
+
+    async def _turn(self, record: GeneratorRecord) -> None:
+        again = False
         try:
-            self._queued[key] = time.monotonic()
-            # Claimed only with a thread to work in, so that scorers with more of them free take more.
-            async with self._slots:
-                del self._queued[key]
-                while True:
-                    self._again.discard(key)
-                    await self._score(key)
-                    self._cool_down()
-                    if key not in self._again or self._ends:
-                        return
+            await self._work(record)
+            again = record.again
         except Superseded as error:
             CLAIMS_LOST.inc()
-            logger.info("%s/%d is let go of: %s", *key, error)
-            self._held.pop(key, None)
-            self._questions.forget_fitted(key[0])
+            logger.info("%s/%d is released: %s", *record.key, error)
+            record.release()
+            self._experiments.forget_fitted(record.name)
         except NotFound:
-            self._held.pop(key, None)
+            record.release()
         except Damaged as error:
-            logger.error("%s/%d cannot be scored: %s", *key, error)
-            await self._give_in(key, error)
+            logger.error("%s/%d cannot be scored: %s", *record.key, error)
+            await self._give_in(record, error)
         except StoreError as error:
             SCORING_FAILURES.inc()
-            logger.warning("scoring %s/%d waits: %s", *key, error)
+            logger.warning("scoring %s/%d is broken off: %s", *record.key, error)
             # What was taken may not be published: it is taken again, from the snapshot.
-            self._held.pop(key, None)
-            self._broken_off.add(key)
+            record.release()
+            record.problem = "broken off"
         except Exception as error:
-            logger.exception("scoring %s/%d failed", *key)
-            await self._give_in(key, error)
+            logger.exception("scoring %s/%d failed", *record.key)
+            await self._give_in(record, error)
         finally:
-            self._queued.pop(key, None)
-            self._worked[key] = time.monotonic()
-            self._cool_down()
-            del self._busy[key]
+            record.worked = time.monotonic()
+            cool_down(self._records.values(), self._experiments, self._warm_bytes)
+            record.state = "idle"
+            self._queue.end(record)
+            if again:
+                self._schedule(record)
+            self._give_turns()
 
-    async def _score(self, key: Key) -> None:
+    async def _work(self, record: GeneratorRecord) -> None:
         if self._store.epoch != self._epoch:
             self._start_over()
-        claim = await self._store.claim(*key, self._owner, CLAIM)
+        if record.seconds is None:
+            record.seconds = await self._experiments.expected_seconds(record.name, record.samples)
+            if record.seconds >= SHORT:
+                record.again = True  # it waits for its turn among the longer ones
+                return
+        claim = await self._store.claim(*record.key, self._owner, CLAIM)
         if claim is None:
-            self._held.pop(key, None)
-            self._wanted.discard(key)
+            record.release()
+            record.wants_modes = False
             return
         TAKEOVERS.inc(claim.taken_over)
-        asked = await self._questions.get(*key, claim)
-        if asked is None:
-            await self._store.release_claim(*key, claim.token)
+        record.token = claim.token
+        experiment = await self._experiments.get(*record.key, claim)
+        if experiment is None:
+            await self._release(record)
             return
-        held = self._held.get(key)
-        if held is None or held.asked is not asked:
-            held = self._held[key] = Held(self._store, self._in_thread, *key, asked, claim.token)
-        held.token = claim.token
-        held.wants_modes |= key in self._wanted
-        self._wanted.discard(key)
-        await held.catch_up()
+        if record.experiment is not experiment:
+            record.start(experiment)
+        await CatchingUp(self._store, self._in_thread, record, experiment).run()
 
     def _start_over(self) -> None:
         """Drop what was taken from another server: this one may have lost part of it."""
         self._epoch = self._store.epoch
-        for key in self._held.keys() - self._busy.keys():
-            del self._held[key]
-        self._questions.forget_fitted()
+        for record in self._records.values():
+            if record.state != "working":
+                record.release()
+        self._experiments.forget_fitted()
 
-    def _cool_down(self) -> None:
-        # One that waits for a thread has nothing in hand yet.
-        at_work = self._busy.keys() - self._queued.keys()
-        cool_down(self._held, self._questions, self._worked, at_work, self._warm_bytes)
-
-    async def _give_in(self, key: Key, error: Exception) -> None:
+    async def _give_in(self, record: GeneratorRecord, error: Exception) -> None:
         """Say in the report why a generator is not scored; it is tried again from its snapshot when one is due."""
         SCORING_FAILURES.inc()
         # The statistic may have taken half of what was read.
-        held = self._held.pop(key, None)
+        token = record.token
+        record.release()
         with contextlib.suppress(StoreError):
-            claim = await self._store.claim(*key, self._owner, CLAIM)
+            claim = await self._store.claim(*record.key, self._owner, CLAIM)
             # Where another scorer had the claim in between, it may have trimmed what was being read.
-            if claim is not None and (held is None or held.token == claim.token):
-                await self._store.put_damage(*key, f"{type(error).__name__}: {error}", claim.token)
-                self._failed.add(key)
+            if claim is not None and token in ("", claim.token):
+                await self._store.put_damage(*record.key, f"{type(error).__name__}: {error}", claim.token)
+                record.problem = "failed"
 
     def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
         return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
 
-def has_outgrown(generator: GeneratorState, held: Held | None) -> bool:
+def has_outgrown(generator: GeneratorState, record: GeneratorRecord | None) -> bool:
     """Whether a generator's log is so long that it is time for a snapshot."""
-    return generator.log_bytes >= (LONGEST_TAIL if held is None else held.room)
+    return generator.log_bytes >= (LONGEST_TAIL if record is None else record.room)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A generator's log applied to its statistic, in order, up to the latest estimate that is due. Runs in a thread."""
+"""A generator's log applied to its statistic, in order, with the estimates that are due. Runs in a thread."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from optimist.evaluation import Track
+from optimist.evaluation.stored import take
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.pairs.score import ConditionedScore
 from optimist.store import LogEntry
-from optimist_client import tensors
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
 SHOWN_MODES = 20
@@ -83,24 +83,24 @@ class WarmGenerator:
         self.room = max(self.bytes, SMALLEST_TAIL)
         return self.tail >= self.room
 
-    def apply(self, entries: Sequence[LogEntry]) -> Step:
-        """Take the next entries of the log; the estimate at the last position among them where one was due.
+    def apply(self, entries: Sequence[LogEntry], newest: int = 0) -> Step:
+        """Take the next entries of the log; the estimate at the last position among them where one is due.
 
         Every process that takes the same log makes the same estimates: each at exactly its due position, however many
-        entries came along. Earlier due ones are passed over, since a newer one replaces them. An entry that cannot be
-        read, or is not what was accepted, is passed over, too.
+        entries were taken together. Earlier due positions are passed over, since a newer estimate replaces theirs; so
+        are all before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot
+        be read, or is not what was accepted, is skipped.
         """
         due = self._track.last_due_position([entry.rows for entry in entries])
         step = Step()
         for position, entry in enumerate(entries):
-            try:
-                self._track.add(*batch(entry))
-            except (ValueError, KeyError) as error:
-                step.unreadable.append((entry.seq, f"{error}"))
-                self._track.skip(entry.rows)
+            taken = take(self._track, entry)
+            if taken.unreadable:
+                step.unreadable.append((entry.seq, taken.unreadable))
             self.seq, self.chain = entry.seq, entry.chain
             self.tail += len(entry.body)
-            if position == due and entry.seq > self.published and self._track.statistic.samples:
+            is_wanted = position == due and entry.seq > self.published and entry.seq >= newest
+            if is_wanted and self._track.statistic.samples:
                 step = Step(self._scored(), step.unreadable)
         return step
 
@@ -165,30 +165,6 @@ class WarmGenerator:
         warm.seq, warm.chain = seq, chain
         warm.snapshot_taken(len(body))
         return warm
-
-
-def batch(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
-    """The tensors (n, …) of a log entry by name, float64, and the ids of its rows.
-
-    A row without one is called "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it.
-    Raises ValueError where the entry cannot be read, or holds other numbers, or other rows, than were accepted.
-    """
-    arrays = tensors.decode(entry.body)
-    if tensors.digest(arrays) != entry.digest:
-        raise ValueError("the batch is not the one that was accepted: its digest differs")
-    # The digest does not cover the count, by which estimates are due.
-    if any(len(array) != entry.rows for array in arrays.values()):
-        found = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
-        raise ValueError(f"the batch is not the one that was accepted: expected {entry.rows} rows, found {found}")
-    ids = arrays.pop(tensors.IDS, None)
-    names = [""] * entry.rows if ids is None else tensors.unpack_ids(ids)
-    origin = f"{entry.pick}" if entry.pick else f"@{entry.seq}"
-    return (
-        # torch's own memory, not numpy's, is aligned the same in every process, as equal bits ask for.
-        {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()},
-        # A zero byte, which a reservoir does not take, is no reason to lose what was accepted.
-        [name.replace("\0", " ") or f"{origin}:{row}" for row, name in enumerate(names)],
-    )
 
 
 def _meaning(bound: Bound) -> Tensor:

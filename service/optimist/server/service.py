@@ -54,6 +54,9 @@ def serve(settings: Settings) -> None:
     give_back_from(LARGE)  # as what bodies take is counted only until they are freed
     # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+    # numpy parses the header of an .npz body as a Python literal: a client could fill the log with warnings about it.
+    warnings.simplefilter("ignore", SyntaxWarning)
+    warnings.filterwarnings("ignore", "Reading `.npy` or `.npz` file required additional header parsing", UserWarning)
     # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.
     signal.signal(signal.SIGTERM, _exit)
     with ExitStack() as stack:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from optimist.archive.file import Archive, ArchiveError
 from optimist.dispatch.state import make_policy, needed_to_fit
+from optimist.evaluation import Track
+from optimist.evaluation.stored import take
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm
-from optimist.scoring.questions import question_of, reference_of, unpack
-from optimist.scoring.warm import WarmGenerator
-from optimist.store import LogEntry
+from optimist.simulation.sources.experiments import question_in
 from optimist_client.models import ExperimentConfig, Pick
 
 
@@ -68,34 +68,22 @@ class _Replayed:
         self.picks: list[Pick] = []
         rows: list[int] = []
         growth = archive.contents.experiment.config.rescore_growth
-        warm = None if bound is None else WarmGenerator(bound, growth)
+        track = None if bound is None else Track(bound, growth)
         for page in archive.log(ordinal):
             for entry in page:
                 rows.append(entry.rows)
                 if entry.record:
                     self.picks.append(Pick.model_validate_json(entry.record))
-                if warm is not None:
-                    self._take(warm, entry)
+                if track is not None and take(track, entry).is_due and track.statistic.samples:
+                    self.estimates[entry.seq] = track.estimate()
         self.samples = [0, *accumulate(rows)]
         """By the number of batches told."""
-
-    def _take(self, warm: WarmGenerator, entry: LogEntry) -> None:
-        scored = warm.apply([entry]).scored
-        if scored is not None:
-            self.estimates[scored.seq] = scored.estimate
 
 
 def _bound(archive: Archive) -> Bound | None:
     """What the experiment was scored by; None where its kernels were still open, so that nothing was."""
-    experiment = archive.contents.experiment
-    question = question_of(
-        experiment, None if experiment.config.reference is None else reference_of(archive.reference()[1])
-    )
-    if question.open_kernels:
-        if archive.fitted is None:
-            return None
-        question = unpack(question, archive.fitted)
-    return question.bound_for(experiment.widths)
+    question = question_in(archive)
+    return None if question.open_kernels else question.bound_for(archive.contents.experiment.widths)
 
 
 def _chosen(pick: Pick, tracks: dict[str, _Replayed], config: ExperimentConfig) -> str:

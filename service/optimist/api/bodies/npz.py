@@ -1,10 +1,9 @@
-"""`.npz` bodies, without pickles: what an archive says of itself is checked before any of it is unpacked."""
+"""`.npz` bodies, without pickles. What an archive says of itself is checked before any of it is unpacked."""
 
 from __future__ import annotations
 
 import io
 import math
-import re
 import struct
 import sys
 import zipfile
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.lib.format as npy
 from numpy.typing import NDArray
 
 from optimist_client import tensors
@@ -25,9 +25,9 @@ MOST_ARRAYS = 16
 LONGEST_DIRECTORY = 2**16
 """Bytes of the archive's table of contents: zipfile makes an object of every entry, however many are announced."""
 LONGEST_HEADER = 4096
-"""Bytes of the text that says what an array is; numpy writes some 100."""
+"""Bytes of the header that describes an array; numpy writes some 100."""
 _LONGEST_HEAD = LONGEST_HEADER + 12
-"""Bytes of that text and of what stands before it."""
+"""Bytes of that header and of what stands before it."""
 _PIECE = 2**20
 """Bytes that are unpacked at a time."""
 LONGEST_SIDE = 2**31
@@ -35,11 +35,8 @@ LONGEST_SIDE = 2**31
 
 _END = struct.Struct("<4s4H2LH")
 _END_64 = b"PK\x06\x07"
-_MAGIC = b"\x93NUMPY"
-_HEADER = re.compile(
-    rb"\{\s*'descr':\s*'([<>|][A-Za-z]\d{1,9})',\s*'fortran_order':\s*(True|False),"
-    rb"\s*'shape':\s*\(([0-9, ]*)\),?\s*\}\s*"
-)
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+"""Format 3.0 is for names of fields that are not in latin-1; arrays here have no fields."""
 _FLOATS = {f"{order}f{size}" for order in "<>" for size in (2, 4, 8)}
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError, OSError)
 
@@ -137,18 +134,20 @@ class _Described(NamedTuple):
 
 def _described(name: str, content: bytes | bytearray, size: int) -> _Described:
     """What the array of a member of `size` bytes is, of which `content` are the first. Raises ValueError."""
-    text, start = _header(name, content)
-    found = _HEADER.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{name}: expected a header as numpy writes it, of a plain type; pickles are not read")
-    kind, is_fortran, sides = found[1].decode(), found[2] == b"True", found[3].split(b",")
+    head = io.BytesIO(content[:_LONGEST_HEAD])
+    try:
+        shape, is_fortran, dtype = _HEADERS[npy.read_magic(head)](head, max_header_size=LONGEST_HEADER)
+    # What is raised depends on how the header is wrong: its text is parsed as a Python literal.
+    except Exception as error:
+        raise _no_array(name, f"{type(error).__name__}: {error}"[:200]) from None
+    if dtype.hasobject or dtype.fields or any(side < 0 for side in shape):
+        raise _no_array(name, f"{dtype} of shape {shape}"[:200])
+    kind, start = dtype.str, head.tell()
     if name == tensors.IDS:
         if kind != "|u1" and kind[1] != "U":
             raise ValueError(f"{name}: expected text (U), or UTF-8 with zeros behind as |u1, got {kind}")
     elif kind not in _FLOATS:
         raise ValueError(f"{name}: expected f2, f4 or f8, got {kind}")
-    shape = tuple(int(side) for side in sides if side.strip())
-    dtype = np.dtype(kind)
     if any(side > LONGEST_SIDE for side in shape) or math.prod(shape) * dtype.itemsize != size - start:
         raise ValueError(f"{name}: its shape does not go with the {size - start} bytes that are there")
     return _Described(dtype, "F" if is_fortran else "C", shape, start)
@@ -163,13 +162,6 @@ def _array(name: str, content: bytearray) -> NDArray[Any]:
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _header(name: str, content: bytes | bytearray) -> tuple[bytes, int]:
-    """The text that says what an array is, and where its numbers begin."""
-    digits = {1: 2, 2: 4, 3: 4}.get(content[6] if content.startswith(_MAGIC) and len(content) > 6 else 0)
-    if digits is None:
-        raise ValueError(f"{name}: expected an array in .npy format")
-    start = 8 + digits
-    length = int.from_bytes(content[8:start], "little")
-    if length > LONGEST_HEADER:
-        raise ValueError(f"{name}: expected a header of at most {LONGEST_HEADER} bytes, got {length}")
-    return bytes(content[start : start + length]), start + length
+def _no_array(name: str, found: str) -> ValueError:
+    expected = f"an array in .npy format, of a plain type, with a header of at most {LONGEST_HEADER} bytes"
+    return ValueError(f"{name}: expected {expected}, as numpy writes it; pickles are not read; found {found}")

@@ -6,15 +6,13 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import LARGEST
+from optimist.numerics.moments import check_lowest, check_moments
 from optimist.numerics.spectra import pair_sum
 
 RANK_CUTOFF = 1e-10
-TOLERANCE = 1e-5
-"""How far from symmetric, or below zero, a covariance computed in float32 may be, as a part of its largest entry."""
 VANISHING = 1e-100
 """Largest eigenvalue up to which a covariance counts as zero: the square of a smaller one is lost to float64."""
 
@@ -26,28 +24,17 @@ class Reference:
     (decisions.md §2), `support` ≥ `rank` of them above rounding. Estimators divide by eigenvalues and use the first
     `rank`; the plug-in uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
 
-    Raises ValueError, saying what is wrong, unless the mean is finite, the covariance symmetric, finite and positive
-    semi-definite to rounding, and neither has entries that features of magnitude 1e30 could not cause.
+    Raises ValueError, saying what is wrong, where `numerics.moments` refuses them.
     """
 
     def __init__(
         self, mean: ArrayLike | Tensor, covariance: ArrayLike | Tensor, device: torch.device | str = "cpu"
     ) -> None:
-        self.mean = _checked(mean, "mean", LARGEST, device)
-        if self.mean.ndim != 1 or len(self.mean) < 1:
-            raise ValueError(f"the reference mean must have shape (d,), d ≥ 1, not {tuple(self.mean.shape)}")
-        square = (len(self.mean), len(self.mean))
-        covariance = _checked(covariance, "covariance", LARGEST**2, device)
-        if covariance.shape != square:
-            raise ValueError(f"the reference covariance must have shape {square}, not {tuple(covariance.shape)}")
-        if bool((covariance - covariance.T).abs().amax() > TOLERANCE * covariance.abs().amax()):
-            raise ValueError("the reference covariance must be symmetric")
-        self.covariance = 0.5 * (covariance + covariance.T)
+        checked = _array(mean), _array(covariance)
+        scale = check_moments(*checked)
+        self.mean, self.covariance = (torch.from_numpy(part).to(device, copy=True) for part in checked)
         eigenvalues, eigenvectors = (part.flip(-1) for part in torch.linalg.eigh(self.covariance))
-        if bool(eigenvalues[-1] < -TOLERANCE * eigenvalues.abs().amax()):
-            lowest, highest = float(eigenvalues[-1]), float(eigenvalues[0])
-            message = f"its eigenvalues run from {lowest:.3g} to {highest:.3g}"
-            raise ValueError(f"the reference covariance must be positive semi-definite: {message}")
+        check_lowest(float(eigenvalues[-1]), scale)
         largest = float(eigenvalues[0]) if eigenvalues[0] > VANISHING else torch.inf
         rounding = self.dimension * torch.finfo(torch.float64).eps
         self.rank = int((eigenvalues > RANK_CUTOFF * largest).sum())
@@ -116,11 +103,7 @@ class Reference:
         return float(self._eigenvalues[0])
 
 
-def _checked(values: ArrayLike | Tensor, name: str, limit: float, device: torch.device | str) -> Tensor:
-    """A float64 copy of the values on the device. Raises ValueError on NaN, infinity or anything beyond the limit."""
-    source = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values, dtype=np.float64))
-    tensor = source.detach().to(device, torch.float64, copy=True)
-    # Written so that NaN fails it too.
-    if not bool((tensor.abs() <= limit).all()):
-        raise ValueError(f"the reference {name} must be finite and at most {limit:g} in magnitude")
-    return tensor
+def _array(values: ArrayLike | Tensor) -> NDArray[np.float64]:
+    """A float64 copy of the values, in the order of rows."""
+    source = values.detach().double().cpu().numpy() if isinstance(values, Tensor) else values
+    return np.array(source, dtype=np.float64, order="C")

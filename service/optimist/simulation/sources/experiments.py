@@ -10,8 +10,7 @@ import numpy as np
 
 from optimist.archive.file import Archive, ArchiveError
 from optimist.evaluation import Question
-from optimist.scoring.questions import question_of, reference_of, unpack
-from optimist.scoring.warm import batch
+from optimist.evaluation.stored import batch_of, question_of, stored_reference, unpack_kernels
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source, SourceSet
 from optimist_client.files import FileError
@@ -31,7 +30,7 @@ def experiment(path: str | Path) -> SourceSet:
             config = archive.contents.experiment.config
             if not config.keep_log:
                 raise ArchiveError("expected an experiment made with keep_log, found one without: its batches are gone")
-            question = _question(archive)
+            question = question_in(archive)
             sources: dict[str, Source] = {}
             for ordinal, generator in enumerate(archive.contents.generators):
                 batches = list(_batches(archive, ordinal))
@@ -47,10 +46,12 @@ def experiment(path: str | Path) -> SourceSet:
     return SourceSet(sources, _settings(question) | {"delta": config.delta, "tolerance": config.tolerance})
 
 
-def _question(archive: Archive) -> Question:
-    known = archive.contents.experiment
-    question = question_of(known, None if known.config.reference is None else reference_of(archive.reference()[1]))
-    return question if archive.fitted is None else unpack(question, archive.fitted)
+def question_in(archive: Archive) -> Question:
+    """The question of an exported experiment, with the kernels that its samples have fixed, if they have."""
+    experiment = archive.contents.experiment
+    reference = None if experiment.config.reference is None else stored_reference(archive.reference()[1])
+    question = question_of(experiment, reference)
+    return question if archive.fitted is None else unpack_kernels(question, archive.fitted)
 
 
 def _settings(question: Question) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _batches(archive: Archive, ordinal: int) -> Iterator[Rows]:
     for page in archive.log(ordinal):
         for entry in page:
             try:
-                tensors = batch(entry)[0]
+                tensors = batch_of(entry)[0]
             except ValueError:
-                continue  # the scorer passed over it, too
+                continue  # the scorer skipped it, too
             yield {name: tensor.numpy() for name, tensor in tensors.items()}

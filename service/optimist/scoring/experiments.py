@@ -1,4 +1,4 @@
-"""What each experiment asks: its bound, made once, when its kernels can be fixed."""
+"""The experiments that a scorer scores: the bound of each, made once its kernels can be fixed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.evaluation import Question, first_rows
+from optimist.evaluation.stored import batch_of, pack_kernels, question_of, stored_reference, unpack_kernels
 from optimist.numerics.bound import Bound
 from optimist.numerics.fid.reference import Reference
-from optimist.scoring.warm import batch
 from optimist.store import Claim, LogEntry, Store, kernels_digest, namespace_of
-from optimist_client import tensors
 from optimist_client.models import Experiment
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
+SECONDS_PER_PRODUCT = 1e-9
+"""What an eigendecomposition of a (d, d) matrix takes, divided by d³: 5 s at d = 2048 on one core."""
 
 
 class InThread(Protocol):
@@ -35,10 +34,10 @@ class InThread(Protocol):
 
 
 @dataclass(slots=True)
-class Asked:
-    """An experiment that can be scored; `instance` tells it from others of its name.
+class ScoredExperiment:
+    """An experiment that can be scored; `instance` tells it from earlier and later ones of its name.
 
-    Its bound may be dropped between batches, and is made again, the same to the last bit.
+    Its bound may be dropped between turns, and is made again then, the same to the last bit.
     """
 
     instance: str
@@ -47,7 +46,7 @@ class Asked:
     """`kernels_digest` of what the first samples have fixed; empty where nothing was open."""
     made: Bound | None
     bytes: int
-    """Of the bound's feature maps; 0 while there is none. References are shared and counted apart."""
+    """Of the bound's feature maps; 0 while there is no bound. References are shared, and counted apart."""
 
     @property
     def bound(self) -> Bound:
@@ -57,9 +56,9 @@ class Asked:
 
 
 class References:
-    """The references of all experiments that this process scores: equal ones are one, and decomposed once.
+    """The references of all experiments that this process scores; equal ones are decomposed once, and shared.
 
-    One is kept as long as the bound of an experiment uses it.
+    A reference is kept as long as the bound of an experiment uses it.
     """
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
@@ -75,7 +74,7 @@ class References:
         return sum(reference.bytes for reference in list(self._made.values()))
 
     async def get(self, full_name: str, reference: str) -> Reference:
-        """The reference called so in the namespace of an experiment. Raises ValueError where it is gone."""
+        """The reference of this name in the namespace of an experiment. Raises ValueError where it is gone."""
         stored = self._store.of(namespace_of(full_name)).references
         digest = await stored.digest(reference)
         if digest is not None:
@@ -83,12 +82,12 @@ class References:
                 if (known := self._made.get(digest)) is not None:
                     return known
                 if (found := await stored.get(reference)) is not None:
-                    made = self._made[digest] = await self._in_thread(reference_of, found[1], self._device)
+                    made = self._made[digest] = await self._in_thread(stored_reference, found[1], self._device)
                     return made
         raise ValueError(f"reference {reference!r} is gone")
 
 
-class Questions:
+class Experiments:
     """The bounds of all experiments that this process scores, each made once, and again after it was dropped."""
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
@@ -96,59 +95,72 @@ class Questions:
         self._store = store
         self._in_thread = in_thread
         self._references = References(store, in_thread, device)
-        self._asked: dict[str, Asked] = {}
+        self._known: dict[str, ScoredExperiment] = {}
         self._making: dict[str, asyncio.Lock] = {}
 
-    async def get(self, name: str, generator: int, claim: Claim) -> Asked | None:
+    async def get(self, name: str, generator: int, claim: Claim) -> ScoredExperiment | None:
         """The experiment of this claim; None where it is gone, or has too few samples to fix its kernels.
 
         Raises ValueError where its reference is gone.
         """
         async with self._making.setdefault(name, asyncio.Lock()):
-            known = self._asked.get(name)
+            known = self._known.get(name)
             if known is not None and known.instance == claim.instance and known.made is not None:
                 return known
-            self._asked.pop(name, None)
-            asked = await self._make(name, generator, claim)
-            if asked is None:
+            self._known.pop(name, None)
+            found = await self._make(name, generator, claim)
+            if found is None:
                 return None
-            if known is not None and (known.instance, known.kernels) == (asked.instance, asked.kernels):
-                # The same object: those who hold it know what they have published.
-                known.made, known.bytes = asked.made, asked.bytes
-                asked = known
-            self._asked[name] = asked
-            return asked
+            if known is not None and (known.instance, known.kernels) == (found.instance, found.kernels):
+                # The same object, so that records that have it keep their statistics.
+                known.made, known.bytes = found.made, found.bytes
+                found = known
+            self._known[name] = found
+            return found
+
+    async def expected_seconds(self, name: str, samples: int) -> float:
+        """A rough guess of what a generator's first turn takes, from the sizes of what is decomposed; never 0."""
+        text = await self._store.config(name)
+        if text is None:
+            return SECONDS_PER_PRODUCT
+        experiment = Experiment.model_validate_json(text)
+        kernels = experiment.config.kernels.values()
+        width = max(experiment.dimension, *(2 * (kernel.features or 0) for kernel in kernels), 1)
+        rows = min(max(samples, 1), width)
+        if experiment.config.reference is None:
+            return SECONDS_PER_PRODUCT * rows**2 * width
+        return SECONDS_PER_PRODUCT * (rows if name in self.warm else width) * width**2
 
     def forget_fitted(self, name: str | None = None) -> None:
         """Make the bound of one experiment, or of all, anew where samples fixed kernels: Redis may have lost them."""
-        for known in list(self._asked) if name is None else [name]:
-            if known in self._asked and self._asked[known].kernels:
-                del self._asked[known]
+        for known in list(self._known) if name is None else [name]:
+            if known in self._known and self._known[known].kernels:
+                del self._known[known]
 
     @property
     def bytes(self) -> int:
         """Of all feature maps and references."""
-        return sum(asked.bytes for asked in self._asked.values()) + self._references.bytes
+        return sum(known.bytes for known in self._known.values()) + self._references.bytes
 
     @property
     def warm(self) -> list[str]:
         """The experiments whose bound is there."""
-        return [name for name, asked in self._asked.items() if asked.made is not None]
+        return [name for name, known in self._known.items() if known.made is not None]
 
     def cool(self, name: str) -> int:
-        """Drop the bound of an experiment until it is asked for; the bytes that are free then."""
-        before, asked = self._references.bytes, self._asked[name]
-        freed, asked.made, asked.bytes = asked.bytes, None, 0
+        """Drop the bound of an experiment until it is needed again; the bytes that this frees."""
+        before, known = self._references.bytes, self._known[name]
+        freed, known.made, known.bytes = known.bytes, None, 0
         return freed + before - self._references.bytes
 
     def keep(self, names: set[str]) -> None:
-        """Forget all others."""
+        """Forget all experiments but these, and those that are being made."""
         for name in self._making.keys() - names:
             if not self._making[name].locked():
                 del self._making[name]
-                self._asked.pop(name, None)
+                self._known.pop(name, None)
 
-    async def _make(self, name: str, generator: int, claim: Claim) -> Asked | None:
+    async def _make(self, name: str, generator: int, claim: Claim) -> ScoredExperiment | None:
         text = await self._store.config(name)
         if text is None:
             return None
@@ -161,10 +173,10 @@ class Questions:
             fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
             if fitted is None:
                 return None
-            question = unpack(question, fitted)
+            question = unpack_kernels(question, fitted)
         bound = await self._in_thread(question.bound_for, experiment.widths)
         digest = kernels_digest(fitted)
-        return Asked(claim.instance, experiment.config.rescore_growth, digest, bound, bytes_of(bound))
+        return ScoredExperiment(claim.instance, experiment.config.rescore_growth, digest, bound, bytes_of(bound))
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels for good; None while active generators have too few samples."""
@@ -179,7 +191,7 @@ class Questions:
         found = await self._in_thread(question.fitted, first_rows(logs, needed))
         # Whoever was first is right, and all find the same of the same generators.
         ends = {ordinal: log[-1][0] for ordinal, log in read.items()}
-        return await self._store.put_fitted(name, generator, _pack(question, found), claim.token, ends)
+        return await self._store.put_fitted(name, generator, pack_kernels(question, found), claim.token, ends)
 
     async def _first_batches(self, name: str, generator: int, rows: int) -> list[tuple[LogEntry, dict[str, Tensor]]]:
         """The first batches with as many rows, those that cannot be read left out; none where there are too few."""
@@ -188,7 +200,7 @@ class Questions:
         while entries := await self._store.read_log(name, generator, seq, max_entries=32, chain=chain):
             for entry in entries:
                 with contextlib.suppress(ValueError):
-                    found.append((entry, batch(entry)[0]))
+                    found.append((entry, batch_of(entry)[0]))
                     rows -= entry.rows
                 if rows <= 0:
                     return found
@@ -209,48 +221,3 @@ def bytes_of(thing: Any, seen: set[int] | None = None) -> int:
     seen.add(known)
     parts = thing.values() if isinstance(thing, dict) else getattr(thing, "__dict__", {}).values()
     return size + sum(bytes_of(part, seen) for part in parts)
-
-
-def reference_of(body: bytes, device: torch.device | str = "cpu") -> Reference:
-    """The moments of a stored reference; their eigendecomposition is done here."""
-    moments = tensors.decode(body)
-    return Reference(moments["mean"], moments["covariance"], device)
-
-
-def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
-    """What an experiment asks."""
-    config = experiment.config
-    kernels = {name: kernel.model_dump() for name, kernel in config.kernels.items()}
-    return Question(
-        config.metric,
-        config.bound,
-        config.delta,
-        reference,
-        config.order,
-        config.truncation,
-        **kernels,
-        options=config.bound_options.given(),
-        device=device,
-        rules=experiment.rules,
-    )
-
-
-def _pack(open_question: Question, question: Question) -> bytes:
-    """What samples have fixed of the kernels that were open: "<field>.sigma" (1,) and "<field>.landmarks" (m, d)."""
-    fixed: dict[str, NDArray[np.float64]] = {}
-    for field in open_question.open_kernels:
-        kernel = question.kernels[field]
-        fixed[f"{field}.sigma"] = np.array([kernel["sigma"]])
-        if "landmarks" in kernel:
-            fixed[f"{field}.landmarks"] = np.asarray(kernel["landmarks"])
-    return tensors.encode(fixed)
-
-
-def unpack(open_question: Question, fitted: bytes) -> Question:
-    """The question with its open kernels as `_pack` has them."""
-    arrays = tensors.decode(fitted)
-    found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
-    for name, array in arrays.items():
-        field, _, part = name.partition(".")
-        found[field][part] = float(array[0]) if part == "sigma" else array
-    return open_question.closed(found)

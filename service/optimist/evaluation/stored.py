@@ -1,0 +1,132 @@
+"""What the service stores of an experiment, as the numerics take it: question, reference, kernels, logged batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.evaluation.question import Question
+from optimist.evaluation.track import Track
+from optimist.numerics.fid.reference import Reference
+from optimist_client import tensors
+from optimist_client.models import Experiment
+
+
+class Logged(Protocol):
+    """A batch as it stands in the log of a generator."""
+
+    @property
+    def seq(self) -> int:
+        """Its position in the log."""
+        ...
+
+    @property
+    def pick(self) -> int:
+        """Number of the pick that it was told for, 0 for none."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows were accepted."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """`tensors.digest` of the arrays that were accepted."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """The arrays as safetensors."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of a logged batch that a track was given."""
+
+    is_due: bool
+    """Whether an estimate is due exactly now."""
+    unreadable: str = ""
+    """Why the batch was passed over, "" where it was taken."""
+
+
+def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
+    """The question that an experiment asks, with kernels as its config has them. `reference` is on the `device`."""
+    config = experiment.config
+    kernels = {name: kernel.model_dump() for name, kernel in config.kernels.items()}
+    return Question(
+        config.metric,
+        config.bound,
+        config.delta,
+        reference,
+        config.order,
+        config.truncation,
+        **kernels,
+        options=config.bound_options.given(),
+        device=device,
+        rules=experiment.rules,
+    )
+
+
+def stored_reference(body: bytes, device: torch.device | str = "cpu") -> Reference:
+    """The reference of stored moments (safetensors of `mean` and `covariance`). It is decomposed here: O(d³)."""
+    moments = tensors.decode(body)
+    return Reference(moments["mean"], moments["covariance"], device)
+
+
+def pack_kernels(open_question: Question, question: Question) -> bytes:
+    """What samples have fixed of the open kernels: "<field>.sigma" (1,) and "<field>.landmarks" (m, d)."""
+    fixed: dict[str, NDArray[np.float64]] = {}
+    for field in open_question.open_kernels:
+        kernel = question.kernels[field]
+        fixed[f"{field}.sigma"] = np.array([kernel["sigma"]])
+        if "landmarks" in kernel:
+            fixed[f"{field}.landmarks"] = np.asarray(kernel["landmarks"])
+    return tensors.encode(fixed)
+
+
+def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
+    """The question with its open kernels fixed as `pack_kernels` has them."""
+    found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
+    for name, array in tensors.decode(fitted).items():
+        field, _, part = name.partition(".")
+        found[field][part] = float(array[0]) if part == "sigma" else array
+    return open_question.closed(found)
+
+
+def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
+    """The tensors (n, …) of a logged batch by name, float64, and the ids of its rows.
+
+    A row without an id gets "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it. Raises
+    ValueError where the body cannot be read, or holds other numbers, or another count of rows, than were accepted.
+    """
+    arrays = tensors.decode(entry.body)
+    if tensors.digest(arrays) != entry.digest:
+        raise ValueError("the batch is not the one that was accepted: its digest differs")
+    # The digest does not cover the count of rows, which decides when estimates are due.
+    if any(len(array) != entry.rows for array in arrays.values()):
+        found = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
+        raise ValueError(f"the batch is not the one that was accepted: expected {entry.rows} rows, found {found}")
+    ids = arrays.pop(tensors.IDS, None)
+    names = [""] * entry.rows if ids is None else tensors.unpack_ids(ids)
+    origin = f"{entry.pick}" if entry.pick else f"@{entry.seq}"
+    return (
+        # Memory of torch, not of numpy, is aligned the same way in every process; equal bits need that.
+        {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()},
+        # A reservoir takes no zero bytes; the batch was accepted with them and must not be lost for that.
+        [name.replace("\0", " ") or f"{origin}:{row}" for row, name in enumerate(names)],
+    )
+
+
+def take(track: Track, entry: Logged) -> Taken:
+    """Add a logged batch to a track. One that cannot be read is skipped: its rows count, its numbers do not."""
+    try:
+        return Taken(track.add(*batch_of(entry)))
+    except (ValueError, KeyError) as error:
+        return Taken(track.skip(entry.rows), f"{error}")

@@ -1,0 +1,67 @@
+"""What a valid mean and covariance is, is the same in memory, in files and over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optimist import score
+from optimist.api.bodies.moments import stored
+from optimist.api.problems import ApiError
+from optimist.evaluation.offline import read_reference
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.moments import ASYMMETRY, BLOCK, NEGATIVE, check_definite, check_lowest, check_moments
+
+ROWS = np.random.default_rng(0).standard_normal((9, 3))
+
+
+def readers(covariance: np.ndarray, directory: Path) -> Iterator[Callable[[], object]]:
+    """Every way in which moments come in."""
+    mean = np.zeros(len(covariance))
+    file = directory / "moments.npz"
+    np.savez(file, mu=mean, sigma=covariance)
+    yield lambda: Reference(mean, covariance)
+    yield lambda: score(ROWS, reference=(mean, covariance))
+    yield lambda: read_reference(file)
+    yield lambda: stored({"mean": mean, "covariance": covariance}, 10)
+
+
+def check(covariance: np.ndarray, directory: Path, expected: str | None) -> None:
+    for read in readers(covariance, directory):
+        if expected is None:
+            read()
+        else:
+            with pytest.raises((ValueError, ApiError), match=expected):
+                read()
+
+
+@pytest.mark.parametrize(("part", "expected"), [(0.9, None), (2.0, "symmetric")])
+def test_one_tolerance_of_symmetry(tmp_path: Path, part: float, expected: str | None):
+    covariance = 4.0 * np.eye(3)
+    covariance[0, 1] += part * ASYMMETRY * 4.0
+    check(covariance, tmp_path, expected)
+
+
+@pytest.mark.parametrize(("part", "expected"), [(0.9, None), (1.1, "no negative eigenvalue, found one below")])
+def test_one_tolerance_of_definiteness(tmp_path: Path, part: float, expected: str | None):
+    check(np.diag([4.0, 1.0, -part * NEGATIVE * 4.0]), tmp_path, expected)
+
+
+@pytest.mark.parametrize("part", [0.99, 1.01])
+def test_a_factor_and_the_lowest_eigenvalue_tell_the_same(part: float):
+    d = 2 * BLOCK + 3
+    odd = np.full((d, 1), d**-0.5)
+    covariance = np.eye(d) - odd @ odd.T
+    covariance -= part * NEGATIVE * np.abs(covariance).max() * odd @ odd.T
+    largest = check_moments(np.zeros(d), covariance)
+    lowest = float(np.linalg.eigvalsh(covariance)[0])
+    refused = 0
+    for decide in (lambda: check_definite(covariance, largest), lambda: check_lowest(lowest, largest)):
+        try:
+            decide()
+        except ValueError:
+            refused += 1
+    assert refused == (2 if part > 1 else 0)
