@@ -1,40 +1,43 @@
-# One virtual environment for everything; `make demo` and `make test` need nothing but Python 3.11 and make.
-PYTHON ?= python3
+# `make demo` and `make test` need nothing but make and a Python from 3.11 on, and set up one virtual environment.
+# The first that fits: the embedded Redis has wheels for Python 3.12 and 3.11; any other needs redis-server on PATH.
+PYTHON ?= $(shell for python in python3.12 python3.11 python3 python3.13 python3.14 python; do \
+	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV ?= .venv
 BIN = $(VENV)/bin
-STAMP = $(VENV)/.installed
+DEMO = $(VENV)/.installed-demo
+DEV = $(VENV)/.installed-dev
 
-.PHONY: demo test test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
+.PHONY: demo test test-full test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/optimist demo
 
 # Two at a time: much of a test's time is waiting for processes to start, to stop and to answer.
-test: $(STAMP)
+test: $(DEV)
 	$(BIN)/pytest -n 2 --dist loadscope
 
 # Those that failed last, one after the other; a failure if there are none.
-test-again: $(STAMP)
+test-again: $(DEV)
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
-test-fast: $(STAMP)
+test-fast: $(DEV)
 	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"
 
 # The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
-test-redis: $(STAMP)
+test-redis: $(DEV)
 	OPTIMIST_TEST_SERVERS=6.2,7.0,cluster,7.0-cluster $(BIN)/pytest tests/store
 
 # Everything that kills real processes; the long runs are in docs/reliability.md.
-test-faults: $(STAMP)
+test-faults: $(DEV)
 	$(BIN)/pytest -m faults
 
 # The fuzzers' long run: as many bodies for each of three paths, and a tenth of it for each operation of the API, for a
 # minute at most each (OPTIMIST_FUZZ_SECONDS).
 CASES ?= 100000
-fuzz: $(STAMP)
+fuzz: $(DEV)
 	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0 --log-cli-level INFO
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -42,15 +45,22 @@ lint: $(STAMP)
 	$(BIN)/bandit -q -c pyproject.toml -r service clients deploy docs/generate
 
 # The reference pages, from the code they describe.
-docs: $(STAMP)
+docs: $(DEV)
 	$(BIN)/python docs/generate
 
-benchmark: $(STAMP)
+benchmark: $(DEV)
 	$(BIN)/python benchmarks/rounds.py
 
-$(STAMP): pyproject.toml constraints.txt
+$(VENV)/bin/pip:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv found. Install one, or name it by PYTHON=/path/to/python:"; \
+		echo "  Debian, Ubuntu: apt install python3 python3-venv"; \
+		echo "  Fedora:         dnf install python3.12"; \
+		echo "  macOS:          brew install python@3.12"; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+
+# The extra `demo`, or `dev`, which includes it.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	touch $@
 
 clean:

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimist.numerics.bounds import bound_options, make_bound
@@ -97,7 +97,6 @@ def test_the_authors_run_is_followed_score_by_score(policy, stored, fid_of):
             assert np.argmin(scores) == file["picks"][step + 1]
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 99), st.integers(1, 12), st.data())
 def test_no_input_gives_nan(seed, dimension, data):
     generator = np.random.default_rng(seed)

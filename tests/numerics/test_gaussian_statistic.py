@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -42,7 +42,6 @@ layouts = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, st.integers(1, 64), layouts, st.randoms(use_true_random=False))
 def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, dimension, layout, random):
     rows = rows_of(seed, sum(sizes), dimension, offset=3.0)
@@ -55,7 +54,6 @@ def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, dimensio
     assert_same_moments(fed(rows, sizes, **layout), rows)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, st.integers(1, 9), layouts)
 def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
     rows = rows_of(seed, sum(sizes), dimension)
@@ -73,7 +71,6 @@ def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
             assert statistic.rows is None
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), layouts)
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, dimension, layout):
     rows = rows_of(seed, sum(before + after), dimension)
@@ -86,7 +83,6 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
     assert_bit_identical(straight, restored)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), sizes, st.integers(1, 20), layouts)
 def test_asking_changes_nothing(seed, sizes, dimension, layout):
     rows = rows_of(seed, sum(sizes), dimension)

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -88,7 +88,6 @@ def test_the_gram_and_the_covariance_route_agree():
     assert_same_modes(modes(metric, gram, reservoir), modes(metric, covariance, reservoir))
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 99), st.integers(2, 60))
 def test_modes_are_the_eigenvectors_of_the_covariance(seed, count):
     rows, metric = rows_of(seed, count, 2), VendiScore(GaussianFourier.draw(2, 12, 1.0))
@@ -229,7 +228,6 @@ def test_one_type_of_prompt_is_one_group_with_the_score_of_all_outputs():
     assert [shown.weight for shown in group.prompts] == pytest.approx([0.02] * 8)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 12),
     st.sampled_from(["same", "distinct", "random", "orthogonal"]),

@@ -344,8 +344,10 @@ def test_older_redis_is_kept_from_data_it_would_not_see(tmp_path: Path, monkeypa
 def test_no_server_to_be_found_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("optimist.store.redis_program.find_spec", lambda name: None)
-    with pytest.raises(CannotStart, match="install Redis"):
+    with pytest.raises(CannotStart, match="Install Redis") as refused:
         start_embedded(tmp_path / "data")
+    for words in ("Python 3.11 and 3.12", "apt install redis-server", "dnf install redis", "brew install redis"):
+        assert words in str(refused.value)
 
 
 def test_the_package_s_server_serves_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
