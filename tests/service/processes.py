@@ -39,6 +39,7 @@ class Service:
     def __init__(
         self, directory: Path, *options: str, port: int | None = None, environment: dict[str, str] | None = None
     ) -> None:
+        self.directory = directory
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._command = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", *options]
