@@ -1,4 +1,4 @@
-"""For all tests: one thread of BLAS a process, as several tests run beside one another, and how many examples to draw."""
+"""For all tests: one thread of BLAS a process, as several tests run beside one another; how many examples to draw."""
 
 import os
 
