@@ -18,7 +18,9 @@ from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
 
+from optimist.store import running_url
 from optimist_client import AsyncPick, Pick
 
 
@@ -104,8 +106,12 @@ class Service:
 
 @contextmanager
 def serving(directory: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Service]:
+    """A service that runs. A Redis of its own does not wait for the disk, which only a power cut would tell."""
     service = Service(directory, *options, environment=environment).start()
     try:
+        if (url := running_url(directory)) is not None:
+            with Redis.from_url(url) as redis:
+                redis.config_set("appendfsync", "no")
         yield service
     finally:
         service.stop()

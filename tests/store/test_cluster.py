@@ -3,7 +3,7 @@
 import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from redis.asyncio import Redis
@@ -24,17 +24,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield servers
 
 
-@pytest.fixture
-async def redis(servers: Cluster) -> AsyncIterator[Redis]:
-    client = connect(servers.url)
-    await client.flushall()
-    yield client
-    await client.aclose()
-
-
-@pytest.fixture
-def store(redis: Redis) -> Store:
-    return Store(redis)
+@pytest.fixture(scope="module")
+def server(servers: Cluster) -> Cluster:
+    return servers
 
 
 async def round_(store: Store, experiment: str) -> int:
