@@ -12,16 +12,22 @@ DEV = $(VENV)/.installed-dev
 demo: $(DEMO)
 	$(BIN)/optimist demo
 
-# Two at a time: much of a test's time is waiting for processes to start, to stop and to answer.
-test: $(DEV)
-	$(BIN)/pytest -n 2 --dist loadscope
+# Three at a time on two cores: a test often waits for processes to start, to stop and to answer.
+PARALLEL = -n 3 --dist worksteal
 
-# Those that failed last, one after the other; a failure if there are none.
+test: $(DEV)
+	$(BIN)/pytest $(PARALLEL)
+
+# The same tests with many more examples of each property.
+test-full: $(DEV)
+	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full --timeout 1800
+
+# The tests that failed last, one after the other, with the names of those that pass; an error if none failed.
 test-again: $(DEV)
-	$(BIN)/pytest --last-failed --last-failed-no-failures none
+	$(BIN)/pytest --last-failed --last-failed-no-failures none -rap
 
 test-fast: $(DEV)
-	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"
+	$(BIN)/pytest $(PARALLEL) -m "not faults"
 
 # The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
 test-redis: $(DEV)

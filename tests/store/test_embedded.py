@@ -176,7 +176,7 @@ def test_a_server_that_outlives_its_killed_service_keeps_others_out(tmp_path: Pa
 @pytest.mark.faults
 def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     bodies = {size: os.urandom(size) for size in (10, 1000, 4_000_000)}
-    batches, kills = 150, (30, 70, 110)
+    batches, kills = 60, (15, 30, 45)
 
     async def tell_through_kills(server: EmbeddedRedis) -> None:
         async with connect(server.url) as redis:
@@ -222,7 +222,7 @@ def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path
 
 @pytest.mark.faults
 def test_a_server_that_dies_again_and_again_is_started_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    deaths = 7
+    deaths = 5
     with start_embedded(tmp_path) as server, client(server.url) as redis:
         for death in range(deaths):
             until(lambda: answers(redis))
@@ -231,7 +231,7 @@ def test_a_server_that_dies_again_and_again_is_started_for_ever(tmp_path: Path, 
         until(lambda: answers(redis))
         assert redis.get("count") == b"%d" % deaths
     pauses = [record.message.partition(" in ")[2] for record in caplog.records if "again" in record.message]
-    assert pauses == ["", "0.1 s", "0.2 s", "0.4 s", "0.8 s", "1.6 s", "3.2 s"]
+    assert pauses == ["", "0.1 s", "0.2 s", "0.4 s", "0.8 s"]
 
 
 @pytest.mark.faults
