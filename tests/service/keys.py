@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from processes import Service, serving
+from processes import Service
 
 from optimist.api.door.keys import make_key
 from optimist.store import open_store, running_url
@@ -45,8 +45,11 @@ def guarded(directory: Path, *options: str, environment: dict[str, str] | None =
     """A service that asks for keys, and an admin's key of the namespace `default`."""
     made = optimist_keys("create", "--role", "admin", "--data-dir", str(directory))
     assert made.returncode == 0, made.stderr
-    with serving(directory, "--require-keys", *options, environment=environment) as service:
+    service = Service(directory, "--require-keys", *options, environment=environment).start()
+    try:
         yield service, made.stdout.strip()
+    finally:
+        service.stop()
 
 
 def client_of(service: Service, key: str) -> httpx.Client:

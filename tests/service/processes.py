@@ -106,15 +106,20 @@ class Service:
 
 @contextmanager
 def serving(directory: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Service]:
-    """A service that runs. A Redis of its own does not wait for the disk, which only a power cut would tell."""
+    """A service that runs; a Redis of its own does not wait for the disk."""
     service = Service(directory, *options, environment=environment).start()
     try:
-        if (url := running_url(directory)) is not None:
-            with Redis.from_url(url) as redis:
-                redis.config_set("appendfsync", "no")
+        stop_syncing(service)
         yield service
     finally:
         service.stop()
+
+
+def stop_syncing(service: Service) -> None:
+    """Let a service's own Redis wait for the disk no more. Only a power cut would show the difference."""
+    if (url := running_url(service.directory)) is not None:
+        with Redis.from_url(url) as redis:
+            redis.config_set("appendfsync", "no")
 
 
 def is_alive(pid: int) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from fastapi.routing import iter_route_contexts
 from keys import bearer, client_of, guarded, new_key, optimist_keys
-from processes import Service, serving
+from processes import Service, serving, stop_syncing
 from redis import Redis
 
 from optimist.api.app import create_app
@@ -119,6 +119,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(directory: Path) -> Iterator[Service]:
     with guarded(directory, "--no-scoring") as (running, _):
+        stop_syncing(running)
         yield running
 
 
