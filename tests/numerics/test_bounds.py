@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from streams import fed
 
 from optimist.numerics.bounds import bound_options, make_bound
 from optimist.numerics.estimate import Estimate
@@ -25,13 +26,6 @@ ANSWERS = {
     "selection_error": "standard_error_selection",
     "stopping_error": "standard_error_stopping",
 }
-
-
-def fed(metric: FrechetDistance, rows: np.ndarray, batch: int = 5):
-    statistic = metric.statistic()
-    for part in torch.from_numpy(rows).split(batch):
-        statistic.update(part)
-    return statistic
 
 
 def estimates_of(metric: FrechetDistance, rows: np.ndarray, batch: int = 5) -> dict[str, Estimate]:

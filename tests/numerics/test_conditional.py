@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
@@ -43,12 +44,6 @@ def fed(statistic: JointStatistic, pairs: tuple[Tensor, Tensor], sizes: list[int
 
 def taken(metric: ConditionedScore, pairs: tuple[Tensor, Tensor], sizes: list[int] | int = 7) -> JointStatistic:
     return fed(ConditionalInfluenceBound(metric).statistic(), pairs, sizes)
-
-
-def assert_bit_identical(one: JointStatistic, other: JointStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 # The stored reference numbers.

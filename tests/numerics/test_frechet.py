@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
+from streams import fed
 
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
@@ -12,13 +13,6 @@ from optimist.numerics.registry import make_metric
 
 def metric_to(mean, covariance) -> FrechetDistance:
     return make_metric("fid", reference=Reference(mean, covariance))
-
-
-def fed(metric: FrechetDistance, rows: np.ndarray, batch: int = 5):
-    statistic = metric.statistic()
-    for part in torch.from_numpy(rows).split(batch):
-        statistic.update(part)
-    return statistic
 
 
 def moments(rows: np.ndarray):

@@ -1,18 +1,14 @@
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical, rows_of
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.fid.statistic import GaussianStatistic
-
-
-def rows_of(seed: int, count: int, dimension: int, offset: float = 0.0) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)) + offset)
 
 
 def fed(rows: Tensor, sizes: list[int], **layout: int | bool) -> GaussianStatistic:
@@ -28,12 +24,6 @@ def assert_same_moments(statistic: GaussianStatistic, rows: Tensor) -> None:
     torch.testing.assert_close(statistic.mean, rows.mean(0), rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(statistic.scatter, centred.T @ centred, rtol=1e-10, atol=1e-10 * len(rows))
     assert statistic.scatter_trace == pytest.approx(float(centred.square().sum()), rel=1e-10, abs=1e-10)
-
-
-def assert_bit_identical(one: GaussianStatistic, other: GaussianStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 sizes = st.lists(st.integers(1, 23), min_size=1, max_size=12)

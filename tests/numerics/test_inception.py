@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import digamma
+from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.numerics.estimate import Estimate
@@ -33,12 +34,6 @@ def fed(rows: Tensor, sizes: list[int] | int = 5) -> ClassStatistic:
     for batch in rows.split(sizes):
         statistic.update(batch)
     return statistic
-
-
-def assert_bit_identical(one: ClassStatistic, other: ClassStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 def assert_same_moments(statistic: ClassStatistic, rows: Tensor) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical, rows_of
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
@@ -20,10 +21,6 @@ ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 NAMES = {1.0: "1", 1.5: "1_5", 2.0: "2", 3.0: "3", math.inf: "inf"}
 
 
-def rows_of(seed: int, count: int, dimension: int) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)))
-
-
 def fed(rows: Tensor, sizes: list[int] | int, feature_map: FeatureMap, **layout: int | bool) -> KernelStatistic:
     statistic = KernelStatistic(feature_map, **layout)  # type: ignore[arg-type]
     for batch in rows.split(sizes):
@@ -36,12 +33,6 @@ def taken(metric: VendiScore, rows: Tensor, batch: int = 5) -> KernelStatistic:
     for part in rows.split(batch):
         statistic.update(part)
     return statistic
-
-
-def assert_bit_identical(one: KernelStatistic, other: KernelStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 # The stored reference numbers.

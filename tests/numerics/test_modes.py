@@ -6,21 +6,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from streams import fed, rows_of
 from torch import Tensor
 
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.numerics.kernel.modes import Mode, modes, prompt_groups
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi, spectrum_of_rows
-from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
 from optimist.numerics.pairs.statistic import JointStatistic
 from optimist.numerics.reservoir import Reservoir
 
 ORDERS = [0.5, 1.0, 2.0, math.inf]
-
-
-def rows_of(seed: int, count: int, dimension: int) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)))
 
 
 def clusters(sizes: list[int], spread: float = 0.05) -> tuple[Tensor, list[str]]:
@@ -36,13 +32,6 @@ def reservoir_of(ids: list[str] | None = None, capacity: int = 512, **arrays: Te
     count = len(next(iter(arrays.values())))
     reservoir.update(arrays, [str(index) for index in range(count)] if ids is None else ids)
     return reservoir
-
-
-def fed(metric: VendiScore, rows: Tensor) -> KernelStatistic:
-    statistic = metric.statistic()
-    for batch in rows.split(7):
-        statistic.update(batch)
-    return statistic
 
 
 def assert_same_modes(one: list[Mode], other: list[Mode], tolerance: float = 1e-9) -> None:

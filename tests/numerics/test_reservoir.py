@@ -3,6 +3,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.numerics.batches import LONGEST_ID
@@ -19,12 +20,6 @@ def fed(reservoir: Reservoir, sizes: list[int]) -> Reservoir:
     for size in sizes:
         reservoir.update(*log(size, reservoir.start + reservoir.samples))
     return reservoir
-
-
-def assert_bit_identical(one: Reservoir, other: Reservoir) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=12)
