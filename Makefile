@@ -2,6 +2,8 @@
 # The first that fits: the embedded Redis has wheels for Python 3.12 and 3.11; any other needs redis-server on PATH.
 PYTHON ?= $(shell for python in python3.12 python3.11 python3 python3.13 python3.14 python; do \
 	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+# Where pip finds torch without gigabytes of CUDA, if it does not by itself: https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
 VENV ?= .venv
 BIN = $(VENV)/bin
 DEMO = $(VENV)/.installed-demo
@@ -66,7 +68,8 @@ $(VENV)/bin/pip:
 
 # The extra `demo`, or `dev`, which includes it.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH_INDEX:%=--extra-index-url %) \
+		-c constraints.txt -e '.[$*]'
 	touch $@
 
 clean:
