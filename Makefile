@@ -1,56 +1,75 @@
-# One virtual environment for everything; `make demo` and `make test` need nothing but Python 3.11 and make.
-PYTHON ?= python3
+# `make demo` and `make test` need nothing but make and a Python from 3.11 on, and set up one virtual environment.
+# The first one that fits is taken. The embedded Redis has wheels for 3.11 and 3.12; any other needs redis-server on PATH.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3 python3.13 python3.14 python; do \
+	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+# The URL of an index with CPU builds of torch (see the install page of PyTorch); without it, pip may install CUDA, too.
+TORCH_INDEX ?=
 VENV ?= .venv
 BIN = $(VENV)/bin
-STAMP = $(VENV)/.installed
+DEMO = $(VENV)/.installed-demo
+DEV = $(VENV)/.installed-dev
 
-.PHONY: demo test test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
+.PHONY: demo test test-full test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/optimist demo
 
-# Two at a time: much of a test's time is waiting for processes to start, to stop and to answer.
-test: $(STAMP)
-	$(BIN)/pytest -n 2 --dist loadscope
+# Three at a time on two cores: tests often wait for processes to start, stop and answer.
+PARALLEL = -n 3 --dist worksteal
 
-# Those that failed last, one after the other; a failure if there are none.
-test-again: $(STAMP)
-	$(BIN)/pytest --last-failed --last-failed-no-failures none
+test: $(DEV)
+	$(BIN)/pytest $(PARALLEL)
 
-test-fast: $(STAMP)
-	$(BIN)/pytest -n 2 --dist loadscope -m "not faults"
+# The same tests with many more examples of each property.
+test-full: $(DEV)
+	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full --timeout 1800
 
-# The store's tests on servers of its own: Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), clusters.
-test-redis: $(STAMP)
+# The tests that failed last, one after the other, with the names of those that pass. Fails if none failed before.
+test-again: $(DEV)
+	$(BIN)/pytest --last-failed --last-failed-no-failures none -rap
+
+test-fast: $(DEV)
+	$(BIN)/pytest $(PARALLEL) -m "not faults"
+
+# The store's tests on Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), and clusters.
+test-redis: $(DEV)
 	OPTIMIST_TEST_SERVERS=6.2,7.0,cluster,7.0-cluster $(BIN)/pytest tests/store
 
-# Everything that kills real processes; the long runs are in docs/reliability.md.
-test-faults: $(STAMP)
+# All tests that kill real processes; docs/reliability.md describes the long runs.
+test-faults: $(DEV)
 	$(BIN)/pytest -m faults
 
-# The fuzzers' long run: as many bodies for each of three paths, and a tenth of it for each operation of the API, for a
-# minute at most each (OPTIMIST_FUZZ_SECONDS).
+# A long run of the fuzzers: $(CASES) bodies for each of three paths, and a tenth as many requests for each operation of
+# the API, for one minute per operation at most (OPTIMIST_FUZZ_SECONDS).
 CASES ?= 100000
-fuzz: $(STAMP)
+fuzz: $(DEV)
 	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0 --log-cli-level INFO
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -c pyproject.toml -r service clients deploy docs/generate
 
-# The reference pages, from the code they describe.
-docs: $(STAMP)
+# Generate the reference pages from the code.
+docs: $(DEV)
 	$(BIN)/python docs/generate
 
-benchmark: $(STAMP)
+benchmark: $(DEV)
 	$(BIN)/python benchmarks/rounds.py
 
-$(STAMP): pyproject.toml constraints.txt
+$(VENV)/bin/pip:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv found. Install one, or name it by PYTHON=/path/to/python:"; \
+		echo "  Debian, Ubuntu: apt install python3 python3-venv"; \
+		echo "  Fedora:         dnf install python3.12"; \
+		echo "  macOS:          brew install python@3.12"; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+
+# The extra `demo`, or `dev`, which includes it.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH_INDEX:%=--extra-index-url %) \
+		-c constraints.txt -e '.[$*]'
 	touch $@
 
 clean:

@@ -1,7 +1,42 @@
-"""For all tests: one thread of BLAS a process, as several tests run beside one another."""
+"""For all tests: one thread of BLAS a process, how many examples hypothesis draws, and a Redis to work on."""
+
+from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator, Iterator
 
-# Before torch is imported. Eigenproblems of more threads than there are cores wait at every step: one test took 77 s
-# beside another where it takes 2.
+import pytest
+from hypothesis import settings
+from redis.asyncio import Redis
+
+from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+
+# Before torch is imported. Several tests run beside one another, and eigenproblems of more threads than there are cores
+# wait at every step: one test took 77 s beside another where it takes 2.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# `make test-full` chooses the second.
+settings.register_profile("default", max_examples=20, deadline=None)
+settings.register_profile("full", max_examples=150, deadline=None)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """The server of `redis`; tests/store has others, too."""
+    with start_embedded(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+async def redis(server: EmbeddedRedis) -> AsyncIterator[Redis]:
+    """An empty Redis. It does not wait for the disk, which only a power cut would tell."""
+    async with connect(server.url) as client:
+        await client.config_set("appendfsync", "no")
+        await client.flushall()
+        yield client
+
+
+@pytest.fixture
+def store(redis: Redis) -> Store:
+    return Store(redis)

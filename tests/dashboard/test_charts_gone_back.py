@@ -11,10 +11,10 @@ import httpx
 import numpy as np
 import pytest
 from pages import OpenPage
-from processes import serving
+from processes import Service, serving
 from redis import Redis
 
-from optimist.store import start_embedded
+from optimist.store import running_url
 from optimist.store.keys import experiment_key
 from optimist_client import Optimist, tensors
 from optimist_client.models import Progress, Report
@@ -70,13 +70,16 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with (
-        start_embedded(tmp_path_factory.mktemp("redis")) as running,
-        serving(tmp_path_factory.mktemp("service"), f"--redis-url={running.url}", "--no-scoring") as service,
-        httpx.Client(base_url=service.url, timeout=30) as http,
-        Redis(unix_socket_path=running.url.removeprefix("unix://")) as redis,
-    ):
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("service"), "--no-scoring") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def site(service: Service) -> Iterator[Site]:
+    url = running_url(service.directory)
+    assert url is not None
+    with httpx.Client(base_url=service.url, timeout=30) as http, Redis.from_url(url) as redis:
         yield Site(http, redis)
 
 

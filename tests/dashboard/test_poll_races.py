@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from optimist.api.polls import Polls
 from optimist.dispatch.state import PolicyState
-from optimist.store import NotFound, Store, StoreError, open_store, start_embedded
+from optimist.store import NotFound, Store, StoreError
 from optimist_client.models import Experiment, ExperimentConfig, Overview, Report
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    with start_embedded(tmp_path) as redis:
-        async with open_store(redis.url) as opened:
-            yield opened
 
 
 async def make(store: Store, generators: list[str], instance: str) -> None:

@@ -3,8 +3,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from streams import fed
 
 from optimist.numerics.bounds import bound_options, make_bound
 from optimist.numerics.estimate import Estimate
@@ -25,13 +26,6 @@ ANSWERS = {
     "selection_error": "standard_error_selection",
     "stopping_error": "standard_error_stopping",
 }
-
-
-def fed(metric: FrechetDistance, rows: np.ndarray, batch: int = 5):
-    statistic = metric.statistic()
-    for part in torch.from_numpy(rows).split(batch):
-        statistic.update(part)
-    return statistic
 
 
 def estimates_of(metric: FrechetDistance, rows: np.ndarray, batch: int = 5) -> dict[str, Estimate]:
@@ -97,7 +91,6 @@ def test_the_authors_run_is_followed_score_by_score(policy, stored, fid_of):
             assert np.argmin(scores) == file["picks"][step + 1]
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 99), st.integers(1, 12), st.data())
 def test_no_input_gives_nan(seed, dimension, data):
     generator = np.random.default_rng(seed)

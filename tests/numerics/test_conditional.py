@@ -4,8 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
@@ -43,12 +44,6 @@ def fed(statistic: JointStatistic, pairs: tuple[Tensor, Tensor], sizes: list[int
 
 def taken(metric: ConditionedScore, pairs: tuple[Tensor, Tensor], sizes: list[int] | int = 7) -> JointStatistic:
     return fed(ConditionalInfluenceBound(metric).statistic(), pairs, sizes)
-
-
-def assert_bit_identical(one: JointStatistic, other: JointStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 # The stored reference numbers.
@@ -173,7 +168,6 @@ sizes = st.lists(st.integers(1, 13), min_size=1, max_size=6)
 layouts = st.fixed_dictionaries({"last": st.integers(0, 20), "halves": st.booleans(), "marginal": st.booleans()})
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 9), sizes, st.integers(1, 12), layouts)
 def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, features, layout):
     maps, pairs = maps_of(features), pairs_of(seed, sum(sizes))
@@ -195,7 +189,6 @@ def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, featu
                 torch.testing.assert_close(part.last_rows, phi[max(len(phi) - layout["last"], 0) :], rtol=0, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), sizes, sizes, st.integers(1, 12), layouts)
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, features, layout):
     maps, pairs = maps_of(features), pairs_of(seed, sum(before + after))
@@ -207,7 +200,6 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
     assert_bit_identical(fed(straight, rest, after), fed(restored, rest, after))
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), sizes, st.sampled_from([0.5, 1.0, 2.0, 3.0]), st.sampled_from(SCORES))
 def test_batching_changes_only_rounding(seed, parts, order, score):
     bound, pairs = ConditionalInfluenceBound(score(*maps_of(), order)), pairs_of(seed, sum(parts) + 3)
@@ -343,7 +335,6 @@ def test_errors_are_of_the_size_of_the_misses():
 kinds = st.sampled_from(["spread", "same", "pairs", "one apart", "near"])
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.integers(0, 99), kinds, kinds, st.sampled_from(SCORES), st.data())
 def test_no_input_gives_nan(seed, kind, prompt_kind, score, data):
     count = data.draw(st.sampled_from([1, 2, 3, 5, 12, 30]), label="count")

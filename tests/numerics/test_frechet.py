@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
+from streams import fed
 
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
@@ -12,13 +13,6 @@ from optimist.numerics.registry import make_metric
 
 def metric_to(mean, covariance) -> FrechetDistance:
     return make_metric("fid", reference=Reference(mean, covariance))
-
-
-def fed(metric: FrechetDistance, rows: np.ndarray, batch: int = 5):
-    statistic = metric.statistic()
-    for part in torch.from_numpy(rows).split(batch):
-        statistic.update(part)
-    return statistic
 
 
 def moments(rows: np.ndarray):
@@ -50,7 +44,6 @@ def test_the_plug_in_is_the_formula_with_a_matrix_root(dimension, count):
         assert metric.plug_in(fed(metric, rows), unbiased) == pytest.approx(expected, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.integers(0, 99), st.integers(1, 64), st.integers(1, 90), st.floats(0.0, 9.0), st.floats(-3.0, 3.0))
 def test_a_set_is_at_distance_zero_from_itself(seed, dimension, count, decades, offset):
     generator = np.random.default_rng(seed)
@@ -61,7 +54,6 @@ def test_a_set_is_at_distance_zero_from_itself(seed, dimension, count, decades, 
     assert 0.0 <= metric.plug_in(fed(metric, rows)) <= 1e-8
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 99), st.integers(2, 40), st.data())
 def test_both_routes_lead_to_one_number(seed, dimension, data):
     generator = np.random.default_rng(seed)

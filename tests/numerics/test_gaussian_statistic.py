@@ -1,18 +1,14 @@
 import math
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical, rows_of
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.fid.statistic import GaussianStatistic
-
-
-def rows_of(seed: int, count: int, dimension: int, offset: float = 0.0) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)) + offset)
 
 
 def fed(rows: Tensor, sizes: list[int], **layout: int | bool) -> GaussianStatistic:
@@ -30,19 +26,12 @@ def assert_same_moments(statistic: GaussianStatistic, rows: Tensor) -> None:
     assert statistic.scatter_trace == pytest.approx(float(centred.square().sum()), rel=1e-10, abs=1e-10)
 
 
-def assert_bit_identical(one: GaussianStatistic, other: GaussianStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
-
-
 sizes = st.lists(st.integers(1, 23), min_size=1, max_size=12)
 layouts = st.fixed_dictionaries(
     {"keep": st.integers(0, 70), "first": st.integers(0, 40), "last": st.integers(0, 40), "scatter": st.booleans()}
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, st.integers(1, 64), layouts, st.randoms(use_true_random=False))
 def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, dimension, layout, random):
     rows = rows_of(seed, sum(sizes), dimension, offset=3.0)
@@ -55,7 +44,6 @@ def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, dimensio
     assert_same_moments(fed(rows, sizes, **layout), rows)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, st.integers(1, 9), layouts)
 def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
     rows = rows_of(seed, sum(sizes), dimension)
@@ -73,7 +61,6 @@ def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
             assert statistic.rows is None
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), layouts)
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, dimension, layout):
     rows = rows_of(seed, sum(before + after), dimension)
@@ -86,7 +73,6 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
     assert_bit_identical(straight, restored)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), sizes, st.integers(1, 20), layouts)
 def test_asking_changes_nothing(seed, sizes, dimension, layout):
     rows = rows_of(seed, sum(sizes), dimension)

@@ -3,9 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import digamma
+from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.numerics.estimate import Estimate
@@ -35,12 +36,6 @@ def fed(rows: Tensor, sizes: list[int] | int = 5) -> ClassStatistic:
     return statistic
 
 
-def assert_bit_identical(one: ClassStatistic, other: ClassStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
-
-
 def assert_same_moments(statistic: ClassStatistic, rows: Tensor) -> None:
     entropies = torch.special.entr(rows).sum(1)
     assert statistic.samples == len(rows)
@@ -62,7 +57,6 @@ def assert_same_log(statistic: ClassStatistic, rows: Tensor) -> None:
 sizes = st.lists(st.integers(1, 23), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 9), sizes, st.integers(1, 40), st.randoms(use_true_random=False))
 def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, classes, random):
     rows = rows_of(seed, sum(sizes), classes)
@@ -75,7 +69,6 @@ def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, classes,
     torch.testing.assert_close(parts[0].fold_sums.sum(0), rows.sum(0), rtol=1e-10, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 9), sizes, st.integers(1, 40))
 def test_batches_and_merges_in_sequence_are_one_pass(seed, sizes, classes):
     rows = rows_of(seed, sum(sizes), classes)
@@ -96,7 +89,6 @@ def test_a_long_log_keeps_its_last_rows():
         assert_same_log(statistic, rows)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), st.sampled_from([0, 1100]))
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, classes, long):
     rows = rows_of(seed, sum(before + after) + long, classes)
@@ -244,7 +236,6 @@ def estimates_of(statistic: ClassStatistic) -> dict[str, Estimate]:
     return {name: make_bound(metric).estimate(statistic) for name, make_bound in BOUNDS.items()}
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 99), st.integers(1, 12), st.sampled_from([1, 2, 5, 1000]), st.data())
 def test_no_input_gives_nan(seed, count, classes, data):
     count = data.draw(st.sampled_from([count, 530]), label="count")
@@ -271,7 +262,6 @@ def test_no_input_gives_nan(seed, count, classes, data):
         assert math.isinf(estimate.upper) == (count == 1 and name != "naive")
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), sizes, st.integers(1, 40))
 def test_batching_changes_only_rounding(seed, sizes, classes):
     rows = rows_of(seed, sum(sizes), classes)

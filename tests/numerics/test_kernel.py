@@ -4,8 +4,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical, rows_of
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
@@ -20,10 +21,6 @@ ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 NAMES = {1.0: "1", 1.5: "1_5", 2.0: "2", 3.0: "3", math.inf: "inf"}
 
 
-def rows_of(seed: int, count: int, dimension: int) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)))
-
-
 def fed(rows: Tensor, sizes: list[int] | int, feature_map: FeatureMap, **layout: int | bool) -> KernelStatistic:
     statistic = KernelStatistic(feature_map, **layout)  # type: ignore[arg-type]
     for batch in rows.split(sizes):
@@ -36,12 +33,6 @@ def taken(metric: VendiScore, rows: Tensor, batch: int = 5) -> KernelStatistic:
     for part in rows.split(batch):
         statistic.update(part)
     return statistic
-
-
-def assert_bit_identical(one: KernelStatistic, other: KernelStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 # The stored reference numbers.
@@ -192,7 +183,6 @@ sizes = st.lists(st.integers(1, 13), min_size=1, max_size=10)
 layouts = st.fixed_dictionaries({"last": st.integers(0, 40), "halves": st.booleans()})
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, st.integers(1, 30), layouts)
 def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, features, layout):
     rows, feature_map = rows_of(seed, sum(sizes), 3), GaussianFourier.draw(3, features, 1.0)
@@ -219,7 +209,6 @@ def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, featu
                 torch.testing.assert_close(statistic.half_moment(parity), half.T @ half, rtol=1e-10, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), layouts)
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, features, layout):
     rows, feature_map = rows_of(seed, sum(before + after), 2), GaussianFourier.draw(2, features, 1.0)
@@ -233,7 +222,6 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
     assert_bit_identical(straight, restored)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), sizes, st.sampled_from([0.5, 1.0, 2.0, 3.0]))
 def test_batching_changes_only_rounding(seed, parts, order):
     metric = VendiScore(GaussianFourier.draw(4, 12, 1.0), order)
@@ -294,7 +282,6 @@ def test_other_layouts_are_not_mixed():
 # The scores.
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 99), st.integers(1, 30), st.sampled_from([0.3, *ORDERS, 40.0]), st.data())
 def test_a_score_is_its_formula(seed, count, order, data):
     eigenvalues = np.random.default_rng(seed).gamma(0.5, size=count) + 1e-6
@@ -333,7 +320,6 @@ def test_k_kinds_seen_equally_often_score_k():
         assert math.exp(log_vendi(exact, order)) == pytest.approx(6.0, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 9), st.integers(1, 60), st.integers(1, 20))
 def test_gram_and_covariance_have_one_spectrum(seed, count, features):
     feature_map = GaussianFourier.draw(3, features, 1.0)
@@ -484,7 +470,6 @@ def test_errors_are_of_the_size_of_the_misses():
 kinds = st.sampled_from(["spread", "same", "pairs", "one apart", "near", "line"])
 
 
-@settings(deadline=None, max_examples=120)
 @given(st.integers(0, 99), kinds, st.sampled_from(["fourier", "cosine", "nystrom"]), st.data())
 def test_no_input_gives_nan(seed, kind, kernel, data):
     generator = np.random.default_rng(seed)

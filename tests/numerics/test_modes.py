@@ -4,23 +4,19 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from streams import fed, rows_of
 from torch import Tensor
 
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.numerics.kernel.modes import Mode, modes, prompt_groups
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi, spectrum_of_rows
-from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
 from optimist.numerics.pairs.statistic import JointStatistic
 from optimist.numerics.reservoir import Reservoir
 
 ORDERS = [0.5, 1.0, 2.0, math.inf]
-
-
-def rows_of(seed: int, count: int, dimension: int) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, dimension)))
 
 
 def clusters(sizes: list[int], spread: float = 0.05) -> tuple[Tensor, list[str]]:
@@ -36,13 +32,6 @@ def reservoir_of(ids: list[str] | None = None, capacity: int = 512, **arrays: Te
     count = len(next(iter(arrays.values())))
     reservoir.update(arrays, [str(index) for index in range(count)] if ids is None else ids)
     return reservoir
-
-
-def fed(metric: VendiScore, rows: Tensor) -> KernelStatistic:
-    statistic = metric.statistic()
-    for batch in rows.split(7):
-        statistic.update(batch)
-    return statistic
 
 
 def assert_same_modes(one: list[Mode], other: list[Mode], tolerance: float = 1e-9) -> None:
@@ -88,7 +77,6 @@ def test_the_gram_and_the_covariance_route_agree():
     assert_same_modes(modes(metric, gram, reservoir), modes(metric, covariance, reservoir))
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 99), st.integers(2, 60))
 def test_modes_are_the_eigenvectors_of_the_covariance(seed, count):
     rows, metric = rows_of(seed, count, 2), VendiScore(GaussianFourier.draw(2, 12, 1.0))
@@ -229,7 +217,6 @@ def test_one_type_of_prompt_is_one_group_with_the_score_of_all_outputs():
     assert [shown.weight for shown in group.prompts] == pytest.approx([0.02] * 8)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 12),
     st.sampled_from(["same", "distinct", "random", "orthogonal"]),

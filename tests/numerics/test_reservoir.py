@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.numerics.batches import LONGEST_ID
@@ -21,17 +22,10 @@ def fed(reservoir: Reservoir, sizes: list[int]) -> Reservoir:
     return reservoir
 
 
-def assert_bit_identical(one: Reservoir, other: Reservoir) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
-
-
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 capacities = st.integers(1, 60)
 
 
-@settings(deadline=None, max_examples=60)
 @given(sizes, capacities)
 def test_what_is_kept_depends_on_the_samples_and_not_on_their_batches(sizes, capacity):
     reservoir, count = fed(Reservoir(capacity), sizes), sum(sizes)
@@ -47,7 +41,6 @@ def test_what_is_kept_depends_on_the_samples_and_not_on_their_batches(sizes, cap
     assert all(torch.equal(rows, arrays[name][indices]) for name, rows in reservoir.tensors.items())
 
 
-@settings(deadline=None, max_examples=60)
 @given(sizes, capacities, st.randoms(use_true_random=False))
 def test_parts_of_a_log_merged_in_any_grouping_are_the_log_in_one_stream(sizes, capacity, random):
     starts = np.cumsum([0, *sizes[:-1]]).tolist()
@@ -60,7 +53,6 @@ def test_parts_of_a_log_merged_in_any_grouping_are_the_log_in_one_stream(sizes, 
     assert_bit_identical(fed(parts[0], [30]), fed(Reservoir(capacity), [*sizes, 30]))
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 40), max_size=8), sizes, capacities)
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(before, after, capacity):
     straight = fed(Reservoir(capacity), before)

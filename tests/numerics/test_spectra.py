@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -100,7 +100,6 @@ def test_orders_that_no_sum_is_close_to_are_refused():
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.floats(0.0, 1e4))
-@settings(deadline=None, max_examples=25)
 def test_increments_add_up_to_the_scatter(sizes: list[int], offset: float):
     rows = rows_of(sum(sizes), 6, decay=0.0) + offset
     found, count = [], 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from streams import rows_of
 
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.numerics.fid import statistic as gaussian_module
@@ -14,10 +13,6 @@ from optimist.numerics.kernel import statistic as kernel_module
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.rows import LastRows
 from optimist.numerics.symmetric import PANEL, SymmetricSum
-
-
-def rows_of(seed: int, count: int, width: int) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, width)))
 
 
 @pytest.mark.parametrize("width", [1, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL, 2 * PANEL + 77])

@@ -1,39 +1,18 @@
-"""A Redis for the scorer's tests, and experiments on it as the API makes them."""
+"""Experiments as the API makes them, for the scorer's tests."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from made import Made
-from redis.asyncio import Redis
 
-from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+from optimist.store import Store
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    with start_embedded(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture
-async def redis(server: EmbeddedRedis) -> AsyncIterator[Redis]:
-    client = connect(server.url)
-    await client.flushall()
-    yield client
-    await client.aclose()
-
-
-@pytest.fixture
-def store(redis: Redis) -> Store:
-    return Store(redis)
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from redis import Redis
 from optimist.archive.file import Archive
 from optimist.numerics.estimate import Estimate
 from optimist.simulation.replay import replay
+from optimist.store import running_url
 from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, Stop, Unreachable
 from optimist_client.operations import run
 
@@ -376,17 +377,19 @@ def pointer_at(redis: Redis, experiment: str, seq: int) -> str:
         time.sleep(0.02)
 
 
-def test_a_damaged_snapshot_is_said_and_no_file_is_left(tmp_path: Path, reference):
-    with serving(tmp_path / "data") as service, Optimist(service.url) as client:
-        experiment = client.create_experiment("x", ["a"], reference=reference, stop=False, allow_extra=True)
-        for _ in range(6):
-            experiment.ask().tell(samples("a", 2_000, 0))
-            scored(experiment)
-        runtime = (tmp_path / "data" / "lock").read_text().split('"runtime": "')[1].split('"')[0]
-        with Redis(unix_socket_path=f"{runtime}/redis.sock") as redis:
-            # Every second batch outgrows the snapshot before it: the last one leaves nothing to write after it.
-            unique = pointer_at(redis, "x", seq=6)
-            redis.setrange(f"optimist:{{x}}:snapshot:0:{unique}:0", 9, b"scratched")
-        with pytest.raises(Stop, match="digest"):
-            experiment.export(tmp_path / "file")
-        assert not (tmp_path / "file").exists()
+def test_a_damaged_snapshot_is_said_and_no_file_is_left(
+    service: Service, client: Optimist, name: str, tmp_path: Path, reference
+):
+    experiment = client.create_experiment(name, ["a"], reference=reference, stop=False, allow_extra=True)
+    for _ in range(6):
+        experiment.ask().tell(samples("a", 2_000, 0))
+        scored(experiment)
+    url = running_url(service.directory)
+    assert url is not None
+    with Redis.from_url(url) as redis:
+        # Every second batch outgrows the snapshot before it: the last one leaves nothing to write after it.
+        unique = pointer_at(redis, name, seq=6)
+        redis.setrange(f"optimist:{{{name}}}:snapshot:0:{unique}:0", 9, b"scratched")
+    with pytest.raises(Stop, match="digest"):
+        experiment.export(tmp_path / "file")
+    assert not (tmp_path / "file").exists()

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.store import Batch, Conflict, ExperimentState, Store, connect, start_embedded
+from optimist.store import Batch, Conflict, ExperimentState, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
-
-
-@pytest.fixture
-async def redis(tmp_path: Path) -> AsyncIterator[Redis]:
-    with start_embedded(tmp_path) as server:
-        client = connect(server.url)
-        yield client
-        await client.aclose()
-
-
-@pytest.fixture
-async def store(redis: Redis) -> Store:
-    return Store(redis)
 
 
 async def make_dispatcher(store: Store, **config: object) -> Dispatcher:

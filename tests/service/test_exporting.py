@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import Archive, ArchiveWriter
-from optimist.store import NotFound, Store, Unavailable, open_store, start_embedded
+from optimist.store import NotFound, Store, Unavailable
 from optimist_client.models import Experiment, ExperimentConfig
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    with start_embedded(tmp_path) as redis:
-        async with open_store(redis.url) as opened:
-            yield opened
 
 
 async def made(store: Store) -> Experiment:

@@ -300,7 +300,7 @@ def test_everything_restarted_goes_on_from_snapshots_to_the_same_report(tmp_path
     try:
         with Optimist(service.url) as client:
             experiment = client.create_experiment("x", ["a", "b"], reference=reference)
-        for half in (batches[:12], batches[12:]):
+        for restarted, half in ((False, batches[:12]), (True, batches[12:])):
             with httpx.Client(base_url=service.url, timeout=30) as http, Optimist(service.url) as client:
                 experiment = client.experiment("x")
                 for number, batch in enumerate(half):
@@ -313,9 +313,10 @@ def test_everything_restarted_goes_on_from_snapshots_to_the_same_report(tmp_path
                     assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
                     assert standings[generator].warnings == ()
                 before = experiment.report()
-            service.kill()
-            service.start()
-            with Optimist(service.url) as client:
-                assert client.experiment("x").report() == before
+            if not restarted:
+                service.kill()
+                service.start()
+                with Optimist(service.url) as client:
+                    assert client.experiment("x").report() == before
     finally:
         service.stop()

@@ -118,7 +118,7 @@ def test_an_unreadable_body_is_refused(http: httpx.Client, experiment, body: byt
 
 def test_a_body_over_the_limit_is_refused_however_it_is_sent(tmp_path, reference):
     limit = {"OPTIMIST_MAX_BODY": "2000"}
-    with serving(tmp_path, environment=limit) as service, Optimist(service.url) as client:
+    with serving(tmp_path, "--no-scoring", environment=limit) as service, Optimist(service.url) as client:
         experiment = client.create_experiment("x", ["a"], reference=reference)
         path = service.url + batch_path(experiment.ask())
         body = tensors.encode({"features": np.zeros((100, 4))})

@@ -104,8 +104,7 @@ def test_requests_are_logged_with_their_ids(fresh: Service):
 
 
 def test_ready_means_that_redis_takes_writes(fresh: Service):
-    directory = Path(next(part for part in fresh._command if part.startswith("--data-dir=")).partition("=")[2])
-    url = running_url(directory)
+    url = running_url(fresh.directory)
     assert url is not None
     with Redis.from_url(url) as redis:
         assert httpx.get(f"{fresh.url}/readyz").status_code == 200

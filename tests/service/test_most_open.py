@@ -26,7 +26,7 @@ def picks(http: httpx.Client, count: int, worker: str | None = None) -> list[int
 
 def test_one_worker_and_one_key_leave_picks_for_others(tmp_path: Path):
     with ExitStack() as stack:
-        service, admin = stack.enter_context(guarded(tmp_path, environment=LIMITS))
+        service, admin = stack.enter_context(guarded(tmp_path, "--no-scoring", environment=LIMITS))
         keys = [admin, new_key(tmp_path, "worker"), new_key(tmp_path, "worker")]
         owner, one, other = (stack.enter_context(client_of(service, key)) for key in keys)
         owner.post("/v1/experiments", json=CONFIG).raise_for_status()

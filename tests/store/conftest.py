@@ -5,13 +5,13 @@ By default the embedded one. OPTIMIST_TEST_SERVERS names others, separated by co
 """
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from redis.asyncio import Redis
 from servers import Cluster, Server, cluster, redis_6, redis_7, single
 
-from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+from optimist.store import EmbeddedRedis, start_embedded
 from optimist.store.cluster import Cluster as ClusterClient
 
 
@@ -38,20 +38,12 @@ def server(
 
 
 @pytest.fixture
-async def redis(server: EmbeddedRedis | Server | Cluster) -> AsyncIterator[Redis]:
-    client = connect(server.url)
-    if isinstance(client, ClusterClient):
+async def redis(redis: Redis) -> Redis:
+    if isinstance(redis, ClusterClient):
         # What the tests ask of the server, they ask of all its masters.
-        client.command_flags |= dict.fromkeys(("KEYS", "CONFIG SET", "CLIENT KILL"), client.PRIMARIES)
-        client.result_callbacks["KEYS"] = lambda command, answers: [key for keys in answers.values() for key in keys]
-    await client.flushall()
-    yield client
-    await client.aclose()
-
-
-@pytest.fixture
-def store(redis: Redis) -> Store:
-    return Store(redis)
+        redis.command_flags |= dict.fromkeys(("KEYS", "CONFIG SET", "CLIENT KILL"), redis.PRIMARIES)
+        redis.result_callbacks["KEYS"] = lambda command, answers: [key for keys in answers.values() for key in keys]
+    return redis
 
 
 def _found(program: str | None) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from exchanges import open_picks, settle
@@ -25,17 +25,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield servers
 
 
-@pytest.fixture
-async def redis(servers: Cluster) -> AsyncIterator[Redis]:
-    client = connect(servers.url)
-    await client.flushall()
-    yield client
-    await client.aclose()
-
-
-@pytest.fixture
-def store(redis: Redis) -> Store:
-    return Store(redis)
+@pytest.fixture(scope="module")
+def server(servers: Cluster) -> Cluster:
+    return servers
 
 
 async def round_(store: Store, experiment: str) -> int:
@@ -69,7 +61,7 @@ async def test_experiments_of_all_masters_make_one_store(store: Store, servers: 
         assert claim is not None
         assert await store.put_estimate(name, 0, 3, "{}", claim.token)
     assert await store.experiments() == names
-    body = random.Random(1).randbytes(20 * 2**20)
+    body = random.Random(1).randbytes(9 * 2**20)  # chunks are of 1 MiB
     for name in names[:3]:
         assert await store.references.put(name, "{}", body)
         assert await store.references.get(name) == ("{}", body)

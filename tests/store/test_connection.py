@@ -70,21 +70,21 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Re
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
     async with cutting_proxy(server.url, tmp_path / "s", every=3) as url, connect(url) as redis:
         unreliable = Store(redis)
-        for n in range(20):
+        for n in range(8):
             group = AskGroup(f"ask {n}", [NewPick(0, "{}")])
             opened = await open_picks(unreliable, "x", (await unreliable.state("x")).rounds, [group], lease_seconds=60)
             assert opened is not None
             assert opened.numbers == {f"ask {n}": [n + 1]}
-        assert len((await store.state("x")).open_picks) == 20
-        for pick in range(1, 21):
+        assert len((await store.state("x")).open_picks) == 8
+        for pick in range(1, 9):
             assert (await settle(unreliable, "x", pick, f"d{pick}", 5, b"body")).seq == pick
             claim = await unreliable.claim("x", 0, "scorer", 60)
             assert claim is not None
             assert await unreliable.put_estimate("x", 0, pick, "{}", claim.token)
         assert await unreliable.latch_decision("x", "{}")
     stored = await store.state("x")
-    assert (stored.rounds, stored.told, stored.generators[0].samples, stored.open_picks) == (20, 20, 100, [])
-    assert len(await store.history("x")) == 7 * 20
+    assert (stored.rounds, stored.told, stored.generators[0].samples, stored.open_picks) == (8, 8, 40, [])
+    assert len(await store.history("x")) == 7 * 8
 
 
 async def until_quiet(stream: Announcements) -> list[Announcement | None]:

@@ -177,7 +177,7 @@ def test_a_server_that_outlives_its_killed_service_keeps_others_out(tmp_path: Pa
 @pytest.mark.faults
 def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     bodies = {size: os.urandom(size) for size in (10, 1000, 4_000_000)}
-    batches, kills = 150, (30, 70, 110)
+    batches, kills = 60, (15, 30, 45)
 
     async def tell_through_kills(server: EmbeddedRedis) -> None:
         async with connect(server.url) as redis:
@@ -223,7 +223,7 @@ def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path
 
 @pytest.mark.faults
 def test_a_server_that_dies_again_and_again_is_started_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    deaths = 7
+    deaths = 5
     with start_embedded(tmp_path) as server, client(server.url) as redis:
         for death in range(deaths):
             until(lambda: answers(redis))
@@ -232,7 +232,7 @@ def test_a_server_that_dies_again_and_again_is_started_for_ever(tmp_path: Path, 
         until(lambda: answers(redis))
         assert redis.get("count") == b"%d" % deaths
     pauses = [record.message.partition(" in ")[2] for record in caplog.records if "again" in record.message]
-    assert pauses == ["", "0.1 s", "0.2 s", "0.4 s", "0.8 s", "1.6 s", "3.2 s"]
+    assert pauses == ["", "0.1 s", "0.2 s", "0.4 s", "0.8 s"]
 
 
 @pytest.mark.faults
@@ -345,8 +345,10 @@ def test_older_redis_is_kept_from_data_it_would_not_see(tmp_path: Path, monkeypa
 def test_no_server_to_be_found_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("optimist.store.redis_program.find_spec", lambda name: None)
-    with pytest.raises(CannotStart, match="install Redis"):
+    with pytest.raises(CannotStart, match="Install Redis") as refused:
         start_embedded(tmp_path / "data")
+    for words in ("Python 3.11 and 3.12", "apt install redis-server", "dnf install redis", "brew install redis"):
+        assert words in str(refused.value)
 
 
 def test_the_package_s_server_serves_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

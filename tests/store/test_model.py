@@ -481,7 +481,6 @@ def test_the_store_does_what_the_model_says():
     run_state_machine_as_test(
         Model,
         settings=settings(
-            max_examples=60,
             stateful_step_count=80,
             deadline=None,
             suppress_health_check=list(HealthCheck),

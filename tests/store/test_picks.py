@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from exchanges import open_picks, settle
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
@@ -276,7 +276,6 @@ async def test_a_gap_in_the_log_is_refused(store: Store, redis: Redis, missing: 
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=25),
 )
 @example(growth=0.1, sizes=[50, 5, 1])  # (1 + 0.1) · 50 lies just above 55, 50 + 0.1 · 50 does not
-@settings(max_examples=25, deadline=None)
 def test_estimates_are_due_where_the_rule_says(server: EmbeddedRedis, growth: float, sizes: list[int]):
     async def positions() -> list[tuple[int, int]]:
         async with connect(server.url) as redis:

