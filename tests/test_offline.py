@@ -376,7 +376,7 @@ def test_the_spread_is_that_of_scores_of_disjoint_subsets(clusters: Path):
 def test_the_bandwidth_table_says_what_was_chosen(clusters: Path):
     options = ("--features=16", "--subsets=2", "--size=20")
     out, _ = run("bandwidth", clusters, "--sigmas=1000", *options)
-    assert "σ = 1000." in out
+    assert "(variance below 0.01): 1000." in out
     assert "Median distance" in out
     out, _ = run("bandwidth", clusters, "--sigmas=1.5", "--metric=rke", *options)
     assert "none found, try larger σ" in out
