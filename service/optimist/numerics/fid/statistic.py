@@ -95,13 +95,6 @@ class GaussianStatistic(Statistic):
         """Whether the matrix is held, so that reading it costs nothing."""
         return self._scatter is not None
 
-    def covariance(self, unbiased: bool) -> Tensor:
-        """The scatter over n − 1 (`unbiased`) or n, (d, d). Raises ValueError with fewer samples than that needs."""
-        degrees = self.samples - int(unbiased)
-        if degrees < 1:
-            raise ValueError(f"the covariance of {self.samples} samples with unbiased={unbiased} is not defined")
-        return self.scatter / degrees
-
     def update(self, batch: Tensor) -> None:
         """Add a batch (b, d) of any real dtype, b ≥ 1. Raises ValueError, changing nothing, on anything else."""
         check_rows("features", batch, self.dimension)

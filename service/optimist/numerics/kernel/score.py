@@ -138,7 +138,7 @@ class VendiScore(BaseMetric):
 
     def identity(self) -> Identity:
         """The feature map."""
-        return [(self.feature_map.name, tuple(self.feature_map.to_tensors().values()))]
+        return [(self.feature_map.name, self.feature_map.tensors())]
 
     def spectrum(self, statistic: KernelStatistic) -> Tensor:
         """The min(n, width) largest eigenvalues of C, descending and ≥ 0. Raises ValueError on no samples."""

@@ -123,7 +123,7 @@ class ConditionedScore(BaseMetric):
 
     def identity(self) -> Identity:
         """The feature maps of samples and of prompts."""
-        return [(each.name, tuple(each.to_tensors().values())) for each in (self.features_map, self.prompts_map)]
+        return [(each.name, each.tensors()) for each in (self.features_map, self.prompts_map)]
 
     @classmethod
     def of_spectra(cls, spectra: Mapping[Part, Tensor], order: float = 1.0) -> float:
