@@ -102,7 +102,7 @@ class Track:
         return track
 
     def forget(self) -> None:
-        """Drop what was kept to make estimates cheap, so that this track goes on as one that is restored here."""
+        """Drop what was kept to make estimates cheap: from here on this track makes the bits of a restored one."""
         self._bound.metric.forget(self.statistic)
 
     def estimate(self) -> Estimate:

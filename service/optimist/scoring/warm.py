@@ -111,7 +111,7 @@ class WarmGenerator:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was taken so far that anything could be said about."""
+        """Whether the statistic has no samples yet."""
         return self._track.statistic.samples == 0
 
     def modes(self, name: str) -> Modes:

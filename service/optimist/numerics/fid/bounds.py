@@ -153,7 +153,7 @@ class FrechetAuthorsBound:
 
 @dataclass(frozen=True)
 class FrechetNaiveBound:
-    """Naive-UCB of the seed paper (equations.md §1c), which knows of the data only its spread and the dimension.
+    """Naive-UCB of the seed paper (equations.md §1c), which uses only the dimension and the spread of the data.
 
     sigma2: σ² > 0, or None for ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed. Raises ValueError on values that make no sense.
     """

@@ -46,7 +46,7 @@ def terms_of(
 ) -> FrechetTerms:
     """The distance's terms from 1 sample or more, by the route that n asks for unless another is named.
 
-    `spectrum` spares the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
+    `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
     `rank`, or those of the Gram matrix. Raises ValueError on the Gram route without rows.
     """
     rows = statistic.rows

@@ -154,7 +154,7 @@ class _Followed:
         self._restart()
 
     def catch_up(self, statistic: GaussianStatistic) -> None:
-        """Take the rows that came since, or begin anew where too many did."""
+        """Take the rows that came since, or start from the scatter where not all of them are kept."""
         fresh = statistic.samples - self.samples
         if fresh == 0:
             return

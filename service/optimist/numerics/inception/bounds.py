@@ -51,7 +51,7 @@ class InceptionTheoremBound:
 
 @dataclass(frozen=True)
 class InceptionNaiveBound:
-    """Naive-UCB of the seed paper (equations.md §2b), which knows of the data only n and K; C′ = log K.
+    """Naive-UCB of the seed paper (equations.md §2b), which uses only n and K; C′ = log K.
 
     value = log IS̃, optimistic = upper = log IŜ. Raises ValueError on δ outside (0, 1).
     """

@@ -23,7 +23,7 @@ def entropy(probabilities: Tensor) -> Tensor:
 def normalised(probabilities: Tensor) -> Tensor:
     """Rows (b, K) divided by their sums. Raises ValueError where one is not finite, negative, or off the simplex."""
     sums = probabilities.sum(-1, keepdim=True)
-    # A hair wider than the tolerance that lets a batch into the log: what another sum let in must not be refused here.
+    # Slightly wider than the tolerance at which batches are accepted, which are summed in another order there.
     near = (sums - 1.0).abs() <= SIMPLEX_TOLERANCE + 1e-9
     # Written so that NaN fails it too.
     if not bool((probabilities.amin() >= 0.0) & near.all()):

@@ -45,7 +45,7 @@ class KernelAnalysis(Analysis):
     """The numbers of one analysis, in log."""
 
     extrapolated: float
-    """The part of the estimate by the effective ridge that no sample speaks for; 0 otherwise."""
+    """The part of the estimate that the effective ridge extrapolates beyond the samples; 0 for other recipes."""
     plain_error: float
     """From the influence function and the second order alone, without the factor κ = 1 + 20/n."""
 
@@ -212,7 +212,7 @@ def _slopes(values: Tensor, order: float) -> Tensor:
 
 
 def _divided_differences(values: Tensor, slopes: Tensor, order: float) -> Tensor:
-    """(f_i − f_j)/(g_i − g_j) (k, k) of finite order, the derivative f′ where two values are as good as equal."""
+    """(f_i − f_j)/(g_i − g_j) (k, k) of finite order, the derivative f′ where two values are equal to rounding."""
     gaps = values[:, None] - values
     equal = gaps.abs() <= 1e-8 * torch.maximum(values[:, None], values)
     derivative = slopes * (order - 1.0) / values if order != 1.0 else -1.0 / values

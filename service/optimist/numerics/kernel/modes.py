@@ -26,7 +26,7 @@ def modes_of(
 
     The eigenvectors are those of C over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
     its sum over the reservoir is ≥ 0. `names` are those of the reservoir's tensors that φ takes, side by side. Modes of
-    no share are left out, so there may be fewer; modes of equal share may come mixed, as any basis of what they span.
+    no share are left out, so there may be fewer; modes of equal share may be any basis of their span.
     Raises ValueError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
     """
     check_counts(count, samples)

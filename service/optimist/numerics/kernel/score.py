@@ -23,7 +23,7 @@ class VendiScore(BaseMetric):
     """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
-    most log width. The eigenvalues of C come from the n × n Gram matrix of the φ while n ≤ width, then from C itself.
+    most log width. The eigenvalues of C come from the n × n Gram matrix of the φ while n ≤ width, from then on from C itself.
     Raises ValueError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
@@ -180,7 +180,7 @@ class _Followed:
         return self._square if self._order == 2.0 else self.follower.value
 
     def catch_up(self, statistic: KernelStatistic) -> None:
-        """Take the φ that came since, or begin anew where too many did."""
+        """Take the φ that came since, or start from the moment where not all of them are kept."""
         fresh = statistic.samples - self.samples
         if fresh == 0:
             return

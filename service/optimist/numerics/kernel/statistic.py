@@ -51,7 +51,7 @@ class KernelStatistic(Statistic):
 
     @property
     def moment(self) -> Tensor:
-        """S = Σ φφᵀ (width, width), built on demand; `times` and `square_sum` spare it."""
+        """S = Σ φφᵀ (width, width), built on demand; `times` and `square_sum` do without it."""
         rows = self.rows
         return self._whole().dense() if rows is None else rows.T @ rows
 

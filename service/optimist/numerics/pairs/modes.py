@@ -22,7 +22,7 @@ def prompt_groups(
     K_T/n = Σ λ_i v_i v_iᵀ, and group i is scored on K_X ⊙ v_i v_iᵀ, whose eigenvalues are those of
     Σ_j v_ij² φ_X(x_j) φ_X(x_j)ᵀ, of trace 1: sample j counts v_ij². Everything is over the reservoir's pairs, with
     their bias: a small group shows fewer kinds of output than it gets, so compare generators more than groups. Groups
-    of no share are left out, so there may be fewer; groups of equal share may come mixed, as any basis of what they
+    of no share are left out, so there may be fewer; groups of equal share may be any basis of the space that they
     span. Raises ValueError on a reservoir without samples, on an order that is not positive, and on counts below 1;
     KeyError where the reservoir lacks features or prompts.
     """
