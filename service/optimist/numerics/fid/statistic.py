@@ -154,7 +154,7 @@ class GaussianStatistic(Statistic):
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     def _absorb(self, count: int, mean: Tensor, centred: Tensor) -> None:
-        """Chan's update of the moments by `count` rows of that mean, which are `centred` once the mean is subtracted."""
+        """Chan's update of the moments by `count` rows: their mean (d,), and what is left without it (count, d)."""
         total = self.samples + count
         shift = mean - self._mean
         # The distance between the two means is one more row of the same GEMM.

@@ -23,7 +23,7 @@ class VendiScore(BaseMetric):
     """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
-    most log width. The eigenvalues of C come from the n × n Gram matrix of the φ while n ≤ width, from then on from C itself.
+    most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
     Raises ValueError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
