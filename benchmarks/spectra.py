@@ -201,7 +201,7 @@ def frechet_row(start: int, dimension: int, of_reference: Reference, slow: bool)
         part = dimension // 4
 
         def sqrtm() -> None:
-            scipy.linalg.sqrtm((statistic.covariance(True) @ sigma)[:part, :part].numpy())
+            scipy.linalg.sqrtm((statistic.scatter / (statistic.samples - 1) @ sigma)[:part, :part].numpy())
 
         def whitened() -> Tensor:
             return torch.linalg.eigvalsh(of_reference.root.T @ statistic.scatter @ of_reference.root)

@@ -25,6 +25,6 @@ def fed(metric: Any, rows: Tensor | NDArray[Any], batch: int = 5) -> Any:
 
 def assert_bit_identical(one: Any, other: Any) -> None:
     """The stored forms of two statistics, or of two reservoirs, are equal to the last bit."""
-    left, right = one.to_tensors(), other.to_tensors()
+    left, right = one.state(), other.state()
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)

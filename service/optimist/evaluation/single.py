@@ -12,9 +12,10 @@ from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference
 from optimist.evaluation.question import Question
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.kernel.exact import exact_spectra, exact_spectrum
-from optimist.numerics.kernel.score import log_vendi
+from optimist.numerics.kernel.entropy import log_vendi
+from optimist.numerics.kernel.exact import exact_spectrum
 from optimist.numerics.kernel.settings import KernelSettings
+from optimist.numerics.pairs.exact import exact_spectra
 from optimist.numerics.registry import PAIRS
 
 

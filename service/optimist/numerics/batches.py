@@ -1,4 +1,4 @@
-"""What a batch must be before it is let in. Free of torch: the API and `Evaluation` refuse the same things."""
+"""The checks of a batch before it is accepted. Free of torch: the API and `Evaluation` share them."""
 
 from __future__ import annotations
 

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from optimist.numerics.bound import Bound
-from optimist.numerics.fid.bounds import AuthorsBound, NaiveBound, TheoremBound
-from optimist.numerics.fid.influence import FrechetAnalyst, FrechetInfluence
-from optimist.numerics.fid.influence_bound import InfluenceBound
-from optimist.numerics.inception.bounds import InceptionInfluenceBound, InceptionNaiveBound, InceptionTheoremBound
-from optimist.numerics.kernel.bounds import KernelInfluenceBound, KernelTheoremBound
+from optimist.numerics.bound import Bound, InfluenceBound
+from optimist.numerics.fid.bounds import FrechetAuthorsBound, FrechetNaiveBound, FrechetTheoremBound
+from optimist.numerics.inception.bounds import InceptionNaiveBound, InceptionTheoremBound
+from optimist.numerics.kernel.bounds import KernelTheoremBound
 from optimist.numerics.metric import Metric
-from optimist.numerics.pairs.bounds import ConditionalInfluenceBound
 
 Maker = tuple[Callable[..., Bound], tuple[str, ...]]
 
 _MAKERS: dict[str, dict[str, Maker]] = {
     "fid": {
         "influence": (InfluenceBound, ()),
-        "theorem": (TheoremBound, ("sigma2", "tau", "mean_gap")),
-        "authors": (AuthorsBound, ("M", "kappa")),
-        "naive": (NaiveBound, ("sigma2", "mean_gap")),
+        "theorem": (FrechetTheoremBound, ("sigma2", "tau", "mean_gap")),
+        "authors": (FrechetAuthorsBound, ("M", "kappa")),
+        "naive": (FrechetNaiveBound, ("sigma2", "mean_gap")),
     },
     "is": {
-        "influence": (InceptionInfluenceBound, ()),
+        "influence": (InfluenceBound, ()),
         "theorem": (InceptionTheoremBound, ()),
         "naive": (InceptionNaiveBound, ()),
     },
-    "rke": {"influence": (KernelInfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
-    "vendi": {"influence": (KernelInfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
-    "conditional-vendi": {"influence": (ConditionalInfluenceBound, ())},
-    "information-vendi": {"influence": (ConditionalInfluenceBound, ())},
+    "rke": {"influence": (InfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
+    "vendi": {"influence": (InfluenceBound, ()), "theorem": (KernelTheoremBound, ())},
+    "conditional-vendi": {"influence": (InfluenceBound, ())},
+    "information-vendi": {"influence": (InfluenceBound, ())},
 }
 """Each metric's bounds by name, with the options they take."""
 
@@ -59,19 +56,14 @@ def make_bound(name: str, metric: Metric, delta: float = 0.05, **options: float 
 
 
 __all__ = [
-    "AuthorsBound",
     "Bound",
-    "ConditionalInfluenceBound",
-    "FrechetAnalyst",
-    "FrechetInfluence",
-    "InceptionInfluenceBound",
+    "FrechetAuthorsBound",
+    "FrechetNaiveBound",
+    "FrechetTheoremBound",
     "InceptionNaiveBound",
     "InceptionTheoremBound",
     "InfluenceBound",
-    "KernelInfluenceBound",
     "KernelTheoremBound",
-    "NaiveBound",
-    "TheoremBound",
     "bound_options",
     "make_bound",
 ]

@@ -48,8 +48,8 @@ class FeatureMap(Protocol):
         """φ (n, width) of finite float64 rows (n, d), each of norm 1. Raises ValueError on rows that have none."""
         ...
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """What `from_tensors` of its class makes the same map of, bit for bit."""
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What φ depends on beside the name, of any shape; not copied."""
         ...
 
 
@@ -102,21 +102,16 @@ class GaussianFourier:
         return self.omegas.device
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """See `FeatureMap.__call__`; every row has a φ."""
+        """φ (n, 2r) of finite float64 rows (n, d), each of norm 1."""
         angles = rows @ self.omegas
         features = angles.new_empty(len(rows), self.width)
         torch.cos(angles, out=features[:, : self.width // 2])
         torch.sin(angles, out=features[:, self.width // 2 :])
         return features.div_(math.sqrt(angles.shape[-1]))
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """`omegas` (d, r)."""
-        return {"omegas": self.omegas.clone()}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> GaussianFourier:
-        """The inverse of `to_tensors`."""
-        return cls(tensors["omegas"], device)
+    def tensors(self) -> tuple[Tensor, ...]:
+        """ω (d, r)."""
+        return (self.omegas,)
 
 
 class Cosine:
@@ -137,17 +132,12 @@ class Cosine:
         return self.dimension
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """See `FeatureMap.__call__`. Raises ValueError on a row of zeros."""
+        """φ (n, d) of finite float64 rows (n, d), each of norm 1. Raises ValueError on a row of zeros."""
         return _unit_rows(rows, "a row of zeros has no direction, so the cosine kernel does not apply to it")
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """`dimension`, int64."""
-        return {"dimension": torch.tensor(self.dimension)}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> Cosine:
-        """The inverse of `to_tensors`."""
-        return cls(int(tensors["dimension"]), device)
+    def tensors(self) -> tuple[Tensor, ...]:
+        """d, int64."""
+        return (torch.tensor(self.dimension),)
 
 
 class Nystrom:
@@ -190,20 +180,18 @@ class Nystrom:
         return self.landmarks.device
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """See `FeatureMap.__call__`."""
+        """φ (n, m) of finite float64 rows (n, d), each of norm 1.
+
+        Raises ValueError on a row that the landmarks cannot tell apart from others.
+        """
         exponents = _log_kernel(rows, self.landmarks, self.sigma)
         # Norms are scaled away, so a row far from every landmark may be measured from its nearest: nothing underflows.
         seen = (exponents - exponents.amax(-1, keepdim=True)).exp()
         return _unit_rows(seen @ self._root, "a row lies outside what the landmarks can tell apart")
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """`landmarks` (m, d) and `sigma`."""
-        return {"landmarks": self.landmarks.clone(), "sigma": torch.tensor(self.sigma, dtype=torch.float64)}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> Nystrom:
-        """The inverse of `to_tensors`."""
-        return cls(tensors["landmarks"], float(tensors["sigma"]), device)
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The landmarks (m, d) and σ, float64."""
+        return (self.landmarks, torch.tensor(self.sigma, dtype=torch.float64))
 
 
 def gaussian_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:

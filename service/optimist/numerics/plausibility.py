@@ -22,7 +22,7 @@ USUAL_ROWS = 20
 WARNED = 1000.0
 """Times the usual scale above which an entry is warned about; in store/lua/checking.lua, too."""
 _BLOCK = 2**16
-"""Entries that are looked at together."""
+"""Entries that are read at a time."""
 
 
 class Magnitude(NamedTuple):

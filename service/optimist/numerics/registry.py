@@ -10,10 +10,13 @@ import torch
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.inception.score import InceptionScore
-from optimist.numerics.kernel.exact import exact_spectra, exact_spectrum
-from optimist.numerics.kernel.maps import fit_kernel, make_feature_map, pair_maps
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi
+from optimist.numerics.kernel.entropy import log_vendi
+from optimist.numerics.kernel.exact import exact_spectrum
+from optimist.numerics.kernel.maps import fit_kernel, make_feature_map
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.metric import Metric
+from optimist.numerics.pairs.exact import exact_spectra
+from optimist.numerics.pairs.maps import pair_maps
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
 
 PAIRS: dict[str, type[ConditionedScore]] = {score.name: score for score in (ConditionalVendi, InformationVendi)}

@@ -12,12 +12,11 @@ from torch import Tensor
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
 from optimist.numerics.kernel.open_kernels import DEFAULT_FEATURES, MEDIAN
-from optimist.numerics.kernel.settings import KernelSettings, pair_settings
+from optimist.numerics.kernel.settings import KernelSettings
 from optimist_client.config import RULES
 
 LARGEST_FIT = 1000
 """Rows whose pairwise distances have a median taken: half a million pairs."""
-
 
 Device = torch.device | str
 
@@ -29,30 +28,14 @@ def make_feature_map(kernel: Mapping[str, Any], dimension: int, device: Device =
     `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises ValueError on
     anything else, and on what only samples can fix (see `fit_kernel`).
     """
-    return _feature_map(KernelSettings.of(kernel), dimension, device)
+    return feature_map_of(KernelSettings.of(kernel), dimension, device)
 
 
-def pair_maps(
-    kernel: Mapping[str, Any],
-    prompt_kernel: Mapping[str, Any],
-    dimension: int,
-    prompt_dimension: int,
-    device: Device = "cpu",
-) -> tuple[GaussianFourier, GaussianFourier]:
-    """The feature maps of samples and of prompts, with the kernel's number of frequencies, drawn apart.
+def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
+    """The feature map of checked settings; `stream` tells frequencies drawn with one seed apart.
 
-    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian, or not of one r.
+    Raises ValueError as `make_feature_map` does.
     """
-    of_samples, of_prompts = pair_settings(kernel, prompt_kernel)
-    features = _feature_map(of_samples, dimension, device)
-    # One stream of normals for both would tie the frequencies of samples and prompts together.
-    prompts = _feature_map(of_prompts, prompt_dimension, device, 1)
-    assert isinstance(features, GaussianFourier), "pair_settings takes no others"
-    assert isinstance(prompts, GaussianFourier), "pair_settings takes no others"
-    return features, prompts
-
-
-def _feature_map(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
     if kernel.features is None:
         raise ValueError("kernel: features=None, the exact kernel, has no feature map")
     if kernel.name == "cosine":

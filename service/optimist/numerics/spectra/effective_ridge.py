@@ -26,7 +26,7 @@ FLOOR = 1e-12
 
 @dataclass(frozen=True)
 class DebiasedEntropy:
-    """A de-biased Rényi entropy of a spectrum, and how much of it no sample speaks for."""
+    """A de-biased Rényi entropy of a spectrum, and the part of it that is extrapolated beyond the samples."""
 
     value: float
     extrapolated: float

@@ -81,7 +81,7 @@ class TraceFollower:
             self._begin(scatter)
 
     def start(self, count: int, scatter: Callable[[], Tensor]) -> None:
-        """Begin past the width, at `count` rows that nobody has any more."""
+        """Start past the width, after `count` rows that are no longer kept."""
         self.count = count
         self._begin(scatter)
 

@@ -1,7 +1,7 @@
 """tr √M of a population from the spectrum of a sample, by the leave-one-out map (decisions.md §1).
 
 The sample's degrees of freedom tr[M̂(M̂ + wI)⁻¹] become the population's, D(x), at another ridge x(w); each row's
-leave-one-out leverage, known in closed form, carries the map, so rows of very unequal size do no harm. Then
+leave-one-out leverage, known in closed form, carries the map, which holds for rows of very unequal size. Then
 
     tr √M = (1/π) ∫₀^∞ x^{-1/2} D(x) dx
 """
@@ -20,7 +20,7 @@ BISECTIONS = 45
 
 @dataclass(frozen=True)
 class DebiasedTrace:
-    """De-biased tr √M (…), and how much of it no sample speaks for (…), on the scale of the Fréchet distance."""
+    """De-biased tr √M (…), and the extrapolated part of it (…), on the scale of the Fréchet distance."""
 
     value: Tensor
     extrapolated: Tensor

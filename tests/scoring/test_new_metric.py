@@ -1,0 +1,88 @@
+"""A metric that is written from the base classes alone has an interval, a track, and snapshots."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from optimist.evaluation import Track
+from optimist.numerics.bound import InfluenceBound
+from optimist.numerics.metric import Analysis, BaseMetric
+from optimist.numerics.statistic import Statistic
+from optimist.scoring.warm import WarmGenerator
+
+
+class Sums(Statistic):
+    def __init__(self, sums: Tensor | None = None) -> None:
+        self.sums = torch.zeros(3, dtype=torch.float64) if sums is None else sums.clone()
+        self.samples = int(self.sums[0])
+
+    def update(self, values: Tensor) -> None:
+        self.sums += torch.stack([torch.tensor(float(len(values))), values.sum(), values.square().sum()])
+        self.samples = int(self.sums[0])
+
+    def state(self) -> dict[str, Tensor]:
+        return {"sums": self.sums}
+
+
+class Mean(BaseMetric):
+    name = "mean"
+    widths = {"values": 1}  # noqa: RUF012
+
+    def statistic(self) -> Sums:
+        return Sums()
+
+    def restore(self, tensors: dict[str, Tensor]) -> Sums:
+        return Sums(tensors["sums"])
+
+    def plug_in(self, statistic: Sums) -> float:
+        self.check(statistic)
+        return float(statistic.sums[1]) / statistic.samples
+
+    def analyse(self, statistic: Sums) -> Analysis:
+        n, mean = statistic.samples, self.plug_in(statistic)
+        error = math.sqrt(max(float(statistic.sums[2]) / n - mean**2, 0.0) / (n - 1))
+        return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error)
+
+
+def batch(*values: float) -> tuple[dict[str, Tensor], list[str]]:
+    return {"values": torch.tensor(values, dtype=torch.float64)[:, None]}, [f"{value}" for value in values]
+
+
+def test_its_estimate_has_an_interval_from_two_samples_on():
+    track = Track(InfluenceBound(Mean()), growth=0.0)
+    assert not track.add(*batch(1.0))
+    first = track.estimate()
+    assert (first.value, first.lower, first.upper, first.standard_error) == (1.0, -math.inf, math.inf, None)
+    assert first.warnings == ("at least 2 samples are needed for an interval",)
+    assert track.add(*batch(2.0, 3.0))
+    estimate = track.estimate()
+    assert (estimate.value, estimate.samples, estimate.warnings) == (2.0, 3, ())
+    assert estimate.standard_error == pytest.approx(1 / math.sqrt(3))
+    assert estimate.optimistic == estimate.upper == pytest.approx(2.0 + 1.959963984540054 / math.sqrt(3))
+
+
+def test_what_it_does_not_offer_is_refused_or_nothing():
+    track = Track(InfluenceBound(Mean()), growth=0.0)
+    track.add(*batch(1.0, 2.0))
+    track.forget()
+    assert (track.reservoir, track.has_prompts, track.followed_bytes) == (None, False, 0)
+    with pytest.raises(ValueError, match="no modes"):
+        track.modes()
+    with pytest.raises(ValueError, match="no prompts"):
+        track.prompt_groups()
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        InfluenceBound(Mean()).estimate(Sums())
+
+
+def test_it_is_frozen_and_thawed():
+    bound = InfluenceBound(Mean())
+    warm = WarmGenerator(bound, 0.0)
+    warm._track.add(*batch(1.0, 2.0, 4.0))
+    again = WarmGenerator.thaw(warm.freeze(), 1, bound, 0.0)
+    again._track.add(*batch(5.0))
+    warm._track.add(*batch(5.0))
+    assert again._track.estimate() == warm._track.estimate()
