@@ -116,22 +116,30 @@ class Settings(BaseSettings):
 
     All other images that sample ids name are loaded when somebody asks for them.
     """
+    metrics: Annotated[tuple[str, ...], NoDecode] = ()
+    """Modules, separated by commas, that register metrics of your own; API and scorers import them when they start.
+
+    They must be installed, or be on PYTHONPATH: `OPTIMIST_METRICS=acme.metrics`.
+    """
     log_format: Literal["text", "json"] = "text"
     """How to log: lines for people, or one JSON object each."""
     log_requests: bool = False
     """Whether every request is logged."""
 
-    @field_validator("image_hosts", mode="before")
+    @field_validator("image_hosts", "metrics", mode="before")
     @classmethod
-    def _split(cls, hosts: Any) -> Any:
-        if not isinstance(hosts, str):
-            return hosts
-        return tuple(host.strip() for host in hosts.split(",") if host.strip())
+    def _split(cls, names: Any) -> Any:
+        return split(names) if isinstance(names, str) else names
 
     @property
     def is_open(self) -> bool:
         """Whether callers need no access key."""
         return self.insecure or (is_loopback(self.host) and not self.require_keys)
+
+
+def split(names: str) -> tuple[str, ...]:
+    """The names in a text that separates them by commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def is_loopback(host: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from optimist_client import models
 from optimist_client.drivers import BlockingTransport
 from optimist_client.experiment import AsyncExperiment, Experiment
+from optimist_client.metrics import Metric
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.transport import Transport
 
@@ -91,24 +92,32 @@ class ServiceOperations(Generic[ExperimentT]):
         name: str,
         generators: Sequence[str],
         *,
+        metric: str | Metric = "fid",
         reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
         **config: Any,
     ) -> ExperimentT:
         """Create an experiment, or open the one that exists with the same name and config.
 
-        `reference`, which "fid" needs, is the name of an uploaded one, or what is uploaded as "<name>-reference": real
-        features (n, d), a (mean, covariance) pair, both numpy's or torch's, or the path of a file that
-        `create_reference` takes, such as pytorch-fid's `.npz`. Further arguments are the fields of
-        `models.ExperimentConfig`. Among them are `max_magnitude`, how many times the usual size of features a value may
-        have before its batch is refused (default 1e6), and `refuse_copies`, whether batches that repeat earlier ones of
-        their generator are refused rather than warned about.
+        `metric` is a metric of `optimist_client.metrics` such as `Vendi(kernel=Gaussian(sigma=10), dimension=64)`, or
+        its name with its settings as further arguments. A `reference`, which FID needs, in the metric or here, is the
+        name of an uploaded one, or what is uploaded as "<name>-reference": real features (n, d), a (mean, covariance)
+        pair, both numpy's or torch's, or the path of a file that `create_reference` takes, such as pytorch-fid's
+        `.npz`. Further arguments are the fields of `models.ExperimentConfig`. Among them are `max_magnitude`, how many
+        times the usual size of features a value may have before its batch is refused (default 1e6), and
+        `refuse_copies`, whether batches that repeat earlier ones of their generator are refused rather than warned
+        about. Raises ValueError for settings that do not go together.
         """
         from optimist_client.references import names_file
 
-        if reference is not None and (not isinstance(reference, str) or names_file(reference)):
-            uploaded = await self._upload(f"{name[:54]}-reference", reference, config.get("embedding"))
-            reference = uploaded.name
-        wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
+        given = metric.setting("reference") if isinstance(metric, Metric) and reference is None else reference
+        if given is not None and (not isinstance(given, str) or names_file(given)):
+            uploaded = await self._upload(f"{name[:54]}-reference", given, config.get("embedding"))
+            if given is reference:
+                reference = uploaded.name
+            elif isinstance(metric, Metric):
+                metric = metric.model_copy(update={"reference": uploaded.name})
+        settings = {"metric": metric, "reference": reference, **config}
+        wanted = models.ExperimentConfig(name=name, generators=list(generators), **settings)
         # Not as plain values: JSON has no infinity, which an order may be.
         body = wanted.model_dump_json().encode()
         answer = await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")

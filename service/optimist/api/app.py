@@ -15,13 +15,19 @@ from optimist.api.door.limits import Limits
 from optimist.api.door.request_log import Watching
 from optimist.api.routes import archives, dashboard, experiments, generators, health, modes, picks, references, session
 from optimist.api.vitals import Vitals
+from optimist.numerics.registry import load
 from optimist.settings import Settings
 from optimist.store import open_store
 from optimist_client.wire import Wire
 
 
 def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], bool] | None = None) -> FastAPI:
-    """The application on the Redis server at `redis_url`, which is ready while the scorer that belongs to it works."""
+    """The application on the Redis server at `redis_url`, which is ready while the scorer that belongs to it works.
+
+    Raises `MetricsError` where a module of metrics that the settings name cannot be imported.
+    """
+
+    load(settings.metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -14,8 +14,18 @@ from rich.console import Console
 from rich.text import Text
 
 from optimist.commands.score import kernels_of
-from optimist.commands.shared import console, extras, said_plainly
-from optimist_client.config import MetricName
+from optimist.commands.shared import (
+    ORDER,
+    KernelName,
+    MetricName,
+    PromptSigma,
+    ReferenceFile,
+    Truncation,
+    console,
+    extras,
+    said_plainly,
+)
+from optimist_client.metrics import find
 
 if TYPE_CHECKING:
     from optimist.simulation.sources import Bed
@@ -36,9 +46,7 @@ def simulate(
     metric: Annotated[
         MetricName | None, typer.Option(help="What to compare by: the experiment's, otherwise fid.")
     ] = None,
-    reference: Annotated[
-        Path | None, typer.Option(help="Real features (n, d), or mean and covariance, or mu and sigma. For fid.")
-    ] = None,
+    reference: ReferenceFile = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,18 +64,16 @@ def simulate(
     stop: Annotated[bool, typer.Option("--stop", help="End a trial once the answer is sure.")] = False,
     delta: Annotated[float | None, typer.Option(help="Accepted probability of a wrong answer; 0.05.")] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="A difference that does not matter; in the logarithm, but for fid.")
+        float | None, typer.Option(help="A difference that does not matter, on the metric's scale.")
     ] = None,
     truth: Annotated[
         str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default made of all samples.")
     ] = None,
-    order: Annotated[float | None, typer.Option(help="The order α of vendi; inf for the largest eigenvalue.")] = None,
-    truncation: Annotated[int | None, typer.Option(help="Only the t largest eigenvalues of vendi count.")] = None,
-    kernel: Annotated[
-        Literal["gaussian", "cosine"] | None, typer.Option(help="The kernel of rke and vendi; gaussian by default.")
-    ] = None,
+    order: Annotated[float | None, typer.Option(help=ORDER)] = None,
+    truncation: Truncation = None,
+    kernel: KernelName = None,
     sigma: Annotated[str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number, or median.")] = None,
-    prompt_sigma: Annotated[str | None, typer.Option(help="The same for the prompts of the scores of pairs.")] = None,
+    prompt_sigma: PromptSigma = None,
     frequencies: Annotated[int | None, typer.Option(min=1, help="Random frequencies, r; 1000 by default.")] = None,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1: as many as there are cores.")] = 1,
@@ -132,7 +138,7 @@ def _samples(features: Path | None, experiment: Path | None, metric: str, refere
     from optimist.simulation import sources
 
     if features is not None:
-        return sources.Bed(sources.files(features, metric, beside=reference))
+        return sources.Bed(sources.files(features, find(metric), beside=reference))
     return sources.digits(metric) if experiment is None else sources.experiment(experiment)
 
 

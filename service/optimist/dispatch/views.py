@@ -11,21 +11,20 @@ from functools import cached_property, lru_cache
 from optimist.dispatch.suspects import decision_warnings, standing_warnings
 from optimist.numerics.estimate import Estimate, natural
 from optimist.numerics.kernel.open_kernels import rows_to_fit
-from optimist.policies import Arm, Decision, Policy, Stopping, default_warmup
+from optimist.policies import Arm, Decision, Policy, Stopping, warmup_batches
 from optimist.store import COST, GeneratorState, Look
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, Regret, Report, Standing, State
 
 
 def make_policy(config: ExperimentConfig, needed: int) -> Policy:
     """The policy that picks are made by while `needed` samples of each generator are needed to fix open kernels."""
-    warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
-    warmup = max(warmup, -(-needed // config.batch_size))
+    warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
     return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
 
 
 def needed_to_fit(config: ExperimentConfig, active: int) -> int:
     """Samples that each of so many active generators must have before open kernels can be fixed."""
-    return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], active)
+    return rows_to_fit(config.kernels.values(), active)
 
 
 # One look after the other shows mostly the same estimates and picks.
@@ -233,7 +232,7 @@ class View:
         """Standings, regret, pick ratio and decision."""
         told = self.look.told
         scores = {arm.name: arm.estimate.score for arm in self.arms if arm.estimate is not None}
-        lower_is_better = next((arm.estimate.lower_is_better for arm in self.arms if arm.estimate), True)
+        metric = self.config.kind
         best = self.decision.best
         regret = None
         if told and best is not None and best in scores and len(scores) == len(self.arms):
@@ -243,8 +242,11 @@ class View:
         chosen = next((arm.batches for arm in self.arms if arm.name == best), None)
         return Report(
             experiment=self.config.name,
-            metric=self.config.metric,
-            lower_is_better=lower_is_better,
+            metric=metric.name,
+            title=metric.title,
+            lower_is_better=metric.lower_is_better,
+            scale=metric.scale,
+            offers=sorted(metric.offers),
             state=self.state,
             ended=self.has_ended,
             decision=self.decision,

@@ -20,6 +20,7 @@ from optimist.insight.logs import configure
 from optimist.insight.metrics import SCORER
 from optimist.insight.relay import report
 from optimist.numerics.devices import DeviceError, find_device
+from optimist.numerics.registry import MetricsError, load
 from optimist.scoring.alone import score_for_ever
 from optimist.scoring.scorer import Scorer
 from optimist.store import StoreError
@@ -42,8 +43,9 @@ def main() -> int:
     order = json.loads(line)
     configure(order["log_format"])
     try:
+        load(order["metrics"])
         device = find_device(order["device"])
-    except DeviceError as error:
+    except (DeviceError, MetricsError) as error:
         say({"error": str(error)})
         return 1
     say({"ready": True})

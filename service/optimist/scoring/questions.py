@@ -153,7 +153,7 @@ class Questions:
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        wanted = experiment.config.reference
+        wanted = experiment.config.setting("reference")
         reference = None if wanted is None else await self._references.get(name, wanted)
         question = await self._in_thread(question_of, experiment, reference, self._device)
         fitted = None
@@ -219,16 +219,11 @@ def reference_of(body: bytes, device: torch.device | str = "cpu") -> Reference:
 
 def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
     """What an experiment asks."""
-    config = experiment.config
-    kernels = {name: kernel.model_dump() for name, kernel in config.kernels.items()}
+    config, metric = experiment.config, experiment.config.declared
     return Question(
-        config.metric,
+        metric if reference is None else metric.model_copy(update={"reference": reference}),
         config.bound,
         config.delta,
-        reference,
-        config.order,
-        config.truncation,
-        **kernels,
         options=config.bound_options.given(),
         device=device,
         rules=experiment.rules,
@@ -240,9 +235,9 @@ def _pack(open_question: Question, question: Question) -> bytes:
     fixed: dict[str, NDArray[np.float64]] = {}
     for field in open_question.open_kernels:
         kernel = question.kernels[field]
-        fixed[f"{field}.sigma"] = np.array([kernel["sigma"]])
-        if "landmarks" in kernel:
-            fixed[f"{field}.landmarks"] = np.asarray(kernel["landmarks"])
+        fixed[f"{field}.sigma"] = np.array([kernel.sigma])
+        if kernel.landmarks is not None:
+            fixed[f"{field}.landmarks"] = kernel.landmarks
     return tensors.encode(fixed)
 
 

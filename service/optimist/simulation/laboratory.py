@@ -14,23 +14,23 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from optimist.evaluation import Question, first_rows
-from optimist.evaluation.arrays import arrays_of, check_arrays, reference_of
+from optimist.evaluation import Question, declared_of, first_rows
+from optimist.evaluation.arrays import arrays_of, check_arrays
 from optimist.evaluation.offline import read_reference
 from optimist.numerics.batches import BatchError
 from optimist.numerics.checks import check_whole
-from optimist.numerics.fid.reference import Reference
 from optimist.simulation.contenders import contenders
 from optimist.simulation.result import Result, Run
 from optimist.simulation.sources import ArraySource, Bed, Draw, Source, experiment, files
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 from optimist_client.config import RULES
+from optimist_client.metrics import Metric, find
 
 Done = TypeVar("Done")
 MOST_ROUNDS = 10_000_000
 """Of all trials of a policy together, which are kept in memory: some 500 MB."""
-DEFAULTS: dict[str, Any] = {"metric": "fid", "order": 1.0, "delta": 0.05, "tolerance": 0.0, "rules": RULES}
+DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0, "rules": RULES}
 
 
 class SimulationWarning(UserWarning):
@@ -40,7 +40,7 @@ class SimulationWarning(UserWarning):
 def simulate(
     sources: Bed | Mapping[str, Any] | str | Path,
     *,
-    metric: str | None = None,
+    metric: str | Metric | None = None,
     policies: str | Sequence[str] | Mapping[str, str] = "ucb",
     rounds: int = 1000,
     batch_size: int = 5,
@@ -64,7 +64,7 @@ def simulate(
 
     `sources` are the generators by name, each an array (n, d) of what the metric scores, a mapping of such arrays by
     tensor, or a `Source`; or a `Bed`; or a path: a folder or file of features (see `sources.files`), or an exported
-    experiment (.zip), which brings its metric, reference, kernels and rules. `metric`, `reference`, `order`,
+    experiment (.zip), which brings its metric with its settings, and its rules. `metric`, `reference`, `order`,
     `truncation`, `kernel`, `prompt_kernel`, `delta`, `tolerance` and `rules` are those of `Evaluation`, by default what
     the sources bring, or "fid"; `reference` may be a file. Open kernels (σ "median", landmarks) are fixed once, before
     all trials. `policies` are names or presets, perhaps with options of their own: "ucb:bound=theorem,delta=0.1"; a
@@ -79,17 +79,14 @@ def simulate(
     Raises ValueError, saying what was expected and found, before anything is run; warns (`SimulationWarning`) where a
     generator may run out.
     """
-    given = {
-        "metric": metric,
+    of_metric = {
         "reference": reference,
         "order": order,
         "truncation": truncation,
         "kernel": kernel,
         "prompt_kernel": prompt_kernel,
-        "delta": delta,
-        "tolerance": tolerance,
-        "rules": rules,
     }
+    given = {"delta": delta, "tolerance": tolerance, "rules": rules}
     for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):
         check_whole(name, count, 1)
     if rounds * trials > MOST_ROUNDS:
@@ -99,18 +96,19 @@ def simulate(
         raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies)
     bed = _bed(sources, metric, reference)
-    brought = bed.settings if metric in (None, bed.settings.get("metric", metric)) else {}
-    settings = {**DEFAULTS, **brought} | {name: value for name, value in given.items() if value is not None}
-    question = _question(settings)
+    brings: Metric | None = bed.settings.get("metric")
+    asks_the_same = brings is not None and metric in (None, brings.name)
+    settings = {**DEFAULTS, **(bed.settings if asks_the_same else {})}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    declared = _declared(metric, brings if asks_the_same else None, of_metric)
+    question = Question(declared, delta=settings["delta"], rules=settings["rules"])
     _check_sources(bed.sources, question)
     question = _fixed(question, bed.sources, seed)
-    shared = {name: settings[name] for name in ("metric", "order", "delta", "tolerance", "rules")}
-    shared |= {"truncation": question.truncation, **question.kernels, "batch_size": batch_size}
+    shared: dict[str, Any] = {name: settings[name] for name in DEFAULTS}
+    shared |= {"metric": question.metric, "batch_size": batch_size}
     for contender in competing:
         try:
-            Trial(
-                bed.sources, contender, shared | {"reference": question.reference}, 0, 1, seed, stop, shuffle
-            ).evaluation()
+            Trial(bed.sources, contender, shared, 0, 1, seed, stop, shuffle).evaluation()
         except ValueError as error:
             raise ValueError(f"policy {contender.label!r}: {error}") from None
     _check_amounts(bed.sources, batch_size, rounds)
@@ -120,7 +118,7 @@ def simulate(
         if known is None:
             scored = bench.run("true scores", [partial(_score, *each, question, seed) for each in bed.sources.items()])
             known = dict(zip(bed.sources, scored, strict=True))
-        shared["reference"] = _moments(question.reference)
+        shared["metric"] = _portable(question.metric)
         plays = bench.run(
             "trials",
             [
@@ -131,7 +129,7 @@ def simulate(
         )
     behind, is_best = gaps(known, question.metric, settings["tolerance"])
     return Result(
-        metric=question.metric,
+        metric=question.metric.name,
         truth=known,
         gaps=behind,
         is_best=is_best,
@@ -182,21 +180,22 @@ def _score(name: str, source: Source, question: Question, seed: int) -> TrueScor
         return true_score(name, source, question, seed)
 
 
-def _bed(sources: Any, metric: str | None, reference: Any) -> Bed:
+def _bed(sources: Any, metric: str | Metric | None, reference: Any) -> Bed:
     """What callers hand over as sources, as a `Bed`."""
     if isinstance(sources, Bed):
         return sources
+    kind = type(metric) if isinstance(metric, Metric) else find(metric or "fid")
     if isinstance(sources, str | Path):
         if Path(sources).suffix == ".zip":
             return experiment(sources)
         beside = Path(reference) if isinstance(reference, str | Path) else None
-        return Bed(files(sources, metric or "fid", beside=beside))
+        return Bed(files(sources, kind, beside=beside))
     if not isinstance(sources, Mapping) or not sources:
         raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
-    return Bed({name: _source(name, made, metric or "fid") for name, made in sources.items()})
+    return Bed({name: _source(name, made, kind) for name, made in sources.items()})
 
 
-def _source(name: str, made: Any, metric: str) -> Source:
+def _source(name: str, made: Any, metric: type[Metric]) -> Source:
     if hasattr(made, "stream"):
         return made
     try:
@@ -205,17 +204,20 @@ def _source(name: str, made: Any, metric: str) -> Source:
         raise ValueError(f"generator {name!r}: {error}") from None
 
 
-def _question(settings: Mapping[str, Any]) -> Question:
-    metric, reference = settings["metric"], settings.get("reference")
-    if metric == "fid" and reference is None:
+def _declared(metric: str | Metric | None, brings: Metric | None, given: Mapping[str, Any]) -> Metric:
+    """The metric asked for, or else the one that the sources bring, with the settings `given` in place of its own."""
+    if isinstance(metric, Metric):
+        metric, given = metric.name, {**_set(metric), **_not_none(given)}
+    elif brings is not None:
+        metric, given = brings.name, {**_set(brings), **_not_none(given)}
+    name = metric or "fid"
+    if "reference" in find(name).needs and given.get("reference") is None:
         raise ValueError(
-            "reference: the metric 'fid' needs real features, or their moments, to compare with; found none"
+            f"reference: the metric {name!r} needs real features, or their moments, to compare with; found none"
         )
-    is_file = isinstance(reference, str | Path)
-    made = read_reference(Path(reference)) if is_file else reference_of(reference, torch.device("cpu"))
-    names = ("delta", "order", "truncation", "kernel", "prompt_kernel", "rules")
-    known: dict[str, Any] = {name: settings.get(name) for name in names}
-    return Question(metric, reference=made, **known)
+    if isinstance(given.get("reference"), str | Path):
+        given = {**given, "reference": read_reference(Path(given["reference"]))}
+    return declared_of(name, **given)
 
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
@@ -225,8 +227,8 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
         for tensor, width in question.widths.items()
     }
     for source in sources.values():
-        if set(source.widths) != set(question.tensors):
-            found = f"expected {', '.join(question.tensors)}, found {', '.join(source.widths)}"
+        if set(source.widths) != set(question.arrays):
+            found = f"expected {', '.join(question.arrays)}, found {', '.join(source.widths)}"
             raise ValueError(f"{source.origin}: {found}")
         if isinstance(source, ArraySource):
             try:
@@ -270,6 +272,17 @@ def _check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) 
         )
 
 
-def _moments(reference: Reference | None) -> tuple[Any, Any] | None:
-    # Arrays, which joblib shares between processes; tensors would be copied to every trial.
-    return None if reference is None else (reference.mean.numpy(), reference.covariance.numpy())
+def _portable(metric: Metric) -> Metric:
+    """The metric as every trial is given it: its reference as arrays, which joblib shares between processes."""
+    reference = metric.setting("reference")
+    if reference is None:
+        return metric
+    return metric.model_copy(update={"reference": (reference.mean.numpy(), reference.covariance.numpy())})
+
+
+def _set(metric: Metric) -> dict[str, Any]:
+    return {name: metric.setting(name) for name in metric.model_fields_set}
+
+
+def _not_none(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}

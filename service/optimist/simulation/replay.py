@@ -88,9 +88,8 @@ class _Replayed:
 def _bound(archive: Archive) -> Bound | None:
     """What the experiment was scored by; None where its kernels were still open, so that nothing was."""
     experiment = archive.contents.experiment
-    question = question_of(
-        experiment, None if experiment.config.reference is None else reference_of(archive.reference()[1])
-    )
+    has_reference = experiment.config.setting("reference") is not None
+    question = question_of(experiment, reference_of(archive.reference()[1]) if has_reference else None)
     if question.open_kernels:
         if archive.fitted is None:
             return None

@@ -71,10 +71,11 @@ async def read_batch(
 def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_rows: int) -> Incoming:
     """The batch of these arrays, which `body` holds in the form that the log has, if given. Raises `ApiError` 422."""
     _check_rows({name: array.shape for name, array in arrays.items()}, max_rows)
-    kernel = experiment.config.kernel
+    config = experiment.config
     _refusing(check_batch, arrays, experiment.widths)
-    if kernel is not None and kernel.name == "cosine":
-        _refusing(check_directions, arrays["features"])
+    for field, kernel in config.kernels.items():
+        if kernel.name == "cosine":
+            _refusing(check_directions, config.kind.kernels[field], arrays[config.kind.kernels[field]])
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
     measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None

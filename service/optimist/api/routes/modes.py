@@ -12,7 +12,6 @@ from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
 from optimist.dispatch.views import needed_to_fit
 from optimist.store import Look, NotFound
-from optimist_client.config import METRIC_FIELDS
 from optimist_client.models import Experiment, Identifier, Modes
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators/{generator:path}", tags=["generators"])
@@ -38,8 +37,8 @@ async def get_modes(
     Answers what was made earlier, marked stale, where no scorer makes it anew within 10 seconds.
     """
     experiment = await context.experiment(name)
-    if "kernel" not in METRIC_FIELDS[experiment.config.metric]:
-        raise invalid(f"the metric {experiment.config.metric!r} has no kernel, hence no modes")
+    if "modes" not in experiment.config.kind.offers:
+        raise invalid(f"the metric {experiment.config.kind.name!r} has no kernel, hence no modes")
     ordinal = await context.ordinal(name, generator)
     told = await _position(context, experiment, ordinal)
     modes = await _awaited(context, experiment, ordinal, told)

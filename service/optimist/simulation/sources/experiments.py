@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def experiment(path: str | Path) -> Bed:
             for ordinal, generator in enumerate(archive.contents.generators):
                 batches = list(_batches(archive, ordinal))
                 if batches:
-                    rows = {name: np.concatenate([part[name] for part in batches]) for name in question.tensors}
+                    rows = {name: np.concatenate([part[name] for part in batches]) for name in question.arrays}
                     sources[generator.name] = ArraySource(rows, f"{file}: generator {generator.name!r}")
     except FileNotFoundError:
         raise FileError(f"{file}: no such file") from None
@@ -44,18 +43,15 @@ def experiment(path: str | Path) -> Bed:
         raise FileError(f"{file}: {error}") from None
     if not sources:
         raise FileError(f"{file}: expected batches of at least one generator, found none")
-    return Bed(sources, _settings(question) | {"delta": config.delta, "tolerance": config.tolerance})
+    pinned = {"delta": config.delta, "tolerance": config.tolerance, "rules": question.rules}
+    return Bed(sources, {"metric": question.metric, **pinned})
 
 
 def _question(archive: Archive) -> Question:
     known = archive.contents.experiment
-    question = question_of(known, None if known.config.reference is None else reference_of(archive.reference()[1]))
+    has_reference = known.config.setting("reference") is not None
+    question = question_of(known, reference_of(archive.reference()[1]) if has_reference else None)
     return question if archive.fitted is None else unpack(question, archive.fitted)
-
-
-def _settings(question: Question) -> dict[str, Any]:
-    names = ("metric", "reference", "order", "truncation", "kernel", "prompt_kernel", "rules")
-    return {name: getattr(question, name) for name in names if getattr(question, name) is not None}
 
 
 def _batches(archive: Archive, ordinal: int) -> Iterator[Rows]:

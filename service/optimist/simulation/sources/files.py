@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,14 @@ from numpy.typing import NDArray
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
-from optimist_client.config import TENSORS
 from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
+from optimist_client.metrics import FID, Metric, declared
 
-_KNOWN = {*(tensor for tensors in TENSORS.values() for tensor in tensors), *(name for pair in MOMENTS for name in pair)}
-"""Stems of files that say which array they hold."""
 Found = Iterator[tuple[str, str, Rows]]
 """The name of each generator, where its arrays are, and its arrays by name."""
 
 
-def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) -> dict[str, Source]:
+def files(path: str | Path, metric: type[Metric] = FID, *, beside: Path | None = None) -> dict[str, Source]:
     """The generators of a folder or a file, by name in alphabetical order.
 
     In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem, and so is every
@@ -30,16 +29,16 @@ def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) 
     and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is passed over: a reference that lies in the same
     folder. Raises FileError, naming the file, for anything else.
     """
-    place, sources = Path(path), dict[str, Source]()
+    place, sources, wanted = Path(path), dict[str, Source](), tuple(metric.arrays)
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
-    found = _in_folder(place, TENSORS[metric], beside) if place.is_dir() else _in_file(place)
+    found = _in_folder(place, wanted, beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
         if name.encode("utf-8", "replace").decode() != name:  # what is in a folder may be called by any bytes
             raise FileError(f"{place}: expected names of generators in UTF-8, found {name!a}")
         if name in sources:
             raise FileError(f"{origin}: expected one generator of each name, found {name!r} in {sources[name].origin}")
-        sources[name] = _source(origin, arrays, TENSORS[metric])
+        sources[name] = _source(origin, arrays, wanted)
     return sources
 
 
@@ -60,10 +59,12 @@ def _in_folder(folder: Path, tensors: tuple[str, ...], beside: Path | None) -> F
 def _of_folder(folder: Path, tensors: tuple[str, ...]) -> Rows:
     """The arrays of one generator's folder; those of one name are parts that follow one another."""
     parts: dict[str, list[NDArray[Any]]] = {}
+    # Stems of files that say which array they hold.
+    known = {array for metric in declared().values() for array in metric.arrays} | {*chain(*MOMENTS)}
     for file in sorted(member for member in folder.iterdir() if member.suffix in SUFFIXES):
         arrays = read_arrays(file)
         if len(arrays) == 1:
-            arrays = {file.stem if file.stem in _KNOWN else tensors[0]: next(iter(arrays.values()))}
+            arrays = {file.stem if file.stem in known else tensors[0]: next(iter(arrays.values()))}
         for name, array in arrays.items():
             parts.setdefault(name, []).append(array)
     if not parts:

@@ -1,0 +1,34 @@
+"""The scores of pairs as they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from optimist.numerics.kernel.declared import of_exact
+from optimist.numerics.kernel.exact import exact_spectra
+from optimist.numerics.kernel.maps import pair_maps
+from optimist.numerics.pairs.bounds import ConditionalInfluenceBound
+from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.numerics.registry import Setting
+from optimist_client.metrics.pairs import OfPairs
+
+BOUNDS = {"influence": ConditionalInfluenceBound}
+_SCORES: dict[str, type[ConditionedScore]] = {score.name: score for score in (ConditionalVendi, InformationVendi)}
+
+
+def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
+    """The score through both kernels' feature maps. Raises ValueError without a kernel, or on one that is open."""
+    if declared.kernel is None or declared.prompt_kernel is None:
+        raise ValueError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
+    widths = setting.widths["features"], setting.widths["prompts"]
+    return _SCORES[declared.name](
+        *pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device), declared.order
+    )
+
+
+def exact(declared: OfPairs, arrays: Mapping[str, Tensor]) -> float:
+    """The plug-in log score of one batch by the exact kernels (equations.md §4)."""
+    kernels = of_exact(declared.kernel) | of_exact(declared.prompt_kernel, "prompt_")
+    return _SCORES[declared.name].of_spectra(exact_spectra(**arrays, **kernels), declared.order)
