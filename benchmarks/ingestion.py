@@ -27,7 +27,7 @@ from torch import Tensor
 
 from optimist.numerics.feature_maps import GaussianFourier
 from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.kernel.score import log_vendi
+from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.statistic import BLOCK, KernelStatistic
 
 DIMENSION = 768

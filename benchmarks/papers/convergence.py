@@ -14,8 +14,8 @@ from rich.progress import track
 from settings import Settings, Study
 
 from optimist import score
+from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.score import log_vendi
 
 SIGMA = 5.0
 """Half the median distance between samples."""

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.fid.influence import FrechetAnalyst
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.registry import make_bound
@@ -64,7 +63,7 @@ def test_the_influence_bound_gives_the_stored_numbers(name, stored, fid_of):
     file = stored(f"influence_fid_{name}")
     metric = fid_of(file)
     statistic = fed(metric, file["features"])
-    analysis = FrechetAnalyst(metric).analyse(statistic)
+    analysis = metric.analyse(statistic)
     for own, answer in ANSWERS.items():
         assert getattr(analysis, own) == pytest.approx(float(file[answer]), rel=1e-6, abs=1e-12), own
     estimate = make_bound("influence", metric).estimate(statistic)

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
+from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.exact import exact_spectra, exact_spectrum
-from optimist.numerics.kernel.influence import analyse, entropy_influence
-from optimist.numerics.kernel.score import VendiScore, log_vendi
-from optimist.numerics.pairs.bounds import ConditionalInfluenceBound, analyse_conditioned
+from optimist.numerics.kernel.entropy import log_vendi
+from optimist.numerics.kernel.exact import exact_spectrum
+from optimist.numerics.kernel.influence import entropy_influence
+from optimist.numerics.kernel.score import VendiScore
+from optimist.numerics.pairs.exact import exact_spectra
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
 from optimist.numerics.pairs.statistic import JointStatistic
 
@@ -42,11 +44,11 @@ def fed(statistic: JointStatistic, pairs: tuple[Tensor, Tensor], sizes: list[int
 
 
 def taken(metric: ConditionedScore, pairs: tuple[Tensor, Tensor], sizes: list[int] | int = 7) -> JointStatistic:
-    return fed(ConditionalInfluenceBound(metric).statistic(), pairs, sizes)
+    return fed(InfluenceBound(metric).statistic(), pairs, sizes)
 
 
 def assert_bit_identical(one: JointStatistic, other: JointStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
+    left, right = one.state(), other.state()
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -175,13 +177,10 @@ layouts = st.fixed_dictionaries({"last": st.integers(0, 20), "halves": st.boolea
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 9), sizes, st.integers(1, 12), layouts)
-def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, features, layout):
+def test_batches_of_any_size_are_one_stream(seed, sizes, features, layout):
     maps, pairs = maps_of(features), pairs_of(seed, sum(sizes))
-    merged = JointStatistic(*maps, **layout)
-    for batch in zip(*(side.split(sizes) for side in pairs), strict=True):
-        merged.merge(fed(JointStatistic(*maps, **layout), batch, len(batch[0])))
     rows = {"joint": torch.cat(pairs, 1), "prompts": pairs[1], "features": pairs[0]}
-    for statistic in (merged, fed(JointStatistic(*maps, **layout), pairs, sizes)):
+    for statistic in (fed(JointStatistic(*maps, **layout), pairs, parts) for parts in (sizes, sum(sizes))):
         assert (statistic.samples, statistic.dimension, statistic.prompt_dimension) == (sum(sizes), 3, 2)
         assert (statistic.features is not None) == layout["marginal"]
         for name, part in (
@@ -201,7 +200,7 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
     maps, pairs = maps_of(features), pairs_of(seed, sum(before + after))
     first = tuple(side[: sum(before)] for side in pairs)
     straight = fed(JointStatistic(*maps, **layout), first, before)
-    restored = JointStatistic.from_tensors(straight.to_tensors(), *maps)
+    restored = JointStatistic.from_tensors(straight.state(), *maps)
     assert_bit_identical(straight, restored)
     rest = tuple(side[sum(before) :] for side in pairs)
     assert_bit_identical(fed(straight, rest, after), fed(restored, rest, after))
@@ -210,7 +209,7 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), sizes, st.sampled_from([0.5, 1.0, 2.0, 3.0]), st.sampled_from(SCORES))
 def test_batching_changes_only_rounding(seed, parts, order, score):
-    bound, pairs = ConditionalInfluenceBound(score(*maps_of(), order)), pairs_of(seed, sum(parts) + 3)
+    bound, pairs = InfluenceBound(score(*maps_of(), order)), pairs_of(seed, sum(parts) + 3)
     left, right = (bound.estimate(fed(bound.statistic(), pairs, sizes)) for sizes in ([*parts, 3], [sum(parts) + 3]))
     for number in ("value", "plug_in", "standard_error", "stopping_error"):
         assert getattr(left, number) == pytest.approx(getattr(right, number), rel=1e-6, abs=1e-8)
@@ -243,28 +242,18 @@ def test_other_layouts_are_not_mixed():
     with pytest.raises(ValueError, match="order"):
         ConditionalVendi(*maps, order=0.0)
     statistic = fed(JointStatistic(*maps), pairs_of(0, 9), 9)
-    before = statistic.to_tensors()
-    others = [
-        fed(JointStatistic(*maps, marginal=False), pairs_of(0, 9), 9),
-        fed(JointStatistic(*maps, halves=True), pairs_of(0, 9), 9),
-        fed(JointStatistic(maps[0], GaussianFourier.draw(2, 2, 1.5, 3)), pairs_of(0, 9), 9),
-        JointStatistic(*reversed(maps)),
-    ]
-    for other in others:
-        with pytest.raises(ValueError, match="can be merged"):
-            statistic.merge(other)
-    assert all(torch.equal(before[name], tensor) for name, tensor in statistic.to_tensors().items())
-    for other in (others[0], others[3], JointStatistic(*maps_of(3))):
+    without_features = fed(JointStatistic(*maps, marginal=False), pairs_of(0, 9), 9)
+    for other in (without_features, JointStatistic(*reversed(maps)), JointStatistic(*maps_of(3))):
         with pytest.raises(ValueError, match="another metric"):
             InformationVendi(*maps).plug_in(other)
     with pytest.raises(ValueError, match="at least 1 sample"):
         ConditionalVendi(*maps).plug_in(ConditionalVendi(*maps).statistic())
     with pytest.raises(ValueError, match="of 1 sample"):
-        analyse_conditioned(ConditionalVendi(*maps), fed(JointStatistic(*maps), pairs_of(0, 1), 1))
+        ConditionalVendi(*maps).analyse(fed(JointStatistic(*maps), pairs_of(0, 1), 1))
     with pytest.raises(ValueError, match="halves=True"):
-        ConditionalInfluenceBound(ConditionalVendi(*maps, order=3.0)).estimate(statistic)
+        InfluenceBound(ConditionalVendi(*maps, order=3.0)).estimate(statistic)
     with pytest.raises(ValueError, match="delta"):
-        ConditionalInfluenceBound(ConditionalVendi(*maps), 0.0)
+        InfluenceBound(ConditionalVendi(*maps), 0.0)
 
 
 # The influence bound.
@@ -275,7 +264,7 @@ def test_other_layouts_are_not_mixed():
 def test_the_estimate_and_its_errors_are_made_of_the_entropies(score, order):
     metric, count = score(*maps_of(), order), 300
     statistic = taken(metric, pairs_of(4, count), 50)
-    found = analyse_conditioned(metric, statistic)
+    found = metric.analyse(statistic)
     parts = metric.parts(statistic)
     alone = {part: entropy_influence(metric.entropies[part], parts[part]) for part in parts}
     assert found.estimate == pytest.approx(sum(metric.terms[part] * one.estimate for part, one in alone.items()))
@@ -314,10 +303,10 @@ def test_covariances_between_the_entropies_count():
     maps, (features, prompts) = maps_of(), pairs_of(5, 80)
     metric = ConditionalVendi(*maps, order=2.0)
     statistic = taken(metric, (features[:1].expand(80, 3), prompts))
-    estimate = ConditionalInfluenceBound(metric).estimate(statistic)
+    estimate = InfluenceBound(metric).estimate(statistic)
     assert estimate.value == pytest.approx(0.0, abs=1e-9)
     assert estimate.standard_error == estimate.stopping_error == pytest.approx(1e-9, rel=1e-3)
-    assert analyse(metric.entropies["prompts"], statistic.prompts).selection_error > 0.01
+    assert metric.entropies["prompts"].analyse(statistic.prompts).selection_error > 0.01
 
 
 CALIBRATED = [1.0, 1.5, 2.0, 3.0]
@@ -330,7 +319,7 @@ def test_errors_are_of_the_size_of_the_misses():
     for row, score in enumerate(SCORES):
         for column, order in enumerate(CALIBRATED):
             metric = score(*maps, order)
-            bound, expected = ConditionalInfluenceBound(metric), analyse_conditioned(metric, truth).estimate
+            bound, expected = InfluenceBound(metric), metric.analyse(truth).estimate
             for level, count in enumerate((60, 150)):
                 for repeat in range(24):
                     estimate = bound.estimate(taken(metric, pairs_of(repeat, count), count))
@@ -361,7 +350,7 @@ def test_no_input_gives_nan(seed, kind, prompt_kind, score, data):
         pairs.append(rows * 10.0 ** scales[-1])
     order = data.draw(st.sampled_from([0.01, 0.5, 1.0, 1.5, 1.999, 2.0, 2.5, 100.0, math.inf]), label="order")
     maps = maps_of(data.draw(st.integers(1, 8), label="features"))
-    bound = ConditionalInfluenceBound(score(*maps, order))
+    bound = InfluenceBound(score(*maps, order))
     estimate = bound.estimate(fed(bound.statistic(), (pairs[0], pairs[1]), 5))
     assert estimate.is_sound()
     assert estimate.lower <= estimate.value <= estimate.upper
@@ -375,7 +364,7 @@ def test_no_input_gives_nan(seed, kind, prompt_kind, score, data):
 def test_one_pair_has_a_value_and_a_word_and_two_have_an_error():
     for score in SCORES:
         for order in ORDERS:
-            bound = ConditionalInfluenceBound(score(*maps_of(), order))
+            bound = InfluenceBound(score(*maps_of(), order))
             one = bound.estimate(taken(bound.metric, pairs_of(0, 1)))
             assert (one.value, one.standard_error, one.lower, one.upper) == (one.plug_in, None, -math.inf, math.inf)
             assert any("at least 2 samples" in warning for warning in one.warnings)
@@ -390,8 +379,7 @@ def test_warnings_name_few_samples_and_repeats_but_not_repeated_prompts():
     def warned(features: Tensor, prompts: Tensor, order: float = 1.0) -> list[str]:
         metric = ConditionalVendi(*maps_of(), order)
         return [
-            text.split(":")[0]
-            for text in ConditionalInfluenceBound(metric).estimate(taken(metric, (features, prompts))).warnings
+            text.split(":")[0] for text in InfluenceBound(metric).estimate(taken(metric, (features, prompts))).warnings
         ]
 
     few = "fewer samples than features"

@@ -132,16 +132,6 @@ def test_modes_are_those_on_the_cpu(kind: str, device: torch.device):
         assert scores[0] == pytest.approx(scores[1], rel=1e-8)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_statistics_merge_there(kind: str, device: torch.device):
-    parts = [track_of(kind, "influence", device) for _ in range(2)]
-    for index, track in enumerate(parts):
-        feed(track, kind, range(20 * index, 20 * index + 20))
-    parts[0].statistic.merge(parts[1].statistic)
-    whole = track_of(kind, "influence", "cpu")
-    assert_close(parts[0].estimate(), feed(whole, kind, range(40)))
-
-
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> str:
     """The device's name as users type it; the stand-in is found under a GPU's."""

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from optimist.numerics.kernel.score import log_vendi, spectrum_of_rows
+from optimist.numerics.kernel.entropy import log_vendi, spectrum_of_rows
 from optimist.numerics.spectra.effective_ridge import debiased_entropy
 
 ORDERS = [0.2, 0.5, 0.9, 1.0 - 1e-6, 1.0, 1.0 + 1e-6, 1.1, 1.5, 1.9, 1.999]

@@ -31,7 +31,7 @@ def assert_same_moments(statistic: GaussianStatistic, rows: Tensor) -> None:
 
 
 def assert_bit_identical(one: GaussianStatistic, other: GaussianStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
+    left, right = one.state(), other.state()
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -43,15 +43,9 @@ layouts = st.fixed_dictionaries(
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 9), sizes, st.integers(1, 64), layouts, st.randoms(use_true_random=False))
-def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, dimension, layout, random):
+@given(st.integers(0, 9), sizes, st.integers(1, 64), layouts)
+def test_moments_of_batches_of_any_size_are_those_of_the_rows(seed, sizes, dimension, layout):
     rows = rows_of(seed, sum(sizes), dimension, offset=3.0)
-    parts = [fed(part, [len(part)], **layout) for part in rows.split(sizes)]
-    random.shuffle(parts)
-    while len(parts) > 1:
-        other = parts.pop(random.randrange(len(parts)))
-        random.choice(parts).merge(other)
-    assert_same_moments(parts[0], rows)
     assert_same_moments(fed(rows, sizes, **layout), rows)
 
 
@@ -59,18 +53,15 @@ def test_moments_merged_in_any_order_are_those_of_one_pass(seed, sizes, dimensio
 @given(st.integers(0, 9), sizes, st.integers(1, 9), layouts)
 def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
     rows = rows_of(seed, sum(sizes), dimension)
-    in_sequence = fed(rows, sizes, **layout)
-    merged = GaussianStatistic(dimension, **layout)
-    for part in rows.split(sizes):
-        merged.merge(fed(part, [len(part)], **layout))
-    for statistic in (in_sequence, merged):
-        assert torch.equal(statistic.first_rows, rows[: layout["first"]])
-        assert torch.equal(statistic.last_rows, rows[max(len(rows) - layout["last"], 0) :])
-        if len(rows) <= layout["keep"]:
-            assert statistic.rows is not None
-            assert torch.equal(statistic.rows, rows)
-        else:
-            assert statistic.rows is None
+    statistic = fed(rows, sizes, **layout)
+    assert torch.equal(statistic.first_rows, rows[: layout["first"]])
+    assert torch.equal(statistic.last_rows, rows[max(len(rows) - layout["last"], 0) :])
+    assert statistic.holds_rows == (len(rows) <= layout["keep"])
+    if statistic.holds_rows:
+        assert statistic.rows is not None
+        assert torch.equal(statistic.rows, rows)
+    else:
+        assert statistic.rows is None
 
 
 @settings(deadline=None, max_examples=60)
@@ -78,7 +69,7 @@ def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, dimension, layout):
     rows = rows_of(seed, sum(before + after), dimension)
     straight = fed(rows[: sum(before)], before, **layout)
-    restored = GaussianStatistic.from_tensors(straight.to_tensors())
+    restored = GaussianStatistic.from_tensors(straight.state())
     assert_bit_identical(straight, restored)
     for batch in rows[sum(before) :].split(after):
         straight.update(batch)
@@ -93,7 +84,7 @@ def test_asking_changes_nothing(seed, sizes, dimension, layout):
     asked = GaussianStatistic(dimension, **layout)
     for batch in rows.split(sizes):
         asked.update(batch)
-        _ = asked.scatter, asked.rows, asked.first_rows, asked.last_rows, asked.covariance(False), asked.to_tensors()
+        _ = asked.scatter, asked.rows, asked.first_rows, asked.last_rows, asked.covariance(False), asked.state()
     assert_bit_identical(asked, fed(rows, sizes, **layout))
 
 
@@ -127,10 +118,8 @@ def test_what_is_no_batch_is_refused_and_changes_nothing(batch):
     assert_bit_identical(statistic, fed(rows_of(0, 10, 3), [5, 5], keep=7))
 
 
-def test_other_layouts_are_not_merged_and_too_few_samples_have_no_covariance():
+def test_too_few_samples_have_no_covariance():
     statistic = fed(rows_of(0, 1, 3), [1])
-    with pytest.raises(ValueError, match="same dimension"):
-        statistic.merge(GaussianStatistic(3, keep=5))
     with pytest.raises(ValueError, match="not defined"):
         statistic.covariance(unbiased=True)
     with pytest.raises(ValueError, match="dimension"):

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
+from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
-from optimist.numerics.kernel.bounds import KernelInfluenceBound, KernelTheoremBound
+from optimist.numerics.kernel.bounds import KernelTheoremBound
+from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.influence import analyse
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
 
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
@@ -32,14 +33,14 @@ def fed(rows: Tensor, sizes: list[int] | int, feature_map: FeatureMap, **layout:
 
 
 def taken(metric: VendiScore, rows: Tensor, batch: int = 5) -> KernelStatistic:
-    statistic = KernelInfluenceBound(metric).statistic()
+    statistic = InfluenceBound(metric).statistic()
     for part in rows.split(batch):
         statistic.update(part)
     return statistic
 
 
 def assert_bit_identical(one: KernelStatistic, other: KernelStatistic) -> None:
-    left, right = one.to_tensors(), other.to_tensors()
+    left, right = one.state(), other.state()
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -82,7 +83,7 @@ def test_the_influence_bound_gives_the_stored_numbers(name, stored):
     kappa = 1.0 + 20.0 / len(rows)
     for metric in (RenyiKernelEntropy(feature_map), VendiScore(feature_map), VendiScore(feature_map, order=2.0)):
         prefix = "log_vendi" if metric.order == 1.0 else "log_rke"
-        found = analyse(metric, taken(metric, rows))
+        found = metric.analyse(taken(metric, rows))
         plain = float(file[f"{prefix}_standard_error"])
         assert found.plug_in == pytest.approx(float(file[f"{prefix}_plug_in"]), rel=1e-6)
         assert found.estimate == pytest.approx(float(file[f"{prefix}_estimate"]), rel=1e-6)
@@ -93,7 +94,7 @@ def test_the_influence_bound_gives_the_stored_numbers(name, stored):
             assert found.extrapolated == pytest.approx(extrapolated, rel=1e-6, abs=1e-12)
             select += extrapolated**2
             stop = select + (0.3 * (found.estimate - found.plug_in)) ** 2
-        estimate = KernelInfluenceBound(metric).estimate(taken(metric, rows, 30))
+        estimate = InfluenceBound(metric).estimate(taken(metric, rows, 30))
         assert estimate.value == pytest.approx(found.estimate, rel=1e-9)
         assert estimate.standard_error == pytest.approx(math.sqrt(select), rel=1e-6)
         assert estimate.stopping_error == pytest.approx(math.sqrt(stop), rel=1e-6)
@@ -173,7 +174,7 @@ def test_the_cosine_of_tiny_and_huge_rows_is_that_of_plain_ones_and_of_zeros_is_
         (lambda: VendiScore(Cosine(3), truncation=0), "truncation"),
         (lambda: KernelTheoremBound(VendiScore(Cosine(3), 0.9)), "order 0.9"),
         (lambda: KernelTheoremBound(VendiScore(Cosine(3)), 0.0), "delta"),
-        (lambda: KernelInfluenceBound(VendiScore(Cosine(3)), 1.0), "delta"),
+        (lambda: InfluenceBound(VendiScore(Cosine(3)), 1.0), "delta"),
         (lambda: exact_spectrum(torch.ones(2, 2), "laplace"), "unknown kernel"),  # type: ignore[arg-type]
         (lambda: exact_spectrum(torch.ones(0, 2)), "rows"),
         (lambda: exact_spectrum(torch.ones(2, 2), sigma=-1.0), "sigma"),
@@ -194,29 +195,22 @@ layouts = st.fixed_dictionaries({"last": st.integers(0, 40), "halves": st.boolea
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 9), sizes, st.integers(1, 30), layouts)
-def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, features, layout):
+def test_batches_of_any_size_are_one_stream(seed, sizes, features, layout):
     rows, feature_map = rows_of(seed, sum(sizes), 3), GaussianFourier.draw(3, features, 1.0)
     expected = torch.cat([feature_map(part) for part in rows.split(sizes)])
-    merged = KernelStatistic(feature_map, **layout)
-    for part in rows.split(sizes):
-        merged.merge(fed(part, [len(part)], feature_map, **layout))
-    tree = [fed(part, [len(part)], feature_map, **layout) for part in rows.split(sizes)]
-    while len(tree) > 1:
-        for index in range(len(tree) - 2, -1, -2):
-            tree[index].merge(tree.pop(index + 1))
-    for statistic in (fed(rows, sizes, feature_map, **layout), merged, tree[0]):
-        assert statistic.samples == len(rows)
-        torch.testing.assert_close(statistic.moment, expected.T @ expected, rtol=1e-10, atol=1e-10)
-        assert torch.equal(statistic.last_rows, expected[max(len(rows) - layout["last"], 0) :])
-        if len(rows) <= feature_map.width:
-            assert statistic.rows is not None
-            assert torch.equal(statistic.rows, expected)
-        else:
-            assert statistic.rows is None
-        if layout["halves"] or len(rows) <= feature_map.width:
-            for parity in (0, 1):
-                half = expected[parity::2]
-                torch.testing.assert_close(statistic.half_moment(parity), half.T @ half, rtol=1e-10, atol=1e-10)
+    statistic = fed(rows, sizes, feature_map, **layout)
+    assert statistic.samples == len(rows)
+    torch.testing.assert_close(statistic.moment, expected.T @ expected, rtol=1e-10, atol=1e-10)
+    assert torch.equal(statistic.last_rows, expected[max(len(rows) - layout["last"], 0) :])
+    if len(rows) <= feature_map.width:
+        assert statistic.rows is not None
+        assert torch.equal(statistic.rows, expected)
+    else:
+        assert statistic.rows is None
+    if layout["halves"] or len(rows) <= feature_map.width:
+        for parity in (0, 1):
+            half = expected[parity::2]
+            torch.testing.assert_close(statistic.half_moment(parity), half.T @ half, rtol=1e-10, atol=1e-10)
 
 
 @settings(deadline=None, max_examples=40)
@@ -224,7 +218,7 @@ def test_merged_in_order_or_in_one_pass_it_is_the_same_stream(seed, sizes, featu
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, features, layout):
     rows, feature_map = rows_of(seed, sum(before + after), 2), GaussianFourier.draw(2, features, 1.0)
     straight = fed(rows[: sum(before)], before, feature_map, **layout)
-    restored = KernelStatistic.from_tensors(straight.to_tensors(), feature_map)
+    restored = KernelStatistic.from_tensors(straight.state(), feature_map)
     assert_bit_identical(straight, restored)
     for batch in rows[sum(before) :].split(after):
         _ = straight.moment, straight.rows, straight.last_rows
@@ -238,7 +232,7 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
 def test_batching_changes_only_rounding(seed, parts, order):
     metric = VendiScore(GaussianFourier.draw(4, 12, 1.0), order)
     rows = torch.cat([rows_of(seed, sum(parts), 4), rows_of(seed + 1, 3, 4)])
-    bound = KernelInfluenceBound(metric)
+    bound = InfluenceBound(metric)
     one, other = bound.statistic(), bound.statistic()
     for batch in rows.split([*parts, 3]):
         one.update(batch)
@@ -269,24 +263,19 @@ def test_what_is_no_batch_is_refused_and_changes_nothing(batch):
 def test_other_layouts_are_not_mixed():
     feature_map = GaussianFourier.draw(3, 2, 1.0)
     statistic = fed(rows_of(0, 5, 3), [5], feature_map)
-    for other in (GaussianFourier.draw(3, 2, 1.0, seed=1), Cosine(3)):
-        with pytest.raises(ValueError, match="same feature map"):
-            statistic.merge(KernelStatistic(other))
-    with pytest.raises(ValueError, match="same feature map"):
-        statistic.merge(KernelStatistic(feature_map, halves=True))
     with pytest.raises(ValueError, match="of sizes"):
-        KernelStatistic.from_tensors(statistic.to_tensors(), Cosine(3))
+        KernelStatistic.from_tensors(statistic.state(), Cosine(3))
     with pytest.raises(ValueError, match="halves=True"):
         statistic.half_moment(0)
     metric = VendiScore(feature_map, truncation=2)
     with pytest.raises(ValueError, match="halves=True"):
-        KernelInfluenceBound(metric).estimate(statistic)
+        InfluenceBound(metric).estimate(statistic)
     with pytest.raises(ValueError, match="another metric"):
         metric.plug_in(KernelStatistic(Cosine(3)))
     with pytest.raises(ValueError, match="at least 1 sample"):
         metric.plug_in(metric.statistic())
     with pytest.raises(ValueError, match="1 sample"):
-        analyse(metric, taken(metric, rows_of(0, 1, 3)))
+        metric.analyse(taken(metric, rows_of(0, 1, 3)))
     with pytest.raises(ValueError, match="at least 2 samples"):
         metric.half_spectra(taken(metric, rows_of(0, 1, 3)))
 
@@ -418,7 +407,7 @@ def test_half_streams_and_their_influence_are_by_the_book(order, truncation, cou
     influence = [
         (score((1 - step) * covariance + step * torch.outer(row, row)) - plain) / step for row in features[-512:]
     ]
-    found = analyse(metric, taken(metric, rows))
+    found = metric.analyse(taken(metric, rows))
     variance = float(np.var(influence, ddof=1)) / count
     ceiling = math.log(truncation or feature_map.width)
     assert found.estimate == pytest.approx(min(max(plain + correction, 0.0), ceiling), rel=1e-9)
@@ -450,7 +439,7 @@ def test_the_errors_of_a_ridge_estimate_are_by_the_book(order):
         for other in g:
             nudged = other if one != other else one * (1 + 1e-6)
             second += ((slope(one) - slope(nudged)) / (one - nudged) * one * other) ** 2
-    found = analyse(metric, taken(metric, stream(count)))
+    found = metric.analyse(taken(metric, stream(count)))
     assert found.plain_error**2 == pytest.approx(np.var(influence, ddof=1) / count + second / count**2, rel=1e-4)
 
 
@@ -469,7 +458,7 @@ def test_errors_are_of_the_size_of_the_misses():
         for row, metric in enumerate(metrics):
             expected = log_vendi(truth, metric.order, metric.truncation)
             for column, count in enumerate((60, 150)):
-                estimate = KernelInfluenceBound(metric).estimate(taken(metric, stream(count, seed=repeat), count))
+                estimate = InfluenceBound(metric).estimate(taken(metric, stream(count, seed=repeat), count))
                 assert estimate.stopping_error is not None
                 z[row, column, repeat] = (estimate.value - expected) / estimate.stopping_error
                 if count == 60:
@@ -513,7 +502,7 @@ def test_no_input_gives_nan(seed, kind, kernel, data):
     )
     truncation = data.draw(st.none() | st.integers(1, feature_map.width), label="truncation")
     metric = VendiScore(feature_map, order, truncation)
-    bounds = [KernelInfluenceBound(metric)] + ([KernelTheoremBound(metric)] if order >= 1.0 else [])
+    bounds = [InfluenceBound(metric)] + ([KernelTheoremBound(metric)] if order >= 1.0 else [])
     for bound in bounds:
         statistic = bound.statistic()
         for part in torch.from_numpy(rows).split(5):
@@ -531,14 +520,14 @@ def test_identical_samples_score_one_and_hardly_err():
         metric = VendiScore(GaussianFourier.draw(3, 4, 1.0), order)
         for count in (2, 5, 8, 9, 100):
             rows = torch.full((count, 3), 0.1, dtype=torch.float64)
-            estimate = KernelInfluenceBound(metric).estimate(taken(metric, rows))
+            estimate = InfluenceBound(metric).estimate(taken(metric, rows))
             assert estimate.score == pytest.approx(1.0)
             assert estimate.standard_error == estimate.stopping_error == pytest.approx(1e-9)
 
 
 def test_one_sample_has_a_value_and_a_word_and_two_have_an_error():
     for metric in (RenyiKernelEntropy(Cosine(3)), VendiScore(Cosine(3)), VendiScore(Cosine(3), truncation=2)):
-        bound = KernelInfluenceBound(metric)
+        bound = InfluenceBound(metric)
         one = bound.estimate(taken(metric, rows_of(0, 1, 3)))
         assert (one.value, one.standard_error, one.lower, one.upper) == (one.plug_in, None, -math.inf, math.inf)
         assert any("at least 2 samples" in warning for warning in one.warnings)
@@ -553,7 +542,7 @@ def test_warnings_name_few_samples_and_repeats():
 
     def warned(rows: Tensor, **options: float | int) -> list[str]:
         metric = VendiScore(feature_map, **options)  # type: ignore[arg-type]
-        return [text.split(":")[0] for text in KernelInfluenceBound(metric).estimate(taken(metric, rows)).warnings]
+        return [text.split(":")[0] for text in InfluenceBound(metric).estimate(taken(metric, rows)).warnings]
 
     assert warned(rows) == ["fewer samples than features"]
     assert warned(torch.cat([rows[:20], rows[:3]])) == ["fewer samples than features", "3 of 23 samples repeat others"]

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
-from optimist.numerics.kernel.modes import Mode, modes, prompt_groups
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi, spectrum_of_rows
+from optimist.numerics.kernel.entropy import log_vendi, spectrum_of_rows
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.modes import Mode
+from optimist.numerics.pairs.modes import prompt_groups
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
 from optimist.numerics.pairs.statistic import JointStatistic
 from optimist.numerics.reservoir import Reservoir
@@ -60,7 +62,7 @@ def assert_same_modes(one: list[Mode], other: list[Mode], tolerance: float = 1e-
 @pytest.mark.parametrize("metric", [VendiScore(Cosine(3)), RenyiKernelEntropy(GaussianFourier.draw(3, 1500, 1.0))])
 def test_separate_clusters_are_the_modes_with_their_shares_and_samples(metric):
     rows, ids = clusters([50, 30, 20])
-    found = modes(metric, fed(metric, rows), reservoir_of(ids, features=rows), count=3, samples=6)
+    found = metric.modes(fed(metric, rows), reservoir_of(ids, features=rows), count=3, samples=6)
     assert [mode.share for mode in found] == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
     for label, mode in enumerate(found):
         assert {shown.id.split("/")[0] for shown in mode.samples} == {str(label)}
@@ -72,7 +74,7 @@ def test_separate_clusters_are_the_modes_with_their_shares_and_samples(metric):
 def test_a_reservoir_shows_the_modes_of_a_log_longer_than_itself():
     rows, ids = clusters([500, 300, 200])
     metric, reservoir = VendiScore(Cosine(3)), reservoir_of(ids, capacity=40, features=rows)
-    found = modes(metric, fed(metric, rows), reservoir, samples=4)
+    found = metric.modes(fed(metric, rows), reservoir, samples=4)
     assert [mode.share for mode in found] == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
     for label, mode in enumerate(found):
         assert {shown.id.split("/")[0] for shown in mode.samples} == {str(label)}
@@ -85,7 +87,7 @@ def test_the_gram_and_the_covariance_route_agree():
     gram, covariance = fed(metric, rows), fed(metric, torch.cat([rows, rows]))
     assert gram.rows is not None
     assert covariance.rows is None
-    assert_same_modes(modes(metric, gram, reservoir), modes(metric, covariance, reservoir))
+    assert_same_modes(metric.modes(gram, reservoir), metric.modes(covariance, reservoir))
 
 
 @settings(deadline=None, max_examples=30)
@@ -93,7 +95,7 @@ def test_the_gram_and_the_covariance_route_agree():
 def test_modes_are_the_eigenvectors_of_the_covariance(seed, count):
     rows, metric = rows_of(seed, count, 2), VendiScore(GaussianFourier.draw(2, 12, 1.0))
     reservoir = reservoir_of(features=rows, capacity=20)
-    found = modes(metric, fed(metric, rows), reservoir, count=3, samples=20)
+    found = metric.modes(fed(metric, rows), reservoir, count=3, samples=20)
     features = metric.feature_map(rows)
     values, vectors = torch.linalg.eigh(features.T @ features / count)
     shown = metric.feature_map(reservoir.tensors["features"])
@@ -113,7 +115,7 @@ def test_modes_are_the_eigenvectors_of_the_covariance(seed, count):
 @pytest.mark.parametrize("count", [1, 2, 100])
 def test_identical_samples_have_one_mode_of_all(count):
     rows, metric = torch.ones(count, 3), VendiScore(GaussianFourier.draw(3, 20, 1.0))
-    (mode,) = modes(metric, fed(metric, rows), reservoir_of(features=rows), samples=8)
+    (mode,) = metric.modes(fed(metric, rows), reservoir_of(features=rows), samples=8)
     assert mode.share == pytest.approx(1.0, abs=1e-12)
     assert mode.share <= 1.0
     assert [shown.weight for shown in mode.samples] == pytest.approx([1.0] * min(count, 8))
@@ -121,7 +123,7 @@ def test_identical_samples_have_one_mode_of_all(count):
 
 def test_fewer_samples_than_modes_give_as_many_modes_as_samples():
     rows, metric = rows_of(0, 3, 4), VendiScore(GaussianFourier.draw(4, 100, 0.5))
-    found = modes(metric, fed(metric, rows), reservoir_of(features=rows))
+    found = metric.modes(fed(metric, rows), reservoir_of(features=rows))
     assert len(found) == 3
     assert sum(mode.share for mode in found) == pytest.approx(1.0)
     assert all(len(mode.samples) == 3 for mode in found)
@@ -129,7 +131,7 @@ def test_fewer_samples_than_modes_give_as_many_modes_as_samples():
 
 def test_modes_of_equal_share_span_what_their_samples_do():
     rows, metric = torch.eye(4, dtype=torch.float64).repeat(5, 1), VendiScore(Cosine(4))
-    found = modes(metric, fed(metric, rows), reservoir_of(features=rows), samples=20)
+    found = metric.modes(fed(metric, rows), reservoir_of(features=rows), samples=20)
     assert [mode.share for mode in found] == pytest.approx([0.25] * 4)
     squares = sum(np.square([dict_of(mode)[str(index)] for index in range(20)]) for mode in found)
     assert squares == pytest.approx(np.ones(20))
@@ -151,7 +153,7 @@ def test_conditional_scores_have_the_modes_of_the_pairs(score: type[ConditionedS
     statistic = metric.statistic()
     statistic.update(features, texts)
     ids = [f"{label}/{index}" for index, label in enumerate(kind.tolist())]
-    found = modes(metric, statistic, reservoir_of(ids, features=features, prompts=texts), samples=5)
+    found = metric.modes(statistic, reservoir_of(ids, features=features, prompts=texts), samples=5)
     assert [mode.share for mode in found] == pytest.approx([0.4, 0.25, 0.2, 0.1, 0.05], abs=0.01)
     for label, mode in enumerate(found):
         assert {shown.id.split("/")[0] for shown in mode.samples} == {str(label)}
@@ -163,13 +165,13 @@ def test_what_cannot_have_modes_is_refused():
     statistic, pairs = fed(metric, rows), JointStatistic(feature_map, feature_map)
     pairs.update(rows, rows)
     for wrong in (
-        lambda: modes(metric, metric.statistic(), reservoir),
-        lambda: modes(metric, statistic, Reservoir()),
-        lambda: modes(metric, statistic, reservoir, count=0),
-        lambda: modes(metric, statistic, reservoir, samples=0),
-        lambda: modes(metric, pairs, reservoir),
-        lambda: modes(ConditionalVendi(feature_map, feature_map), statistic, reservoir),
-        lambda: modes(VendiScore(Cosine(2)), statistic, reservoir),
+        lambda: metric.modes(metric.statistic(), reservoir),
+        lambda: metric.modes(statistic, Reservoir()),
+        lambda: metric.modes(statistic, reservoir, count=0),
+        lambda: metric.modes(statistic, reservoir, samples=0),
+        lambda: metric.modes(pairs, reservoir),
+        lambda: ConditionalVendi(feature_map, feature_map).modes(statistic, reservoir),
+        lambda: VendiScore(Cosine(2)).modes(statistic, reservoir),
         lambda: prompt_groups(feature_map, feature_map, Reservoir()),
         lambda: prompt_groups(feature_map, feature_map, reservoir_of(features=rows, prompts=rows), count=0),
         lambda: prompt_groups(feature_map, feature_map, reservoir_of(features=rows, prompts=rows), order=0.0),
@@ -259,14 +261,14 @@ def test_no_degenerate_pairs_make_a_crash_or_a_nan(count, outputs, texts, order)
     metric = ConditionalVendi(feature_map, feature_map)
     statistic = metric.statistic()
     statistic.update(features, prompts)
-    found = modes(metric, statistic, reservoir, count=20)
+    found = metric.modes(statistic, reservoir, count=20)
     assert sum(mode.share for mode in found) == pytest.approx(1.0, abs=1e-6)
     assert all(math.isfinite(shown.weight) for mode in found for shown in mode.samples)
 
 
 def test_modes_and_groups_are_plain_values():
     rows, metric = rows_of(0, 6, 3), VendiScore(Cosine(3))
-    (mode, *_) = modes(metric, fed(metric, rows), reservoir_of(features=rows), samples=1)
+    (mode, *_) = metric.modes(fed(metric, rows), reservoir_of(features=rows), samples=1)
     shown = mode.samples[0]
     assert json.loads(json.dumps(mode.to_dict())) == {
         "share": mode.share,

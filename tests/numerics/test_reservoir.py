@@ -17,7 +17,7 @@ def log(count: int, start: int = 0) -> tuple[dict[str, Tensor], list[str]]:
 
 def fed(reservoir: Reservoir, sizes: list[int]) -> Reservoir:
     for size in sizes:
-        reservoir.update(*log(size, reservoir.start + reservoir.samples))
+        reservoir.update(*log(size, reservoir.samples))
     return reservoir
 
 
@@ -45,19 +45,6 @@ def test_what_is_kept_depends_on_the_samples_and_not_on_their_batches(sizes, cap
     assert reservoir.ids == tuple(ids[index] for index in indices.tolist())
     assert reservoir.tensors.keys() == arrays.keys()
     assert all(torch.equal(rows, arrays[name][indices]) for name, rows in reservoir.tensors.items())
-
-
-@settings(deadline=None, max_examples=60)
-@given(sizes, capacities, st.randoms(use_true_random=False))
-def test_parts_of_a_log_merged_in_any_grouping_are_the_log_in_one_stream(sizes, capacity, random):
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
-    parts = [fed(Reservoir(capacity, start=start), [size]) for start, size in zip(starts, sizes, strict=True)]
-    while len(parts) > 1:
-        index = random.randrange(len(parts) - 1)
-        parts[index].merge(parts.pop(index + 1))
-    assert_bit_identical(parts[0], fed(Reservoir(capacity), sizes))
-    # A merged one goes on as the one stream does.
-    assert_bit_identical(fed(parts[0], [30]), fed(Reservoir(capacity), [*sizes, 30]))
 
 
 @settings(deadline=None, max_examples=60)
@@ -123,22 +110,6 @@ def test_a_batch_that_does_not_fit_changes_nothing(arrays, ids):
     assert_bit_identical(reservoir, fed(Reservoir(5), [3]))
 
 
-def test_only_the_part_that_follows_can_be_merged():
-    def other_width(start: int) -> Reservoir:
-        reservoir = Reservoir(5, start=start)
-        reservoir.update({"features": torch.zeros(1, 7)}, ["a"])
-        return reservoir
-
-    reservoir = fed(Reservoir(5), [8])
-    for other in (fed(Reservoir(5), [2]), fed(Reservoir(5, start=9), [2]), Reservoir(4, start=8), other_width(8)):
-        with pytest.raises(ValueError):
-            reservoir.merge(other)
-    assert_bit_identical(reservoir, fed(Reservoir(5), [8]))
-    reservoir.merge(Reservoir(5, start=8))
-    assert_bit_identical(reservoir, fed(Reservoir(5), [8]))
-    empty = Reservoir(5)
-    empty.merge(reservoir)
-    assert_bit_identical(empty, reservoir)
-    for sizes in ((0, 0), (1, -1)):
-        with pytest.raises(ValueError):
-            Reservoir(sizes[0], start=sizes[1])
+def test_a_reservoir_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="capacity"):
+        Reservoir(0)

@@ -169,18 +169,16 @@ def test_a_followed_distance_is_the_one_that_is_not(rank: int | None, name: str,
         assert terms.root == pytest.approx(expected.root, rel=3e-7, abs=1e-12)
 
 
-def test_merged_and_restored_statistics_are_followed():
+def test_statistics_that_are_followed_now_and_then_or_restored_are_followed():
     reference = reference_of()
     followed, plain = FrechetDistance(reference), FrechetDistance(reference)
     statistic, batches = followed.statistic(True), streams()["batches of 5"]
     for at in range(0, 20, 5):
-        other = followed.statistic(True)
         for batch in batches[at : at + 5]:
-            other.update(batch)
-        statistic.merge(other)
+            statistic.update(batch)
         followed.follow(statistic)
         assert followed.plug_in(statistic) == pytest.approx(plain.plug_in(statistic), rel=1e-6)
-    restored = followed.restore(statistic.to_tensors())
+    restored = followed.restore(statistic.state())
     for batch in batches[20:]:
         restored.update(batch)
         followed.follow(restored)

@@ -25,19 +25,17 @@ def test_half_a_matrix_says_all_of_it(width: int):
     parts = [rows_of(seed, count, width) for seed, count in enumerate((1, 7, 300))]
     rows = torch.cat(parts)
     whole = rows.T @ rows
-    sums = [SymmetricSum(width) for _ in parts]
-    for part, of_part in zip(parts, sums, strict=True):
-        of_part.add(part)
-    for other in sums[1:]:
-        sums[0].merge(other)
-    for found in (sums[0], SymmetricSum.pack(whole), SymmetricSum(width, packed=sums[0].packed.clone())):
+    added = SymmetricSum(width)
+    for part in parts:
+        added.add(part)
+    for found in (added, SymmetricSum.pack(whole), SymmetricSum(width, packed=added.packed.clone())):
         torch.testing.assert_close(found.dense(), whole, rtol=1e-12, atol=1e-10)
         torch.testing.assert_close(found.times(parts[1]), parts[1] @ whole, rtol=1e-11, atol=1e-9)
         assert found.square_sum() == pytest.approx(float(whole.square().sum()), rel=1e-12)
     # No more than the panels on the diagonal beyond a triangle.
-    assert sums[0].packed.numel() <= width * (width + PANEL) / 2 + PANEL**2
+    assert added.packed.numel() <= width * (width + PANEL) / 2 + PANEL**2
     with pytest.raises(ValueError, match="packed entries"):
-        SymmetricSum(width, packed=sums[0].packed[1:])
+        SymmetricSum(width, packed=added.packed[1:])
 
 
 @pytest.mark.parametrize("feature_map", [GaussianFourier.draw(5, 150, 2.0), Cosine(5)])
@@ -48,8 +46,8 @@ def test_a_large_batch_is_its_blocks_one_after_the_other(feature_map: FeatureMap
         at_once.update(rows)
         for block in rows.split(kernel_module.BLOCK):
             in_blocks.update(block)
-        for name, tensor in at_once.to_tensors().items():
-            assert torch.equal(tensor, in_blocks.to_tensors()[name]), name
+        for name, tensor in at_once.state().items():
+            assert torch.equal(tensor, in_blocks.state()[name]), name
 
 
 def test_a_large_gaussian_batch_is_its_blocks_one_after_the_other():
@@ -58,18 +56,18 @@ def test_a_large_gaussian_batch_is_its_blocks_one_after_the_other():
     at_once.update(rows)
     for block in rows.split(gaussian_module.BLOCK):
         in_blocks.update(block)
-    for name, tensor in at_once.to_tensors().items():
-        assert torch.equal(tensor, in_blocks.to_tensors()[name]), name
+    for name, tensor in at_once.state().items():
+        assert torch.equal(tensor, in_blocks.state()[name]), name
 
 
 def test_a_row_refused_in_a_late_block_leaves_no_early_block_behind():
     statistic, rows = KernelStatistic(Cosine(4)), rows_of(0, 2 * kernel_module.BLOCK, 4)
     statistic.update(rows[:10])
-    before = statistic.to_tensors()
+    before = {name: tensor.clone() for name, tensor in statistic.state().items()}
     rows[-1] = 0.0
     with pytest.raises(ValueError, match="no direction"):
         statistic.update(rows)
-    for name, tensor in statistic.to_tensors().items():
+    for name, tensor in statistic.state().items():
         assert torch.equal(tensor, before[name]), name
 
 
@@ -100,7 +98,7 @@ def test_moments_stored_whole_are_read():
     feature_map, rows = GaussianFourier.draw(3, 140, 1.0), rows_of(0, 600, 3)
     statistic = KernelStatistic(feature_map, halves=True)
     statistic.update(rows)
-    old = statistic.to_tensors() | {f"moment_{parity}": statistic.half_moment(parity) for parity in (0, 1)}
+    old = statistic.state() | {f"moment_{parity}": statistic.half_moment(parity) for parity in (0, 1)}
     read = KernelStatistic.from_tensors(old, feature_map)
-    for name, tensor in statistic.to_tensors().items():
-        assert torch.equal(tensor, read.to_tensors()[name]), name
+    for name, tensor in statistic.state().items():
+        assert torch.equal(tensor, read.state()[name]), name

@@ -166,7 +166,7 @@ def test_an_entry_that_cannot_be_read_leaves_all_else_as_if_it_were_not_there(na
     assert [seq for seq, _ in step.unreadable] == [10]
     without.apply(log[:9])
     without.apply(log[10:])
-    statistic, expected = warm._track.statistic.to_tensors(), without._track.statistic.to_tensors()
+    statistic, expected = warm._track.statistic.state(), without._track.statistic.state()
     assert_same(statistic, expected)
     assert step.scored is not None
     assert step.scored.estimate.samples == without._track.samples

@@ -16,7 +16,7 @@ from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.kernel.modes import Mode, PromptGroup
+from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, optimistic, warmup_batches
 from optimist_client.config import MAX_MAGNITUDE, RULES, resolve_preset

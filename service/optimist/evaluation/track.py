@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate, is_due
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.kernel.modes import Mode, PromptGroup, modes, prompt_groups
-from optimist.numerics.kernel.score import VendiScore
-from optimist.numerics.pairs.score import ConditionedScore
+from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.statistic import Statistic
 
 
 class Track:
@@ -29,8 +26,8 @@ class Track:
         self._last_due = 0
         self.samples = 0
         """Rows of the log so far, skipped ones included: what due counts are counted by."""
-        self.statistic: Any = bound.statistic()
-        self.reservoir = Reservoir() if isinstance(bound.metric, VendiScore | ConditionedScore) else None
+        self.statistic: Statistic = bound.statistic()
+        self.reservoir = Reservoir() if bound.metric.offers_modes else None
 
     @property
     def bytes(self) -> int:
@@ -39,14 +36,13 @@ class Track:
 
     @property
     def followed_bytes(self) -> int:
-        """Of memory that makes estimates cheap, which `forget` gives back."""
-        metric = self._bound.metric
-        return metric.followed_bytes(self.statistic) if isinstance(metric, FrechetDistance | VendiScore) else 0
+        """Bytes of memory that makes estimates cheap, which `forget` gives back."""
+        return self._bound.metric.followed_bytes(self.statistic)
 
     @property
     def has_prompts(self) -> bool:
-        """Whether the score is one of pairs, which has groups of prompts."""
-        return isinstance(self._bound.metric, ConditionedScore)
+        """Whether the metric has groups of prompts."""
+        return self._bound.metric.offers_prompt_groups
 
     def add(self, batch: Mapping[str, Tensor], ids: Sequence[str]) -> bool:
         """Take a batch, float64 tensors (n, …) by name with n ids, and say whether an estimate is due exactly now.
@@ -58,9 +54,8 @@ class Track:
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths))
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)
-        metric = self._bound.metric
-        if self._growth == 0.0 and isinstance(metric, FrechetDistance | VendiScore) and self._bound.name != "influence":
-            metric.follow(self.statistic)
+        if self._growth == 0.0 and self._bound.name != "influence":
+            self._bound.metric.follow(self.statistic)
         return self.skip(len(ids))
 
     def skip(self, rows: int) -> bool:
@@ -108,27 +103,19 @@ class Track:
 
     def forget(self) -> None:
         """Drop what was kept to make estimates cheap, so that this track goes on as one that is restored here."""
-        metric = self._bound.metric
-        if isinstance(metric, FrechetDistance | VendiScore):
-            metric.forget(self.statistic)
+        self._bound.metric.forget(self.statistic)
 
     def estimate(self) -> Estimate:
         """The estimate at this position of the log."""
         return self._bound.estimate(self.statistic)
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
-        """See `modes.modes`. Raises ValueError for metrics without a kernel, and before the first sample."""
-        metric = self._bound.metric
-        if self.reservoir is None or not isinstance(metric, VendiScore | ConditionedScore):
-            raise ValueError(f"the metric {metric.name!r} has no kernel, hence no modes")
-        return modes(metric, self.statistic, self.reservoir, count, samples)
+        """The modes as `Metric.modes` has them. Raises ValueError for metrics without, and before the first sample."""
+        return self._bound.metric.modes(self.statistic, self.reservoir or Reservoir(), count, samples)
 
     def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
-        """See `modes.prompt_groups`. Raises ValueError for scores of single samples, and before the first sample."""
-        metric = self._bound.metric
-        if self.reservoir is None or not isinstance(metric, ConditionedScore):
-            raise ValueError(f"the metric {metric.name!r} has no prompts")
-        return prompt_groups(metric.features_map, metric.prompts_map, self.reservoir, metric.order, count, samples)
+        """The groups as `Metric.prompt_groups` has them; raises ValueError as `modes` does."""
+        return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
 
 
 def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, list[Tensor]]:

@@ -1,4 +1,4 @@
-"""What every bound offers policies, and the checks they share."""
+"""What every bound offers policies, the default bound, and the checks that bounds share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from statistics import NormalDist
 from typing import Any, Protocol
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.metric import Metric
 
 SMALLEST_ERROR = 1e-9
 """Floor of the errors as a part of 1 + |value|: samples that are all the same have none of their own."""
+NO_INTERVAL = "at least 2 samples are needed for an interval"
+"""The warning of an estimate from 1 sample."""
 
 
 class Bound(Protocol):
@@ -47,18 +47,33 @@ def check_delta(delta: float) -> float:
     return delta
 
 
-def frechet_warnings(metric: FrechetDistance, statistic: GaussianStatistic, least: int = 1) -> tuple[str, ...]:
-    """What a reader of the estimate must know of its samples; `least` is the number the bound's interval needs."""
-    samples, rank = statistic.samples, metric.reference.rank
-    found: list[str] = []
-    if samples < least:
-        found.append(f"at least {least} samples are needed for an interval")
-    if samples <= rank:
-        found.append(f"fewer samples than dimensions: {samples} samples, and the reference has rank {rank}")
-    share = metric.outside_share(statistic)
-    if share > 0.01:
-        found.append(f"{share:.1%} of the variance lies outside the reference's span and counts in full")
-    return tuple(found)
+class InfluenceBound:
+    """The default bound of every metric: value ± z(1 − δ/2) · sd_stop around the de-biased value (decisions.md §2).
+
+    sd_select is the estimate's `standard_error`. One sample has no analysis: its value is the plug-in, without errors,
+    in an infinite interval. Raises ValueError on δ outside [1e-12, 1).
+    """
+
+    name = "influence"
+
+    def __init__(self, metric: Metric, delta: float = 0.05) -> None:
+        self.metric = metric
+        self.delta = check_delta(delta)
+
+    def statistic(self) -> Any:
+        """An empty statistic of the metric, laid out for its analysis."""
+        return self.metric.statistic()
+
+    def estimate(self, statistic: Any) -> Estimate:
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
+        metric, n = self.metric, statistic.samples
+        warnings = metric.warnings(statistic)
+        if n < 2:
+            plug_in = metric.plug_in(statistic)
+            return two_sided(metric, n, plug_in, plug_in, None, self.delta, (NO_INTERVAL, *warnings))
+        found = metric.analyse(statistic)
+        errors = (found.selection_error, found.stopping_error)
+        return two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, (*warnings, *found.warnings))
 
 
 def one_sided(metric: Metric, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:

@@ -1,16 +1,41 @@
-"""What every metric offers the bounds and the scorer."""
+"""What every metric offers bounds, tracks and the scorer, and the defaults that most metrics share."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
+from optimist.numerics.modes import Mode, PromptGroup
+from optimist.numerics.reservoir import Reservoir
+
+Identity = list[tuple[str, tuple[Tensor, ...]]]
+"""Names, each with tensors of any shape and dtype."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What a metric finds in a statistic of 2 samples or more, on the metric's scale.
+
+    The errors are standard deviations, before any floor. A metric may return a subclass with further numbers.
+    """
+
+    plug_in: float
+    """The published formula on the samples as they are."""
+    estimate: float
+    """The same without its bias."""
+    selection_error: float
+    """sd_select of decisions.md §2, by which policies rank."""
+    stopping_error: float
+    """sd_stop of decisions.md §2, of which the interval is made."""
+    warnings: tuple[str, ...] = ()
+    """What only the analysis shows; `Metric.warnings` says the rest."""
 
 
 class Metric(Protocol):
-    """A score of a generator: which statistic it streams, and its published value on one."""
+    """A score of a generator: which statistic it streams, its value on one, and what else can be made of one."""
 
     @property
     def name(self) -> str:
@@ -32,6 +57,116 @@ class Metric(Protocol):
         """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes them."""
         ...
 
-    def restore(self, tensors: dict[str, Tensor]) -> Any:
-        """The statistic that `to_tensors` made `tensors` of, bit for bit. Raises KeyError or ValueError on others."""
+    @property
+    def offers_modes(self) -> bool:
+        """Whether `modes` has an answer. A reservoir of samples is kept beside the statistic only then."""
         ...
+
+    @property
+    def offers_prompt_groups(self) -> bool:
+        """Whether `prompt_groups` has an answer; never without modes."""
+        ...
+
+    def statistic(self) -> Any:
+        """An empty `Statistic`, laid out for `analyse`."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor]) -> Any:
+        """The statistic whose `state` was `tensors`, bit for bit. Raises KeyError or ValueError on other tensors."""
+        ...
+
+    def check(self, statistic: Any) -> None:
+        """Raise ValueError unless the statistic has samples and the layout of this metric."""
+        ...
+
+    def plug_in(self, statistic: Any) -> float:
+        """The published formula on 1 sample or more. Raises ValueError as `check` does."""
+        ...
+
+    def analyse(self, statistic: Any) -> Analysis:
+        """The de-biased value and its errors, from 2 samples on. Raises ValueError on fewer and as `check` does."""
+        ...
+
+    def warnings(self, statistic: Any) -> tuple[str, ...]:
+        """What a reader of any estimate must know of the samples, from 1 sample on."""
+        ...
+
+    def follow(self, statistic: Any) -> None:
+        """Keep what makes the plug-in of this statistic cheap after every batch; to be called again after each.
+
+        The plug-in then differs from that of a statistic that is not followed by rounding and 1e-7 at most.
+        """
+        ...
+
+    def forget(self, statistic: Any) -> None:
+        """Drop what `follow` keeps: the next call begins anew, from the statistic alone."""
+        ...
+
+    def followed_bytes(self, statistic: Any) -> int:
+        """Bytes of memory that `follow` takes for this statistic."""
+        ...
+
+    def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The `count` modes of the largest share, each with the `samples` of the reservoir that show it best.
+
+        Raises ValueError where the metric offers none, on counts below 1 and where there are no samples.
+        """
+        ...
+
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """The `count` largest types of prompt, each with its score and the `samples` whose prompts show it best.
+
+        Raises ValueError where the metric offers none, on counts below 1 and where there are no samples.
+        """
+        ...
+
+    def identity(self) -> Identity:
+        """What a statistic's numbers depend on beside name, widths and layout, such as feature maps.
+
+        A snapshot is refused where this differs from that of the metric it was made under.
+        """
+        ...
+
+
+class BaseMetric:
+    """Defaults for a metric that follows nothing, shows nothing and needs nothing but its batches.
+
+    What is left to write: the class attributes, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
+    """
+
+    name: str
+    scale: Scale = "linear"
+    lower_is_better: bool = False
+    offers_modes: bool = False
+    offers_prompt_groups: bool = False
+
+    def check(self, statistic: Any) -> None:
+        """Raise ValueError unless the statistic has samples."""
+        if statistic.samples < 1:
+            raise ValueError(f"the metric {self.name!r} needs at least 1 sample")
+
+    def warnings(self, statistic: Any) -> tuple[str, ...]:
+        """No warnings."""
+        return ()
+
+    def follow(self, statistic: Any) -> None:
+        """Keep nothing: the plug-in is cheap as it is."""
+
+    def forget(self, statistic: Any) -> None:
+        """Do nothing, as nothing is kept."""
+
+    def followed_bytes(self, statistic: Any) -> int:
+        """0, as nothing is kept."""
+        return 0
+
+    def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """Raise ValueError: the metric has no modes."""
+        raise ValueError(f"the metric {self.name!r} has no kernel, hence no modes")
+
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """Raise ValueError: the metric has no prompts."""
+        raise ValueError(f"the metric {self.name!r} has no prompts")
+
+    def identity(self) -> Identity:
+        """Nothing beside name, widths and layout."""
+        return []

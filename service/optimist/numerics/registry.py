@@ -41,7 +41,10 @@ class Implementation(Protocol):
     """What a module offers that implements metrics."""
 
     BOUNDS: Mapping[str, Callable[..., Bound]]
-    """The metric's bounds by name, each made as `bound(metric, delta, **options)`."""
+    """The metric's own bounds by name, each made as `bound(metric, delta, **options)`; may be missing.
+
+    Every metric has the bound `influence`, which is made of its `analyse`.
+    """
 
     def make(self, declared: Any, setting: Setting) -> Score:
         """The score of a declared metric, whose kernels are fixed and whose reference is a `Reference`.
@@ -97,7 +100,9 @@ def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float |
     Raises ValueError on a name the metric does not have, an option that the bound does not take, or a value that makes
     no sense.
     """
-    bounds = implementation(metric.name).BOUNDS
+    from optimist.numerics.bound import InfluenceBound
+
+    bounds = {"influence": InfluenceBound, **getattr(implementation(metric.name), "BOUNDS", {})}
     if name not in bounds:
         raise ValueError(f"unknown bound {name!r} of metric {metric.name!r}: one of {', '.join(bounds)}")
     given = {option: value for option, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A bounded uniform sample of a generator's log: the rows that show what it makes, with the caller's names for them."""
+"""A bounded uniform sample of a generator's log: rows that show what it makes, with the caller's ids for them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from optimist_client.tensors import pack_ids, unpack_ids
 class Reservoir:
     """The `capacity` samples of a log whose index has the smallest hash: a uniform sample without any random state.
 
-    Bottom-k sampling: which samples are kept is a function of how many there were, whatever their batches, and the
-    bottom k of two parts of a log hold the bottom k of the whole. A part that does not begin the log is sampled with
-    `start`, the index of its first sample. Rows are those that came, in float64 on the CPU. A batch costs O(b +
-    capacity) hashes and copies only the rows that stay: of a long log, few. Raises ValueError on a capacity below 1 or
-    a start below 0.
+    Bottom-k sampling: which samples are kept is a function of how many there were, whatever their batches. Rows are
+    those that came, in float64 on the CPU. A batch costs O(b + capacity) hashes and copies only the rows that stay: of
+    a long log, few. Raises ValueError on a capacity below 1.
     """
 
-    def __init__(self, capacity: int = 512, *, start: int = 0) -> None:
-        if capacity < 1 or start < 0:
-            raise ValueError(f"need capacity ≥ 1 and start ≥ 0, not {(capacity, start)}")
+    def __init__(self, capacity: int = 512) -> None:
+        if capacity < 1:
+            raise ValueError(f"need capacity ≥ 1, not {capacity}")
         self.capacity = capacity
-        self.start = start
-        self._samples = 0
+        self.samples = 0
+        """Samples seen."""
         # Slots in no order: a sample that comes takes the place of one that goes.
         self._indices = np.zeros(0, dtype=np.int64)
         self._ids: list[str] = []
@@ -38,11 +36,6 @@ class Reservoir:
     def __len__(self) -> int:
         """Samples held, min(samples, capacity)."""
         return len(self._ids)
-
-    @property
-    def samples(self) -> int:
-        """Samples seen."""
-        return self._samples
 
     @property
     def indices(self) -> NDArray[np.int64]:
@@ -68,9 +61,8 @@ class Reservoir:
         """
         self.check(arrays, ids)
         count = len(ids)
-        first = self.start + self._samples
-        self._offer(np.arange(first, first + count, dtype=np.int64), arrays, ids)
-        self._samples += count
+        self._offer(np.arange(self.samples, self.samples + count, dtype=np.int64), arrays, ids)
+        self.samples += count
 
     def check(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Raise ValueError on other names or widths than before, other numbers of rows, and ids that cannot be kept.
@@ -86,30 +78,14 @@ class Reservoir:
         if any(len(text.encode()) > LONGEST_ID or "\0" in text for text in ids):
             raise ValueError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
 
-    def merge(self, other: Reservoir) -> None:
-        """Add all that `other` has seen, the part of the log that follows this one: exactly as if in one stream.
-
-        Raises ValueError, changing nothing, on another capacity, other names or widths, or an `other` that does not
-        start where this one ends: its sample was drawn by indices that are not those of its samples here.
-        """
-        end = self.start + self._samples
-        if (other.capacity, other.start) != (self.capacity, end):
-            wanted = f"capacity {self.capacity} and start {end}"
-            raise ValueError(f"expected a reservoir of {wanted}, not {(other.capacity, other.start)}")
-        if other.samples == 0:
-            return
-        arrays = {name: rows.view() for name, rows in other._rows.items()}
-        self._check_layout({name: rows.shape[1] for name, rows in arrays.items()})
-        self._offer(other._indices, arrays, other._ids)
-        self._samples += other.samples
-
     def to_tensors(self) -> dict[str, Tensor]:
         """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows_<name>` (float64).
 
         `ids` (k, longest id) holds UTF-8, zeros after its end.
         """
         return {
-            "layout": torch.tensor([self.capacity, self.start, self._samples], dtype=torch.int64),
+            # The 0 has no meaning any more; snapshots have it since their first format.
+            "layout": torch.tensor([self.capacity, 0, self.samples], dtype=torch.int64),
             "indices": torch.from_numpy(self.indices),
             "ids": torch.from_numpy(pack_ids(self.ids).copy()),
             **{f"rows_{name}": rows for name, rows in self.tensors.items()},
@@ -118,9 +94,9 @@ class Reservoir:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Reservoir:
         """The inverse of `to_tensors`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
-        capacity, start, samples = tensors["layout"].tolist()
-        reservoir = cls(capacity, start=start)
-        reservoir._samples = samples
+        capacity, _, samples = tensors["layout"].tolist()
+        reservoir = cls(capacity)
+        reservoir.samples = samples
         reservoir._indices = tensors["indices"].numpy().copy()
         reservoir._ids = unpack_ids(tensors["ids"].numpy())
         for name, rows in tensors.items():

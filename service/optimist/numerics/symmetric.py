@@ -13,7 +13,7 @@ class SymmetricSum:
     """Σ xxᵀ (width, width) of rows x, float64, as the lower triangle of blocks: half the arithmetic and the memory.
 
     Panel k holds rows k·256 … of the matrix up to its own diagonal block. All panels lie one after the other in one
-    tensor, so that sums add, and are stored, as vectors. Up to a width of 256 that is the whole matrix.
+    tensor, so that sums are added and stored as vectors. Up to a width of 256 that is the whole matrix.
     """
 
     def __init__(self, width: int, device: torch.device | str = "cpu", packed: Tensor | None = None) -> None:
@@ -41,10 +41,6 @@ class SymmetricSum:
         """Add the outer products of rows (b, width)."""
         for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
             panel.addmm_(rows[:, start:stop].T, rows[:, :stop])
-
-    def merge(self, other: SymmetricSum) -> None:
-        """Add another sum of this width."""
-        self.packed += other.packed
 
     def dense(self) -> Tensor:
         """The whole matrix (width, width), newly made."""

@@ -15,8 +15,6 @@ from torch import Tensor
 from optimist.evaluation import Track
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.kernel.score import VendiScore
-from optimist.numerics.pairs.score import ConditionedScore
 from optimist.store import LogEntry
 from optimist_client import tensors
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
@@ -107,9 +105,9 @@ class WarmGenerator:
     def _scored(self) -> Scored:
         begun = time.perf_counter()
         estimate = self._track.estimate()
-        # While a statistic holds all its rows, what is decomposed is as large as they are many.
-        holds_rows = getattr(self._track.statistic, "rows", None) is not None
-        return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, "rows" if holds_rows else "sums")
+        # While a statistic holds all its rows, the size of what is decomposed is their number.
+        route = "rows" if self._track.statistic.holds_rows else "sums"
+        return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, route)
 
     @property
     def is_empty(self) -> bool:
@@ -198,10 +196,8 @@ def _meaning(bound: Bound) -> Tensor:
     for name, tensor in bound.statistic().state().items():
         layout = tensor.tolist() if name.endswith("layout") else tuple(tensor.shape)
         sha.update(f"{name} {layout}".encode())
-    maps = [metric.features_map, metric.prompts_map] if isinstance(metric, ConditionedScore) else []
-    maps += [metric.feature_map] if isinstance(metric, VendiScore) else []
-    for feature_map in maps:
-        sha.update(feature_map.name.encode())
-        for tensor in feature_map.to_tensors().values():
+    for name, parts in metric.identity():
+        sha.update(name.encode())
+        for tensor in parts:
             sha.update(tensor.cpu().contiguous().numpy().data)
     return torch.tensor(list(sha.digest()), dtype=torch.uint8)

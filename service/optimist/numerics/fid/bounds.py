@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from optimist.numerics.bound import check_delta, frechet_warnings, one_sided
+from optimist.numerics.bound import NO_INTERVAL, check_delta, one_sided
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.fid.statistic import GaussianStatistic
 
 BLOCK = 32
-"""Rows of a matrix that are looked at together: half a megabyte at d = 2048."""
+"""Rows of a matrix that are read together: half a megabyte at d = 2048."""
 
 
 def _check(name: str, value: float, *, positive: bool = False) -> None:
@@ -38,14 +38,14 @@ def _kept_sums(scatter: Tensor, n: int, least: float, weights: Tensor) -> tuple[
 
 
 def _lower(
-    metric: FrechetDistance, statistic: GaussianStatistic, value: float, bonus: float, least: int = 1
+    metric: FrechetDistance, statistic: GaussianStatistic, value: float, bonus: float, *warnings: str
 ) -> Estimate:
     """value − bonus is the only bound, and the number a policy ranks by."""
-    return one_sided(metric, statistic.samples, value, value - bonus, frechet_warnings(metric, statistic, least))
+    return one_sided(metric, statistic.samples, value, value - bonus, (*warnings, *metric.warnings(statistic)))
 
 
 @dataclass(frozen=True)
-class TheoremBound:
+class FrechetTheoremBound:
     """FID-UCB of the seed paper with its Appendix D.5 (equations.md §1a): value = FID̃, optimistic = FID̃ − B.
 
     sigma2: σ², > 0; tau: the truncation of the covariance as a part of ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed.
@@ -66,11 +66,11 @@ class TheoremBound:
         _check("mean_gap", self.mean_gap)
 
     def statistic(self) -> GaussianStatistic:
-        """See `Bound.statistic`; it reads the covariance from the first sample on."""
+        """An empty statistic that holds the scatter, which this bound reads from the first sample on."""
         return self.metric.statistic(scatter=True)
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        """See `Bound.estimate`."""
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
 
     def bonus(self, statistic: GaussianStatistic) -> float:
@@ -92,7 +92,7 @@ class TheoremBound:
 
 
 @dataclass(frozen=True)
-class AuthorsBound:
+class FrechetAuthorsBound:
     """FD-UCB, the authors' later bonus (equations.md §1b), on the distance with the 1/(n − 1) covariance.
 
     M: the threshold on the covariance's entries; kappa: κ. Raises ValueError on values that make no sense.
@@ -111,13 +111,13 @@ class AuthorsBound:
         _check("kappa", self.kappa, positive=True)
 
     def statistic(self) -> GaussianStatistic:
-        """See `Bound.statistic`; it reads the covariance from the first sample on."""
+        """An empty statistic that holds the scatter, which this bound reads from the first sample on."""
         return self.metric.statistic(scatter=True)
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        """See `Bound.estimate`."""
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         if statistic.samples == 1:
-            return _lower(self.metric, statistic, self.metric.plug_in(statistic), math.inf, least=2)
+            return _lower(self.metric, statistic, self.metric.plug_in(statistic), math.inf, NO_INTERVAL)
         plug_in = self.metric.plug_in(statistic, unbiased=True)
         return _lower(self.metric, statistic, plug_in, self.bonus(statistic))
 
@@ -152,7 +152,7 @@ class AuthorsBound:
 
 
 @dataclass(frozen=True)
-class NaiveBound:
+class FrechetNaiveBound:
     """Naive-UCB of the seed paper (equations.md §1c), which knows of the data only its spread and the dimension.
 
     sigma2: σ² > 0, or None for ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed. Raises ValueError on values that make no sense.
@@ -171,11 +171,11 @@ class NaiveBound:
         _check("mean_gap", self.mean_gap)
 
     def statistic(self) -> GaussianStatistic:
-        """See `Bound.statistic`; it reads no covariance."""
+        """An empty statistic, which keeps rows at first: this bound reads no covariance."""
         return self.metric.statistic()
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        """See `Bound.estimate`."""
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
 
     def bonus(self, statistic: GaussianStatistic) -> float:

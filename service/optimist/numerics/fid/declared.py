@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from optimist.numerics.fid.bounds import AuthorsBound, NaiveBound, TheoremBound
-from optimist.numerics.fid.influence_bound import InfluenceBound
+from optimist.numerics.fid.bounds import FrechetAuthorsBound, FrechetNaiveBound, FrechetTheoremBound
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.registry import Setting
 from optimist_client.metrics import FID
 
-BOUNDS = {"influence": InfluenceBound, "theorem": TheoremBound, "authors": AuthorsBound, "naive": NaiveBound}
+BOUNDS = {"theorem": FrechetTheoremBound, "authors": FrechetAuthorsBound, "naive": FrechetNaiveBound}
 
 
 def make(declared: FID, setting: Setting) -> FrechetDistance:

@@ -9,8 +9,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.fid.distance import terms_of
+from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.metric import Analysis
 from optimist.numerics.spectra import (
     centre,
     debiased_root_trace,
@@ -29,20 +31,15 @@ VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products are lost to float64."""
 
 
-@dataclass(frozen=True)
-class FrechetInfluence:
-    """The numbers of one analysis, in decisions.md's order; errors are standard deviations, before any floor."""
+@dataclass(frozen=True, kw_only=True)
+class FrechetAnalysis(Analysis):
+    """The numbers of one analysis. `plug_in` is FID̃ with the 1/(n − 1) covariance that all else is made from."""
 
-    plug_in: float
-    """FID̃ with the 1/(n − 1) covariance that everything below is made from."""
-    estimate: float
     extrapolated: float
     influence_variance: float
     second_order_variance: float
     plain_error: float
     jackknife_error: float
-    selection_error: float
-    stopping_error: float
 
 
 @dataclass(frozen=True)
@@ -66,21 +63,20 @@ class _Geometry:
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
 
 
-class FrechetAnalyst:
-    """Analyses statistics of one metric, and remembers of each the jackknife, which 300 rows settle for good."""
+class FrechetInfluence:
+    """Analyses statistics against one reference, and keeps the jackknife of each, which its first 300 rows settle."""
 
-    def __init__(self, metric: FrechetDistance) -> None:
-        self.metric = metric
+    def __init__(self, reference: Reference) -> None:
+        self._reference = reference
         self._settled: WeakKeyDictionary[GaussianStatistic, float] = WeakKeyDictionary()
 
-    def analyse(self, statistic: GaussianStatistic) -> FrechetInfluence:
-        """From n ≥ 2 samples. Raises ValueError on fewer, or on a statistic of another metric."""
-        self.metric.check(statistic)
-        n, reference = statistic.samples, self.metric.reference
+    def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
+        """The analysis of n ≥ 2 samples. Raises ValueError on fewer."""
+        n, reference = statistic.samples, self._reference
         if n < 2:
             raise ValueError("the influence of 1 sample is not defined")
         geometry = self._few(statistic.rows) if statistic.rows is not None else self._many(statistic)
-        terms = self.metric.terms(statistic, spectrum=geometry.eigenvalues * (n - 1))
+        terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))
         plug_in = terms.distance(n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
             root = debiased_root_trace(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
@@ -97,7 +93,7 @@ class FrechetAnalyst:
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
         jackknife = self._jackknife(statistic) / n if n >= 3 else inflated
-        return FrechetInfluence(
+        return FrechetAnalysis(
             plug_in=plug_in,
             estimate=estimate,
             extrapolated=extrapolated,
@@ -111,7 +107,7 @@ class FrechetAnalyst:
 
     def _few(self, rows: Tensor) -> _Geometry:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
-        reference, m = self.metric.reference, len(rows) - 1
+        reference, m = self._reference, len(rows) - 1
         mean, centred = centre(rows)
         projected = centred @ reference.basis
         whitened = projected * reference.eigenvalues.sqrt()
@@ -131,7 +127,7 @@ class FrechetAnalyst:
 
     def _many(self, statistic: GaussianStatistic) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
-        reference, n, m = self.metric.reference, statistic.samples, statistic.samples - 1
+        reference, n, m = self._reference, statistic.samples, statistic.samples - 1
         root = reference.basis * reference.eigenvalues.sqrt()
         scatter = statistic.scatter
         moment = symmetric_product(root.T, scatter @ root) / m
@@ -169,7 +165,7 @@ class FrechetAnalyst:
         group = torch.arange(q, device=rows.device) % groups
         kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
         mean, centred = centre(rows)
-        shift = mean - self.metric.reference.mean
+        shift = mean - self._reference.mean
         # Groups differ by one row at most: one batch for the larger, one for the smaller.
         larger = q % groups
         estimates = [
@@ -186,7 +182,7 @@ class FrechetAnalyst:
 
     def _subset_estimates(self, centred: Tensor, shift: Tensor, subsets: Tensor) -> Tensor:
         """The estimates (B) from subsets, row indices (B, p), of rows given less a mean that is `shift` off μ_r."""
-        reference, p = self.metric.reference, subsets.shape[-1]
+        reference, p = self._reference, subsets.shape[-1]
         m = p - 1
         root = reference.basis * reference.eigenvalues.sqrt()
         whitened = centred @ root

@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Literal
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
+from optimist.numerics.fid.distance import FrechetTerms, Route, terms_of
+from optimist.numerics.fid.influence import FrechetAnalysis, FrechetInfluence
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.metric import BaseMetric
 from optimist.numerics.spectra import (
     SMALLEST_WIDTH,
     TraceFollower,
     centre,
     increments,
     largest_eigenvalue,
-    root_trace,
     symmetric_product,
 )
 
-Route = Literal["gram", "covariance"]
 
-
-@dataclass(frozen=True)
-class FrechetTerms:
-    """What a Fréchet distance is made of, whatever number the scatter is divided by."""
-
-    gap: float
-    """‖μ̂ − μ_r‖²."""
-    trace: float
-    """Tr of the scatter."""
-    root: float
-    """Tr (S · scatter · S)^{1/2}."""
-    reference_trace: float
-    """Tr Σ_r."""
-
-    def distance(self, degrees: int) -> float:
-        """The distance with scatter / degrees as covariance, never negative. Raises ValueError on degrees < 1."""
-        if degrees < 1:
-            raise ValueError("the unbiased covariance needs at least 2 samples")
-        spread = self.trace / degrees + self.reference_trace - 2.0 * self.root / math.sqrt(degrees)
-        return max(self.gap + spread, 0.0)
-
-
-class FrechetDistance:
+class FrechetDistance(BaseMetric):
     """FID̃ = ‖μ̂ − μ_r‖² + Tr[Σ̂ + Σ_r − 2 (Σ̂Σ_r)^{1/2}], lower is better.
 
     The root's trace has two routes to one number: the n × n Gram matrix of the rows while n ≤ rank, which is as long as
@@ -60,6 +35,7 @@ class FrechetDistance:
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
+        self._influence = FrechetInfluence(reference)
         self._followed: WeakKeyDictionary[GaussianStatistic, _Followed] = WeakKeyDictionary()
 
     @property
@@ -69,7 +45,7 @@ class FrechetDistance:
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Metric.widths`."""
+        """d columns of "features"."""
         return {"features": self.dimension}
 
     def statistic(self, scatter: bool = False) -> GaussianStatistic:
@@ -78,7 +54,7 @@ class FrechetDistance:
         return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
 
     def restore(self, tensors: dict[str, Tensor]) -> GaussianStatistic:
-        """See `Metric.restore`."""
+        """The statistic whose `state` was `tensors`, on the reference's device. Raises KeyError on missing tensors."""
         return GaussianStatistic.from_tensors(tensors, self.reference.device)
 
     def check(self, statistic: GaussianStatistic) -> None:
@@ -93,8 +69,7 @@ class FrechetDistance:
     def follow(self, statistic: GaussianStatistic) -> None:
         """Keep what makes the plug-in of this statistic cheap after every batch; to be called again after each.
 
-        The plug-in then differs from that of a statistic that is not followed by rounding and 1e-7 at most. Does
-        nothing where a plain eigenproblem costs less.
+        Does nothing where a plain eigenproblem costs less.
         """
         if self.reference.root.shape[-1] >= SMALLEST_WIDTH and statistic.samples:
             self._followed.setdefault(statistic, _Followed(self.reference)).catch_up(statistic)
@@ -104,7 +79,7 @@ class FrechetDistance:
         self._followed.pop(statistic, None)
 
     def followed_bytes(self, statistic: GaussianStatistic) -> int:
-        """Of memory that `follow` takes for this statistic."""
+        """Bytes of memory that `follow` takes for this statistic."""
         followed = self._followed.get(statistic)
         return 0 if followed is None else followed.trace.bytes
 
@@ -126,34 +101,35 @@ class FrechetDistance:
     def terms(
         self, statistic: GaussianStatistic, *, route: Route | None = None, spectrum: Tensor | None = None
     ) -> FrechetTerms:
-        """The distance's terms, by the route that n asks for unless another is named.
+        """The distance's terms: those that `follow` keeps where they are up to date, otherwise those of `terms_of`.
 
-        `spectrum` spares the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the
-        reference's `rank`, or those of the Gram matrix. Raises ValueError on no samples, a statistic of another metric,
-        and the Gram route without rows.
+        A `route` or a `spectrum` asks for `terms_of`, which says what they are. Raises ValueError on no samples, on a
+        statistic of another metric, and as `terms_of` does.
         """
         self.check(statistic)
-        reference, rows = self.reference, statistic.rows
-        followed = self._followed.get(statistic)
+        reference, followed = self.reference, self._followed.get(statistic)
         if followed is not None and followed.samples == statistic.samples and route is None and spectrum is None:
-            followed_root = followed.trace.value
-            if followed_root is not None:
+            root = followed.trace.value
+            if root is not None:
                 gap = float((statistic.mean - reference.mean).square().sum())
-                return FrechetTerms(gap, statistic.scatter_trace, followed_root, reference.trace)
-        # The caller's spectrum leaves out what lies between rank and support.
-        spectrum = spectrum if reference.rank == reference.support else None
-        if rows is not None:
-            mean, centred = centre(rows)
-            trace = float(centred.square().sum())
-        elif route != "gram":
-            mean, centred, trace = statistic.mean, None, statistic.scatter_trace
-        else:
-            raise ValueError(f"the Gram route needs all rows, which are kept up to {statistic.keep} samples")
-        if centred is not None and route != "covariance":
-            root = _gram_root(centred, reference.root, spectrum)
-        else:
-            root = _covariance_root(statistic.scatter, reference.root, spectrum)
-        return FrechetTerms(float((mean - reference.mean).square().sum()), trace, root, reference.trace)
+                return FrechetTerms(gap, statistic.scatter_trace, root, reference.trace)
+        return terms_of(reference, statistic, route=route, spectrum=spectrum)
+
+    def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
+        """The distance without its bias, from n ≥ 2 samples. Raises ValueError on fewer, or on another metric's."""
+        self.check(statistic)
+        return self._influence.analyse(statistic)
+
+    def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
+        """Whether there are few samples for the reference's rank, and whether they lie outside its span."""
+        samples, rank = statistic.samples, self.reference.rank
+        found: list[str] = []
+        if samples <= rank:
+            found.append(f"fewer samples than dimensions: {samples} samples, and the reference has rank {rank}")
+        share = self.outside_share(statistic)
+        if share > 0.01:
+            found.append(f"{share:.1%} of the variance lies outside the reference's span and counts in full")
+        return tuple(found)
 
     def outside_share(self, statistic: GaussianStatistic) -> float:
         """The share of Tr Σ̂ outside the span of Σ_r, 0 to 1: it counts in full, whatever the reference."""
@@ -202,26 +178,3 @@ class _Followed:
     def _restart(self) -> None:
         self.samples, self._mean = 0, self._root.new_zeros(len(self._root))
         self.trace = TraceFollower(0.5, self._root.shape[-1], self._root)
-
-
-def _gram_root(centred: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
-    """Tr √(ZᵀZ), Z = centred · root, from centred rows (n, d) by the Gram matrix of Z."""
-    if spectrum is not None:
-        return root_trace(spectrum, lambda: centred @ root)
-    whitened = centred @ root
-    # Centred rows are dependent: the smallest eigenvalue is zero but for noise, which a root would magnify.
-    return root_trace(torch.linalg.eigvalsh(whitened @ whitened.T)[1:], lambda: whitened)
-
-
-def _covariance_root(scatter: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
-    """Tr √(rootᵀ scatter root), scatter (d, d)."""
-    eigenvalues: Tensor = torch.linalg.eigvalsh(root.T @ scatter @ root) if spectrum is None else spectrum
-
-    def factor() -> Tensor:
-        squares, eigenvectors = torch.linalg.eigh(scatter)
-        # Noise in directions that no sample has would add its root for each of them.
-        noise = len(squares) * torch.finfo(squares.dtype).eps * squares[-1]
-        roots = torch.where(squares > noise, squares, 0.0).sqrt()
-        return roots[:, None] * (eigenvectors.T @ root)
-
-    return root_trace(eigenvalues, factor)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from optimist.numerics.inception.bounds import InceptionInfluenceBound, InceptionNaiveBound, InceptionTheoremBound
+from optimist.numerics.inception.bounds import InceptionNaiveBound, InceptionTheoremBound
 from optimist.numerics.inception.score import InceptionScore
 from optimist.numerics.registry import Setting
 from optimist_client.metrics import InceptionScore as Declared
 
-BOUNDS = {"influence": InceptionInfluenceBound, "theorem": InceptionTheoremBound, "naive": InceptionNaiveBound}
+BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound}
 
 
 def make(declared: Declared, setting: Setting) -> InceptionScore:

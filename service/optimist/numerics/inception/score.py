@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
+from optimist.numerics.inception.influence import InceptionAnalysis, analyse_inception
 from optimist.numerics.inception.statistic import ClassStatistic, entropy
+from optimist.numerics.metric import BaseMetric
 
 
-class InceptionScore:
+class InceptionScore(BaseMetric):
     """log IS̃ = H(p̃) − Ĥ, higher is better: how varied the classes are overall, and how sure each sample is of its own.
 
     In logarithms because the optimistic scores of the papers reach e^200. Raises ValueError on fewer than 1 class.
@@ -32,7 +34,7 @@ class InceptionScore:
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Metric.widths`."""
+        """K columns of "probabilities"."""
         return {"probabilities": self.dimension}
 
     def statistic(self) -> ClassStatistic:
@@ -40,7 +42,7 @@ class InceptionScore:
         return ClassStatistic(self.classes, device=self.device)
 
     def restore(self, tensors: dict[str, Tensor]) -> ClassStatistic:
-        """See `Metric.restore`."""
+        """The statistic whose `state` was `tensors`, on the device. Raises KeyError on missing tensors."""
         return ClassStatistic.from_tensors(tensors, self.device)
 
     def check(self, statistic: ClassStatistic) -> None:
@@ -56,3 +58,13 @@ class InceptionScore:
         """log IS̃, never negative. Raises ValueError on no samples and on a statistic of other classes."""
         self.check(statistic)
         return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)
+
+    def analyse(self, statistic: ClassStatistic) -> InceptionAnalysis:
+        """log IS without its bias, from n ≥ 2 samples. Raises ValueError on fewer, or on other classes."""
+        return analyse_inception(statistic, self.plug_in(statistic))
+
+    def warnings(self, statistic: ClassStatistic) -> tuple[str, ...]:
+        """Whether there are fewer samples than classes."""
+        samples, classes = statistic.samples, statistic.classes
+        few = f"fewer samples than classes: {samples} samples and {classes} classes"
+        return (few,) if samples < classes else ()

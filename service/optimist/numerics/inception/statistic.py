@@ -7,6 +7,7 @@ from torch import Tensor
 
 from optimist.numerics.batches import SIMPLEX_TOLERANCE
 from optimist.numerics.rows import LastRows
+from optimist.numerics.statistic import Statistic
 
 FOLDS = 10
 """Sample i belongs to fold i mod 10, i counted over the whole log."""
@@ -32,7 +33,7 @@ def normalised(probabilities: Tensor) -> Tensor:
     return probabilities / sums
 
 
-class ClassStatistic:
+class ClassStatistic(Statistic):
     """Mean and variance of p_{Y|x} and of its entropy H(Y|x), updated one batch at a time by Chan's formula in float64.
 
     The state is a function of the sequence of batches alone: reading a property never changes it. Variances are made of
@@ -45,17 +46,12 @@ class ClassStatistic:
             raise ValueError(f"need at least 1 class, not {classes}")
         self.classes = classes
         self.device = torch.device(device)
-        self._samples = 0
+        self.samples = 0
         # Moments of the row with its entropy as one more column: (K + 1).
         self._mean = self._zeros(classes + 1)
         self._squares = self._zeros(classes + 1)
         self._folds = self._zeros(FOLDS, classes)
         self._tail = LastRows(self._zeros(0, classes), BUFFER)
-
-    @property
-    def samples(self) -> int:
-        """Rows seen."""
-        return self._samples
 
     @property
     def mean(self) -> Tensor:
@@ -86,7 +82,7 @@ class ClassStatistic:
     def fold_counts(self) -> Tensor:
         """Rows in each fold (10), float64: they follow from `samples`."""
         fold = torch.arange(FOLDS, dtype=torch.float64, device=self.device)
-        return torch.floor((self._samples + FOLDS - 1 - fold) / FOLDS)
+        return torch.floor((self.samples + FOLDS - 1 - fold) / FOLDS)
 
     @property
     def last_rows(self) -> Tensor:
@@ -104,7 +100,7 @@ class ClassStatistic:
             raise ValueError(f"expected a batch of shape (b ≥ 1, {self.classes}), not {tuple(probabilities.shape)}")
         rows = normalised(probabilities.to(self.device, torch.float64).contiguous())
         count = len(rows)
-        fold = (self._samples + torch.arange(count, device=self.device)) % FOLDS
+        fold = (self.samples + torch.arange(count, device=self.device)) % FOLDS
         members = fold == torch.arange(FOLDS, device=self.device)[:, None]
         self._folds = self._folds + members.to(torch.float64) @ rows
         columns = torch.cat([rows, entropy(rows)[:, None]], dim=1)
@@ -114,41 +110,26 @@ class ClassStatistic:
         self._absorb(count, mean, (columns - mean).square().sum(0))
         self._tail.append(rows)
 
-    def merge(self, other: ClassStatistic) -> None:
-        """Add all that `other` has seen, as if its batches came after these: its folds are counted on from ours.
-
-        Counts and moments are the same in any order of merging up to rounding; folds and last rows follow the order.
-        Raises ValueError on another number of classes.
-        """
-        if self.classes != other.classes:
-            raise ValueError("only statistics of the same number of classes can be merged")
-        if other.samples == 0:
-            return
-        self._folds = self._folds + other._folds.roll(self._samples % FOLDS, 0)
-        self._absorb(other.samples, other._mean, other._squares)
-        self._tail.append(other.last_rows)
-
     def state(self) -> dict[str, Tensor]:
-        """See `Statistic.state`: `layout` (int64), the rest float64."""
+        """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
         return {
-            "layout": torch.tensor([self._samples, self.classes], dtype=torch.int64),
+            "layout": torch.tensor([self.samples, self.classes], dtype=torch.int64),
             "mean": self._mean,
             "squares": self._squares,
             "folds": self._folds,
             "tail": self.last_rows,
         }
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """See `Statistic.to_tensors`."""
-        return {name: tensor.clone() for name, tensor in self.state().items()}
-
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> ClassStatistic:
-        """The inverse of `to_tensors`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
+        """A copy of the statistic whose `state` this is, bit for bit, for every later update too.
+
+        Raises KeyError on missing tensors.
+        """
         samples, classes = tensors["layout"].tolist()
         statistic = cls(classes, device=device)
         state = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
-        statistic._samples = samples
+        statistic.samples = samples
         statistic._mean = state["mean"]
         statistic._squares = state["squares"]
         statistic._folds = state["folds"]
@@ -159,14 +140,14 @@ class ClassStatistic:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     def _variances(self) -> Tensor:
-        if self._samples < 2:
-            raise ValueError(f"the variance of {self._samples} samples is not defined")
-        return self._squares / (self._samples - 1)
+        if self.samples < 2:
+            raise ValueError(f"the variance of {self.samples} samples is not defined")
+        return self._squares / (self.samples - 1)
 
     def _absorb(self, count: int, mean: Tensor, squares: Tensor) -> None:
         """Chan's update by `count` rows with that mean and those squared deviations."""
-        total = self._samples + count
+        total = self.samples + count
         shift = mean - self._mean
-        self._squares = self._squares + squares + shift.square() * (self._samples * count / total)
+        self._squares = self._squares + squares + shift.square() * (self.samples * count / total)
         self._mean = self._mean + shift * (count / total)
-        self._samples = total
+        self.samples = total

@@ -1,13 +1,12 @@
-"""The bounds of kernel scores: the papers' concentration (equations.md §3a, 3b) and the influence bound, in log."""
+"""The papers' bound of kernel scores, by concentration, in log (equations.md §3a, 3b)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 
-from optimist.numerics.bound import check_delta, one_sided, two_sided
+from optimist.numerics.bound import check_delta, one_sided
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.kernel.influence import KernelInfluence, analyse
 from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
 
@@ -31,11 +30,11 @@ class KernelTheoremBound:
             raise ValueError(f"no theorem bounds the Vendi score of order {self.metric.order:g}: it needs at least 1")
 
     def statistic(self) -> KernelStatistic:
-        """See `Bound.statistic`."""
-        return self.metric.statistic()
+        """An empty statistic without half-streams, which this bound does not read."""
+        return self.metric.statistic(halves=False)
 
     def estimate(self, statistic: KernelStatistic) -> Estimate:
-        """See `Bound.estimate`."""
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         plug_in = self.metric.plug_in(statistic)
         ceiling = math.log(self.metric.ceiling)
         upper = max(min(self._upper(plug_in, statistic.samples), ceiling), plug_in)
@@ -54,45 +53,3 @@ class KernelTheoremBound:
         power = -1.0 if math.isinf(order) else (1.0 - order) / order
         norm = math.exp(power * plug_in) - epsilon * width ** max(1.0 / order - 0.5, 0.0)
         return math.log(norm) / power if norm > 0.0 else math.inf
-
-
-class KernelInfluenceBound:
-    """value ± z(1 − δ/2) · sd_stop around the de-biased log score of any order, sd_select as `standard_error`
-    (decisions.md §2).
-
-    One sample has no estimate: its value is the plug-in, without errors, in an infinite interval.
-    """
-
-    name = "influence"
-
-    def __init__(self, metric: VendiScore, delta: float = 0.05) -> None:
-        self.metric = metric
-        self.delta = check_delta(delta)
-
-    def statistic(self) -> KernelStatistic:
-        """See `Bound.statistic`."""
-        return self.metric.statistic(halves=self.metric.needs_halves)
-
-    def estimate(self, statistic: KernelStatistic) -> Estimate:
-        """See `Bound.estimate`."""
-        metric, n = self.metric, statistic.samples
-        if n < 2:
-            plug_in = metric.plug_in(statistic)
-            notes = ("at least 2 samples are needed for an interval",)
-            return two_sided(metric, n, plug_in, plug_in, None, self.delta, notes)
-        found = analyse(metric, statistic)
-        errors, notes = (found.selection_error, found.stopping_error), _warnings(metric, n, found)
-        return two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, notes)
-
-
-def _warnings(metric: VendiScore, n: int, analysis: KernelInfluence) -> tuple[str, ...]:
-    """What a reader of an influence estimate must know of its n samples."""
-    found: list[str] = []
-    if metric.truncation is not None:
-        if n < 2 * metric.truncation:
-            found.append(f"fewer samples than twice the truncation: {n} samples for {metric.truncation} eigenvalues")
-    elif metric.order < 2.0 and n < metric.width:
-        found.append(f"fewer samples than features: {n} samples for {metric.width}; the rest is extrapolated")
-        if analysis.repeated:
-            found.append(f"{analysis.repeated} of {n} samples repeat others: the interval may be too narrow")
-    return tuple(found)

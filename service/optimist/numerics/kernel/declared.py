@@ -7,15 +7,16 @@ from typing import Any
 
 from torch import Tensor
 
-from optimist.numerics.kernel.bounds import KernelInfluenceBound, KernelTheoremBound
+from optimist.numerics.kernel.bounds import KernelTheoremBound
+from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.exact import exact_spectrum
 from optimist.numerics.kernel.maps import make_feature_map
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore, log_vendi
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.kernel.settings import KernelSettings
 from optimist.numerics.registry import Setting
 from optimist_client.metrics import RKE, Kernel, Vendi
 
-BOUNDS = {"influence": KernelInfluenceBound, "theorem": KernelTheoremBound}
+BOUNDS = {"theorem": KernelTheoremBound}
 
 
 def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from optimist.numerics.feature_maps import Cosine, gaussian_kernel
-from optimist.numerics.kernel.score import eigenvalues_of, spectrum_of_rows
+from optimist.numerics.kernel.entropy import eigenvalues_of, spectrum_of_rows
 
 Kernel = Literal["gaussian", "cosine"]
 
@@ -22,27 +22,6 @@ def exact_spectrum(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0
         _check(rows)
         return spectrum_of_rows(Cosine(rows.shape[1], rows.device)(rows))
     return eigenvalues_of(exact_kernel(rows, kernel, sigma) / len(rows))
-
-
-def exact_spectra(
-    features: Tensor,
-    prompts: Tensor,
-    *,
-    kernel: Kernel = "gaussian",
-    sigma: float = 1.0,
-    prompt_kernel: Kernel = "gaussian",
-    prompt_sigma: float = 1.0,
-) -> dict[str, Tensor]:
-    """Eigenvalues (n) of K_X/n, K_T/n and K_X ⊙ K_T/n of pairs of rows (n, d) and (n, d_t) (equations.md §4).
-
-    They stand under "features", "prompts" and "joint", as `ConditionedScore.of_spectra` takes them. Each side has its
-    kernel and bandwidth as in `exact_spectrum`. Raises ValueError as that does, and unless there are as many prompts.
-    """
-    if len(features) != len(prompts):
-        raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
-    of_features, of_prompts = exact_kernel(features, kernel, sigma), exact_kernel(prompts, prompt_kernel, prompt_sigma)
-    kernels = {"features": of_features, "prompts": of_prompts, "joint": of_features * of_prompts}
-    return {part: eigenvalues_of(matrix / len(matrix)) for part, matrix in kernels.items()}
 
 
 def exact_kernel(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:

@@ -20,14 +20,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from optimist.numerics.kernel.score import VendiScore, log_vendi, truncated
+from optimist.numerics.kernel.entropy import log_vendi, truncated
 from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.metric import Analysis
 from optimist.numerics.spectra import eigen_coordinates, symmetric_product
 from optimist.numerics.spectra.effective_ridge import FLOOR, debiased_entropy
+
+if TYPE_CHECKING:
+    from optimist.numerics.kernel.score import VendiScore
 
 PAIR_BUFFER = 256
 """Last φ whose pairs give the second-order variance of RKE."""
@@ -35,20 +40,14 @@ COLLAPSED = 1e-12
 """How far from 1 the largest eigenvalue, or ‖C‖_F², may be of samples that all count as one: they have no error."""
 
 
-@dataclass(frozen=True)
-class KernelInfluence:
-    """The numbers of one analysis; errors are standard deviations, before any floor."""
+@dataclass(frozen=True, kw_only=True)
+class KernelAnalysis(Analysis):
+    """The numbers of one analysis, in log."""
 
-    plug_in: float
-    estimate: float
     extrapolated: float
-    """What no sample speaks for, in the estimate by the effective ridge; 0 otherwise."""
+    """The part of the estimate by the effective ridge that no sample speaks for; 0 otherwise."""
     plain_error: float
     """From the influence function and the second order alone, without the factor κ = 1 + 20/n."""
-    selection_error: float
-    stopping_error: float
-    repeated: int = 0
-    """Of up to `width` samples, how many φ combine from the others, repeats above all: the ridge counts on none."""
 
 
 @dataclass(frozen=True)
@@ -69,30 +68,35 @@ class EntropyInfluence:
     stopping_doubt: float = 0.0
     """The same where sd_stop is concerned."""
     repeated: int = 0
+    """Of up to `width` samples, how many φ combine from the others, repeats above all: the ridge counts on none."""
 
 
-def analyse(metric: VendiScore, statistic: KernelStatistic) -> KernelInfluence:
-    """From n ≥ 2 samples. Raises ValueError on fewer, on a statistic of another metric, and on missing halves."""
-    return with_errors(entropy_influence(metric, statistic), statistic.samples)
-
-
-def with_errors(found: EntropyInfluence, n: int) -> KernelInfluence:
+def with_errors(found: EntropyInfluence, n: int, warnings: tuple[str, ...] = ()) -> KernelAnalysis:
     """The errors that follow from what a recipe says of n ≥ 2 samples: independent ones add in squares."""
     variance = float(found.influence.var()) / n + found.second_order / n**2
     known = variance * (1.0 + 20.0 / n) + found.extrapolated**2
-    return KernelInfluence(
+    return KernelAnalysis(
         plug_in=found.plug_in,
         estimate=found.estimate,
         extrapolated=found.extrapolated,
         plain_error=math.sqrt(variance),
         selection_error=math.sqrt(known + found.selection_doubt**2),
         stopping_error=math.sqrt(known + found.stopping_doubt**2),
-        repeated=found.repeated,
+        warnings=warnings,
     )
 
 
+def few_rows(order: float, n: int, width: int, repeated: int) -> tuple[str, ...]:
+    """The warnings of an estimate from n samples by the effective ridge, which extrapolates while n < width."""
+    if order >= 2.0 or n >= width:
+        return ()
+    few = f"fewer samples than features: {n} samples for {width}; the rest is extrapolated"
+    again = f"{repeated} of {n} samples repeat others: the interval may be too narrow"
+    return (few, again) if repeated else (few,)
+
+
 def entropy_influence(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
-    """The recipe of the metric's order, from n ≥ 2 samples. Raises ValueError as `analyse` does."""
+    """The recipe of the metric's order, from n ≥ 2 samples. Raises ValueError as `VendiScore.analyse` does."""
     metric.check(statistic)
     if statistic.samples < 2:
         raise ValueError("the influence of 1 sample is not defined")

@@ -30,29 +30,14 @@ def make_feature_map(kernel: Kernel | Mapping[str, Any], dimension: int, device:
     `seed`, or with `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises
     ValueError on anything else, and on what only samples can fix (see `fit_kernel`).
     """
-    return _feature_map(KernelSettings.of(kernel), dimension, device)
+    return feature_map_of(KernelSettings.of(kernel), dimension, device)
 
 
-def pair_maps(
-    kernel: Kernel | Mapping[str, Any],
-    prompt_kernel: Kernel | Mapping[str, Any],
-    dimension: int,
-    prompt_dimension: int,
-    device: Device = "cpu",
-) -> tuple[GaussianFourier, GaussianFourier]:
-    """The feature maps of samples and of prompts, with as many frequencies each, drawn apart.
+def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
+    """The feature map of checked settings; `stream` tells frequencies drawn with one seed apart.
 
-    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian.
+    Raises ValueError as `make_feature_map` does.
     """
-    features = _feature_map(KernelSettings.of(kernel), dimension, device)
-    # One stream of normals for both would tie the frequencies of samples and prompts together.
-    prompts = _feature_map(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
-    if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
-        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
-    return features, prompts
-
-
-def _feature_map(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
     if kernel.features is None:
         raise ValueError("kernel: features=None, the exact kernel, has no feature map")
     if kernel.name == "cosine":

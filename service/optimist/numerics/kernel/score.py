@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor
 
-from optimist.numerics.checks import check_number
 from optimist.numerics.estimate import Scale
 from optimist.numerics.feature_maps import FeatureMap
+from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
+from optimist.numerics.kernel.influence import KernelAnalysis, entropy_influence, few_rows, with_errors
+from optimist.numerics.kernel.modes import modes_of
 from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.metric import BaseMetric, Identity
+from optimist.numerics.modes import Mode
+from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.spectra import SMALLEST_WIDTH, TraceFollower
 
-SMALLEST_ORDER = 1e-6
-"""α of a score that only counts how many eigenvalues there are; smaller ones are lost to rounding."""
 
-
-class VendiScore:
+class VendiScore(BaseMetric):
     """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
@@ -29,6 +30,7 @@ class VendiScore:
     name = "vendi"
     scale: Scale = "log"
     lower_is_better = False
+    offers_modes = True
 
     def __init__(self, feature_map: FeatureMap, order: float = 1.0, truncation: int | None = None) -> None:
         self.feature_map = feature_map
@@ -60,36 +62,43 @@ class VendiScore:
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Metric.widths`."""
+        """d columns of "features"."""
         return {"features": self.dimension}
 
-    def statistic(self, halves: bool = False) -> KernelStatistic:
-        """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width."""
-        return KernelStatistic(self.feature_map, halves=halves)
+    def statistic(self, halves: bool | None = None) -> KernelStatistic:
+        """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width.
+
+        None is where the analysis needs them.
+        """
+        return KernelStatistic(self.feature_map, halves=self.needs_halves if halves is None else halves)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
-        """See `Metric.restore`."""
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
         return KernelStatistic.from_tensors(tensors, self.feature_map)
 
     def check(self, statistic: KernelStatistic) -> None:
         """Raises ValueError unless the statistic has samples and a feature map of this one's sizes."""
-        if (statistic.dimension, statistic.width) != (self.dimension, self.width):
+        if statistic.sizes != (self.dimension, self.width):
             raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
         if statistic.samples < 1:
             raise ValueError("a kernel score needs at least 1 sample")
 
     def follow(self, statistic: KernelStatistic) -> None:
-        """See `FrechetDistance.follow`; of orders 1 and more but ∞, which have a trace, and not truncated."""
+        """Keep what makes the plug-in of this statistic cheap after every batch; to be called again after each.
+
+        Does nothing for scores that are no function of one trace (orders below 1, ∞, truncated ones), and where a plain
+        eigenproblem costs less.
+        """
         has_trace = self.truncation is None and 1.0 <= self.order < math.inf
         if has_trace and self.width >= SMALLEST_WIDTH and statistic.samples:
             self._followed.setdefault(statistic, _Followed(self.order, self.width)).catch_up(statistic)
 
     def forget(self, statistic: KernelStatistic) -> None:
-        """See `FrechetDistance.forget`."""
+        """Drop what `follow` keeps: the next call begins anew, from the statistic alone."""
         self._followed.pop(statistic, None)
 
     def followed_bytes(self, statistic: KernelStatistic) -> int:
-        """See `FrechetDistance.followed_bytes`."""
+        """Bytes of memory that `follow` takes for this statistic."""
         followed = self._followed.get(statistic)
         return 0 if followed is None else followed.follower.bytes
 
@@ -107,6 +116,29 @@ class VendiScore:
         if trace is not None:
             return max((math.log(trace) - self.order * math.log(n)) / (1.0 - self.order), 0.0)
         return log_vendi(self.spectrum(statistic), self.order, self.truncation)
+
+    def analyse(self, statistic: KernelStatistic) -> KernelAnalysis:
+        """The log score without its bias, from n ≥ 2 samples.
+
+        Raises ValueError on fewer, on a statistic of another metric, and on missing halves.
+        """
+        n, found = statistic.samples, entropy_influence(self, statistic)
+        if self.truncation is None:
+            return with_errors(found, n, few_rows(self.order, n, self.width, found.repeated))
+        few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
+        return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
+
+    def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The modes of φ over all samples seen, shown by those of the reservoir; `modes_of` says which.
+
+        Raises ValueError on a statistic without samples or of another metric, and as `modes_of` does.
+        """
+        self.check(statistic)
+        return modes_of(statistic, reservoir, self.widths, count, samples)
+
+    def identity(self) -> Identity:
+        """The feature map."""
+        return [(self.feature_map.name, tuple(self.feature_map.to_tensors().values()))]
 
     def spectrum(self, statistic: KernelStatistic) -> Tensor:
         """The min(n, width) largest eigenvalues of C, descending and ≥ 0. Raises ValueError on no samples."""
@@ -177,56 +209,3 @@ class RenyiKernelEntropy(VendiScore):
 
     def __init__(self, feature_map: FeatureMap) -> None:
         super().__init__(feature_map, order=2.0)
-
-
-def check_order(order: float) -> float:
-    """α as a float, exactly 1 where it differs by no more than 1e-7. Raises ValueError unless it is in 1e-6 … inf."""
-    order = check_number("order", order)
-    if not order >= SMALLEST_ORDER:
-        raise ValueError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
-    # 1/(1 − α) magnifies rounding.
-    return 1.0 if abs(order - 1.0) <= 1e-7 else order
-
-
-def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = None) -> float:
-    """log Vendi_α of eigenvalues (k) of sum 1, in any order, t-truncated if asked; never negative (equations.md §3).
-
-    Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: a low order would make noise of them a score.
-    Raises ValueError on an order below 1e-6, or on a truncation below 1.
-    """
-    order = check_order(order)
-    eigenvalues = eigenvalues.sort(descending=True).values.clamp_min(0.0)
-    noise = len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[0]
-    values = truncated(eigenvalues[eigenvalues > noise], truncation)
-    logs = values.log()
-    if order == 1.0:
-        return max(-float((values * logs).sum()), 0.0)
-    top = float(logs[0])
-    if math.isinf(order):
-        return max(-top, 0.0)
-    # By the largest, so that no power underflows.
-    powers = float(torch.logsumexp(order * (logs - top), 0))
-    return max(order / (1.0 - order) * top + powers / (1.0 - order), 0.0)
-
-
-def truncated(eigenvalues: Tensor, truncation: int | None) -> Tensor:
-    """The t largest of descending eigenvalues (k) with the rest spread evenly over them (min(k, t)).
-
-    Raises ValueError on a truncation below 1.
-    """
-    if truncation is None:
-        return eigenvalues
-    if truncation < 1:
-        raise ValueError(f"the truncation must be at least 1, not {truncation!r}")
-    return eigenvalues[:truncation] + eigenvalues[truncation:].sum() / truncation
-
-
-def spectrum_of_rows(features: Tensor) -> Tensor:
-    """The min(n, width) largest eigenvalues of (1/n) ΦᵀΦ, Φ (n, width), descending and ≥ 0, by the smaller matrix."""
-    count, width = features.shape
-    return eigenvalues_of((features @ features.T if count <= width else features.T @ features) / count)
-
-
-def eigenvalues_of(matrix: Tensor) -> Tensor:
-    """Eigenvalues (m) of a symmetric, positive semi-definite matrix (m, m), descending and ≥ 0."""
-    return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)

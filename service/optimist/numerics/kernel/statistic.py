@@ -7,13 +7,14 @@ from torch import Tensor
 
 from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.rows import LastRows, Rows, check_rows
+from optimist.numerics.statistic import Statistic
 from optimist.numerics.symmetric import SymmetricSum
 
 BLOCK = 1024
 """Rows of a batch whose φ are made at once: enough for the GEMM's full rate, and 64 MiB at a width of 8000."""
 
 
-class KernelStatistic:
+class KernelStatistic(Statistic):
     """The second moment S = Σ φφᵀ of a stream of rows seen through a feature map, a batch at a time in float64.
 
     While `samples` ≤ `width` all φ are held and no width × width matrix is; the batch that passes it has S built and
@@ -28,7 +29,7 @@ class KernelStatistic:
         self.feature_map = feature_map
         self.last = last
         self.halves = halves
-        self._samples = 0
+        self.samples = 0
         self._rows = Rows(self._no_rows(), limit=self.width)
         self._tail = LastRows(self._no_rows(), last)
         self._moments: tuple[SymmetricSum, ...] | None = None
@@ -44,9 +45,9 @@ class KernelStatistic:
         return self.feature_map.width
 
     @property
-    def samples(self) -> int:
-        """Rows seen."""
-        return self._samples
+    def sizes(self) -> tuple[int, int]:
+        """d and the columns of φ, which a metric compares with its own."""
+        return (self.dimension, self.width)
 
     @property
     def moment(self) -> Tensor:
@@ -59,6 +60,11 @@ class KernelStatistic:
         """‖S‖_F²."""
         rows = self.rows
         return self._whole().square_sum() if rows is None else float((rows @ rows.T).square().sum())
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether all φ are held."""
+        return self._moments is None
 
     @property
     def rows(self) -> Tensor | None:
@@ -102,26 +108,8 @@ class KernelStatistic:
         for block in features if self.feature_map.takes_every_row else list(features):
             self._add(block)
 
-    def merge(self, other: KernelStatistic) -> None:
-        """Add all that `other` has seen, as if its batches came after these. Raises ValueError on another layout."""
-        if self._layout()[1:] != other._layout()[1:] or not _same_map(self.feature_map, other.feature_map):
-            raise ValueError("only statistics of the same feature map, last and halves can be merged")
-        if other.samples == 0:
-            return
-        if other._moments is None:
-            self._add(other._rows.view())
-            return
-        self._build()
-        assert self._moments is not None
-        # After an odd number of samples the other's even ones are odd.
-        moments = other._moments if self._samples % 2 == 0 else other._moments[::-1]
-        for own, more in zip(self._moments, moments, strict=True):
-            own.merge(more)
-        self._samples += other.samples
-        self._tail.append(other.last_rows)
-
     def state(self) -> dict[str, Tensor]:
-        """See `Statistic.state`, without the feature map: `layout` (int64), the rest float64, moments packed."""
+        """The whole state by name but the feature map, views where that can be: `layout` (int64), the rest float64."""
         tensors = {
             "layout": torch.tensor(self._layout(), dtype=torch.int64),
             "rows": self._rows.view() if self._moments is None else self.last_rows,
@@ -130,13 +118,9 @@ class KernelStatistic:
             tensors[f"moment_{index}"] = moment.packed
         return tensors
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """See `Statistic.to_tensors`."""
-        return {name: tensor.clone() for name, tensor in self.state().items()}
-
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], feature_map: FeatureMap) -> KernelStatistic:
-        """The inverse of `to_tensors`, bit for bit, for every later update too, on the feature map's device.
+        """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the map's device.
 
         Raises KeyError on missing tensors, ValueError on a feature map of other sizes.
         """
@@ -146,7 +130,7 @@ class KernelStatistic:
             raise ValueError(f"the statistic is of a feature map of sizes {(dimension, width)}, not {sizes}")
         statistic = cls(feature_map, last=last, halves=bool(halves))
         state = {name: tensor.to(feature_map.device, copy=True) for name, tensor in tensors.items()}
-        statistic._samples = samples
+        statistic.samples = samples
         if samples <= width:
             statistic._rows = Rows(state["rows"], limit=width)
             return statistic
@@ -159,29 +143,27 @@ class KernelStatistic:
         return statistic
 
     def _layout(self) -> tuple[int, int, int, int, int]:
-        return (self._samples, self.dimension, self.width, self.last, int(self.halves))
+        return (self.samples, self.dimension, self.width, self.last, int(self.halves))
 
     def _no_rows(self) -> Tensor:
         return torch.zeros(0, self.width, dtype=torch.float64, device=self.feature_map.device)
 
     def _add(self, features: Tensor) -> None:
         """Take φ (b, width) that follow the samples so far."""
-        total = self._samples + len(features)
+        total = self.samples + len(features)
         if self._moments is None:
             self._rows.append(features)
-            self._samples = total
+            self.samples = total
             if total > self.width:
                 # One pass over all rows, so that S begins the same however they were batched.
                 self._build()
             return
-        self._accumulate(features, self._samples)
-        self._samples = total
+        self._accumulate(features, self.samples)
+        self.samples = total
         self._tail.append(features)
 
     def _build(self) -> None:
         """Turn the rows into the sums, keeping the last of them."""
-        if self._moments is not None:
-            return
         device = self.feature_map.device
         self._moments = tuple(SymmetricSum(self.width, device) for _ in range(2 if self.halves else 1))
         self._accumulate(self._rows.view(), 0)
@@ -201,10 +183,3 @@ class KernelStatistic:
         if not self.halves:
             return self._moments[0]
         return SymmetricSum(self.width, packed=self._moments[0].packed + self._moments[1].packed)
-
-
-def _same_map(one: FeatureMap, other: FeatureMap) -> bool:
-    if one is other:
-        return True
-    left, right = one.to_tensors(), other.to_tensors()
-    return one.name == other.name and all(torch.equal(left[name], right[name]) for name in left)

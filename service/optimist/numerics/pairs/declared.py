@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from optimist.numerics.kernel.declared import of_exact
-from optimist.numerics.kernel.exact import exact_spectra
-from optimist.numerics.kernel.maps import pair_maps
-from optimist.numerics.pairs.bounds import ConditionalInfluenceBound
+from optimist.numerics.pairs.exact import exact_spectra
+from optimist.numerics.pairs.maps import pair_maps
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
 from optimist.numerics.registry import Setting
 from optimist_client.metrics.pairs import OfPairs
 
-BOUNDS = {"influence": ConditionalInfluenceBound}
 _SCORES: dict[str, type[ConditionedScore]] = {score.name: score for score in (ConditionalVendi, InformationVendi)}
 
 

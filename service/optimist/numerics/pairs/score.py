@@ -9,15 +9,20 @@ from torch import Tensor
 
 from optimist.numerics.estimate import Scale
 from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.score import VendiScore, check_order, log_vendi
+from optimist.numerics.kernel.entropy import check_order, log_vendi
+from optimist.numerics.kernel.influence import KernelAnalysis
+from optimist.numerics.kernel.modes import modes_of
+from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.pairs.statistic import JointStatistic, joint_map
+from optimist.numerics.metric import BaseMetric, Identity
+from optimist.numerics.modes import Mode, PromptGroup
+from optimist.numerics.pairs.influence import analyse_conditioned
+from optimist.numerics.pairs.modes import prompt_groups
+from optimist.numerics.pairs.statistic import JointStatistic, Part, joint_map
+from optimist.numerics.reservoir import Reservoir
 
-Part = str
-"""An entropy by its statistic: "joint", "prompts" or "features"."""
 
-
-class ConditionedScore:
+class ConditionedScore(BaseMetric):
     """A signed sum of entropies H_α of order α > 0, inf included, in log; higher is better.
 
     Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
@@ -27,11 +32,12 @@ class ConditionedScore:
     on maps of different r.
     """
 
-    name: str
     terms: ClassVar[Mapping[Part, float]]
     """The entropies in the sum, with their signs."""
     scale: Scale = "log"
     lower_is_better = False
+    offers_modes = True
+    offers_prompt_groups = True
 
     def __init__(self, features_map: GaussianFourier, prompts_map: GaussianFourier, order: float = 1.0) -> None:
         self.features_map = features_map
@@ -53,7 +59,7 @@ class ConditionedScore:
 
     @property
     def widths(self) -> dict[str, int]:
-        """See `Metric.widths`."""
+        """d columns of "features" and d_t of "prompts"."""
         return {"features": self.dimension, "prompts": self.prompt_dimension}
 
     @property
@@ -66,22 +72,24 @@ class ConditionedScore:
         """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
         return self.entropies["joint"].needs_halves
 
-    def statistic(self, halves: bool = False) -> JointStatistic:
-        """An empty statistic of the parts in `terms`; `halves` keeps the half-streams apart past n = width."""
-        marginal = "features" in self.terms
+    def statistic(self, halves: bool | None = None) -> JointStatistic:
+        """An empty statistic of the parts in `terms`; `halves` keeps the half-streams apart past n = width.
+
+        None is where the analysis needs them.
+        """
+        halves, marginal = self.needs_halves if halves is None else halves, "features" in self.terms
         return JointStatistic(
             self.features_map, self.prompts_map, halves=halves, marginal=marginal, joint=self.joint_map
         )
 
     def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:
-        """See `Metric.restore`."""
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
         return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map, self.joint_map)
 
     def check(self, statistic: JointStatistic) -> None:
         """Raises ValueError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""
-        sizes = (statistic.dimension, statistic.prompt_dimension, statistic.width)
-        missing = "features" in self.terms and statistic.features is None
-        if missing or sizes != (self.dimension, self.prompt_dimension, self.width):
+        own = (self.dimension, self.prompt_dimension, self.width)
+        if statistic.sizes != own or ("features" in self.terms and statistic.features is None):
             raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
         if statistic.samples < 1:
             raise ValueError("a kernel score needs at least 1 sample")
@@ -96,6 +104,26 @@ class ConditionedScore:
         """The log score of the samples as they are. Raises ValueError on no samples or another layout."""
         parts = self.parts(statistic)
         return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
+
+    def analyse(self, statistic: JointStatistic) -> KernelAnalysis:
+        """The log score without its bias, from n ≥ 2 pairs. Raises ValueError as `analyse_conditioned` does."""
+        return analyse_conditioned(self, statistic)
+
+    def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.
+
+        Raises ValueError on a statistic without samples or of another metric, and as `modes_of` does.
+        """
+        self.check(statistic)
+        return modes_of(statistic.joint, reservoir, self.widths, count, samples)
+
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """The largest types of prompt with the score of their outputs; raises as `pairs.modes.prompt_groups` does."""
+        return prompt_groups(self.features_map, self.prompts_map, reservoir, self.order, count, samples)
+
+    def identity(self) -> Identity:
+        """The feature maps of samples and of prompts."""
+        return [(each.name, tuple(each.to_tensors().values())) for each in (self.features_map, self.prompts_map)]
 
     @classmethod
     def of_spectra(cls, spectra: Mapping[Part, Tensor], order: float = 1.0) -> float:

@@ -10,8 +10,11 @@ from torch import Tensor
 from optimist.numerics.feature_maps import GaussianFourier
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.rows import check_rows
+from optimist.numerics.statistic import Statistic
 
-PARTS = ("joint", "prompts", "features")
+Part = str
+"""An entropy by its statistic: "joint", "prompts" or "features"."""
+PARTS: tuple[Part, ...] = ("joint", "prompts", "features")
 """The kernel statistics a `JointStatistic` holds, as its tensors name them."""
 
 
@@ -26,7 +29,7 @@ def joint_map(features: GaussianFourier, prompts: GaussianFourier) -> GaussianFo
     return GaussianFourier(torch.cat([features.omegas, prompts.omegas.to(features.device)]), features.device)
 
 
-class JointStatistic:
+class JointStatistic(Statistic):
     """Σ φφᵀ of φ_XT, of φ_T and, unless `marginal` is False, of φ_X, over a stream of pairs (x, t) (equations.md §4).
 
     Each is a `KernelStatistic` of the same pairs in the same order, with the same `last` and `halves`. Without the
@@ -65,9 +68,9 @@ class JointStatistic:
         return self.joint.width
 
     @property
-    def samples(self) -> int:
-        """Pairs seen."""
-        return self.joint.samples
+    def sizes(self) -> tuple[int, int, int]:
+        """d, d_t and the columns of every φ, which a metric compares with its own."""
+        return (self.dimension, self.prompt_dimension, self.width)
 
     def update(self, features: Tensor, prompts: Tensor) -> None:
         """Add a batch of pairs: rows (b, d) and (b, d_t) of any real dtype, b ≥ 1.
@@ -84,27 +87,11 @@ class JointStatistic:
         self.prompts.update(prompts)
         if self.features is not None:
             self.features.update(features)
-
-    def merge(self, other: JointStatistic) -> None:
-        """Add all that `other` has seen, as if its batches came after these.
-
-        Raises ValueError, changing nothing, on another layout.
-        """
-        if self._layout() != other._layout():
-            raise ValueError("only statistics of the same dimensions and parts can be merged")
-        # The joint frequencies are all of them: what it takes the others take.
-        self.joint.merge(other.joint)
-        self.prompts.merge(other.prompts)
-        if self.features is not None and other.features is not None:
-            self.features.merge(other.features)
+        self.samples = self.joint.samples
 
     def state(self) -> dict[str, Tensor]:
-        """See `Statistic.state`, without the feature maps: that of each `KernelStatistic` as `joint.layout` etc."""
+        """The state of each `KernelStatistic`, as `joint.layout` etc.; the feature maps are left out."""
         return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.state().items()}
-
-    def to_tensors(self) -> dict[str, Tensor]:
-        """See `Statistic.to_tensors`."""
-        return {name: tensor.clone() for name, tensor in self.state().items()}
 
     @classmethod
     def from_tensors(
@@ -114,7 +101,7 @@ class JointStatistic:
         prompts: GaussianFourier,
         joint: GaussianFourier | None = None,
     ) -> JointStatistic:
-        """The inverse of `to_tensors`, bit for bit, for every later update too, on the maps' device.
+        """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the maps' device.
 
         Raises KeyError on missing tensors, ValueError on maps of other sizes.
         """
@@ -127,11 +114,9 @@ class JointStatistic:
         statistic.prompts = KernelStatistic.from_tensors(split["prompts"], prompts)
         if statistic.features is not None:
             statistic.features = KernelStatistic.from_tensors(split["features"], features)
+        statistic.samples = statistic.joint.samples
         return statistic
 
     def _parts(self) -> list[tuple[str, KernelStatistic]]:
         held = zip(PARTS, (self.joint, self.prompts, self.features), strict=True)
         return [(name, part) for name, part in held if part is not None]
-
-    def _layout(self) -> tuple[int, int, bool]:
-        return (self.dimension, self.prompt_dimension, self.features is None)

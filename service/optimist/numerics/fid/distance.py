@@ -1,0 +1,89 @@
+"""The terms of a Fréchet distance, by the Gram matrix of a statistic's rows or by its scatter (equations.md §1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.spectra import centre, root_trace
+
+Route = Literal["gram", "covariance"]
+
+
+@dataclass(frozen=True)
+class FrechetTerms:
+    """What a Fréchet distance is made of, whatever number the scatter is divided by."""
+
+    gap: float
+    """‖μ̂ − μ_r‖²."""
+    trace: float
+    """Tr of the scatter."""
+    root: float
+    """Tr (S · scatter · S)^{1/2}."""
+    reference_trace: float
+    """Tr Σ_r."""
+
+    def distance(self, degrees: int) -> float:
+        """The distance with scatter / degrees as covariance, never negative. Raises ValueError on degrees < 1."""
+        if degrees < 1:
+            raise ValueError("the unbiased covariance needs at least 2 samples")
+        spread = self.trace / degrees + self.reference_trace - 2.0 * self.root / math.sqrt(degrees)
+        return max(self.gap + spread, 0.0)
+
+
+def terms_of(
+    reference: Reference,
+    statistic: GaussianStatistic,
+    *,
+    route: Route | None = None,
+    spectrum: Tensor | None = None,
+) -> FrechetTerms:
+    """The distance's terms from 1 sample or more, by the route that n asks for unless another is named.
+
+    `spectrum` spares the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
+    `rank`, or those of the Gram matrix. Raises ValueError on the Gram route without rows.
+    """
+    rows = statistic.rows
+    # The caller's spectrum leaves out what lies between rank and support.
+    spectrum = spectrum if reference.rank == reference.support else None
+    if rows is not None:
+        mean, centred = centre(rows)
+        trace = float(centred.square().sum())
+    elif route != "gram":
+        mean, centred, trace = statistic.mean, None, statistic.scatter_trace
+    else:
+        raise ValueError(f"the Gram route needs all rows, which are kept up to {statistic.keep} samples")
+    if centred is not None and route != "covariance":
+        root = _gram_root(centred, reference.root, spectrum)
+    else:
+        root = _covariance_root(statistic.scatter, reference.root, spectrum)
+    return FrechetTerms(float((mean - reference.mean).square().sum()), trace, root, reference.trace)
+
+
+def _gram_root(centred: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
+    """Tr √(ZᵀZ), Z = centred · root, from centred rows (n, d) by the Gram matrix of Z."""
+    if spectrum is not None:
+        return root_trace(spectrum, lambda: centred @ root)
+    whitened = centred @ root
+    # Centred rows are dependent: the smallest eigenvalue is zero but for noise, which a root would magnify.
+    return root_trace(torch.linalg.eigvalsh(whitened @ whitened.T)[1:], lambda: whitened)
+
+
+def _covariance_root(scatter: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
+    """Tr √(rootᵀ scatter root), scatter (d, d)."""
+    eigenvalues: Tensor = torch.linalg.eigvalsh(root.T @ scatter @ root) if spectrum is None else spectrum
+
+    def factor() -> Tensor:
+        squares, eigenvectors = torch.linalg.eigh(scatter)
+        # Noise in directions that no sample has would add its root for each of them.
+        noise = len(squares) * torch.finfo(squares.dtype).eps * squares[-1]
+        roots = torch.where(squares > noise, squares, 0.0).sqrt()
+        return roots[:, None] * (eigenvectors.T @ root)
+
+    return root_trace(eigenvalues, factor)

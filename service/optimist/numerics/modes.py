@@ -1,0 +1,51 @@
+"""What a generator makes, as plain data: modes and groups of prompts, each with the samples that show it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from optimist.numerics.estimate import natural
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A sample, by the caller's id, and how strongly it shows the mode or the group that it is listed under."""
+
+    id: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """An eigenvector v of C (equations.md §3c)."""
+
+    share: float
+    """Its eigenvalue; those of all modes sum to 1."""
+    samples: tuple[Shown, ...]
+    """The samples of the largest u(x) = vᵀφ(x), which is their weight, −1 … 1, descending."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptGroup:
+    """An eigenvector v of K_T/n: a type of prompt, and how diverse the outputs to it are (equations.md §4)."""
+
+    share: float
+    """Its eigenvalue; those of all groups sum to 1."""
+    log_score: float
+    """log Vendi_α of K_X ⊙ vvᵀ."""
+    prompts: tuple[Shown, ...]
+    """The samples whose prompts have the largest v_j², which is their weight, 0 … 1, descending."""
+
+    @property
+    def score(self) -> float:
+        """Vendi_α of K_X ⊙ vvᵀ: how many kinds of output the group's prompts get."""
+        return natural(self.log_score, "log")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, with `score`."""
+        return {**asdict(self), "score": self.score}

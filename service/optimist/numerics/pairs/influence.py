@@ -1,0 +1,73 @@
+"""Prompt-conditioned scores without their bias, and the errors of that, from those of each entropy (decisions.md §2).
+
+A score is a signed sum of entropies (equations.md §4), and each entropy is de-biased by the recipe of its order (see
+`kernel.influence`). The estimate is the signed sum of theirs. Its errors:
+
+- First order: the influence function of a sum is the sum of the influence functions. All entropies see the same pairs
+  in the same order, so IF_i = Σ ± IF_i of each over the last 512, and Var(IF)/n has every covariance in it.
+- Second order: at order 2 the same, over the pairs of the last φ. The other recipes have a variance alone: these add.
+- Systematic (what the ridge extrapolates, and the part of each correction that is in doubt, e): H(X, T) and H(X) miss
+  the same rare outputs, so what is wrong with the one's correction is nearly as wrong with the other's and cancels in
+  H(X) − H(X, T); H(T) stands alone. Squared: (Σ_outputs ± e)² + e_T², and a tenth of every e, squared, for what cancels
+  only nearly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from optimist.numerics.kernel.influence import (
+    EntropyInfluence,
+    KernelAnalysis,
+    entropy_influence,
+    few_rows,
+    pair_variance,
+    with_errors,
+)
+from optimist.numerics.pairs.statistic import JointStatistic, Part
+
+if TYPE_CHECKING:
+    from optimist.numerics.pairs.score import ConditionedScore
+
+UNSHARED = 0.1
+"""The part of every systematic error that does not cancel between entropies."""
+
+
+def analyse_conditioned(metric: ConditionedScore, statistic: JointStatistic) -> KernelAnalysis:
+    """The analysis of n ≥ 2 pairs, in log.
+
+    Raises ValueError on fewer, on a statistic of another metric, and on missing halves.
+    """
+    parts = metric.parts(statistic)
+    found = {part: entropy_influence(metric.entropies[part], of_part) for part, of_part in parts.items()}
+    whole, n = _signed_sum(found, metric.terms), statistic.samples
+    return with_errors(whole, n, few_rows(metric.order, n, metric.width, whole.repeated))
+
+
+def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, float]) -> EntropyInfluence:
+    """What the entropies' recipes say of Σ ± H; its systematic errors have no sign left."""
+    terms = [(signs[part], entropy) for part, entropy in found.items()]
+    pairs = [sign * entropy.pairs for sign, entropy in terms if entropy.pairs is not None]
+
+    def together(error: Callable[[EntropyInfluence], float]) -> float:
+        errors = {part: signs[part] * error(entropy) for part, entropy in found.items()}
+        unshared = UNSHARED**2 * sum(each**2 for each in errors.values())
+        return math.sqrt(errors.pop("prompts") ** 2 + sum(errors.values()) ** 2 + unshared)
+
+    return EntropyInfluence(
+        plug_in=sum(sign * entropy.plug_in for sign, entropy in terms),
+        estimate=sum(sign * entropy.estimate for sign, entropy in terms),
+        influence=torch.stack([sign * entropy.influence for sign, entropy in terms]).sum(0),
+        second_order=(
+            pair_variance(torch.stack(pairs).sum(0)) if pairs else sum(entropy.second_order for _, entropy in terms)
+        ),
+        extrapolated=together(lambda entropy: entropy.extrapolated),
+        selection_doubt=together(lambda entropy: entropy.selection_doubt),
+        stopping_doubt=together(lambda entropy: entropy.stopping_doubt),
+        # A list of prompts may be short: only repeated outputs are a bad sign.
+        repeated=max(entropy.repeated for part, entropy in found.items() if part != "prompts"),
+    )

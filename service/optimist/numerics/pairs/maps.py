@@ -1,0 +1,30 @@
+"""The feature maps of pairs of a sample and its prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.kernel.maps import Device, feature_map_of
+from optimist.numerics.kernel.settings import KernelSettings
+from optimist_client.metrics import Kernel
+
+
+def pair_maps(
+    kernel: Kernel | Mapping[str, Any],
+    prompt_kernel: Kernel | Mapping[str, Any],
+    dimension: int,
+    prompt_dimension: int,
+    device: Device = "cpu",
+) -> tuple[GaussianFourier, GaussianFourier]:
+    """The feature maps of samples and of prompts, each with its own number of frequencies, drawn apart.
+
+    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian.
+    """
+    features = feature_map_of(KernelSettings.of(kernel), dimension, device)
+    # One stream of normals for both would tie the frequencies of samples and prompts together.
+    prompts = feature_map_of(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
+    if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
+        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
+    return features, prompts
