@@ -264,7 +264,7 @@ class Report(Answer):
     scale: Scale = "linear"
     """The scale on which scores are compared: differences, or ratios."""
     offers: list[str] = Field(default_factory=list)
-    """What the service can say besides the score: "modes"."""
+    """What the service can say besides the score: "modes", "prompt groups"."""
     state: State
     ended: bool
     decision: DecisionInfo

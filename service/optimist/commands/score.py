@@ -25,7 +25,6 @@ from optimist.commands.shared import (
     settings_of,
 )
 from optimist.numerics.devices import DeviceError, find_device
-from optimist.numerics.estimate import natural
 from optimist_client.config import BoundName
 from optimist_client.metrics import find
 from optimist_client.metrics.kernel import MEDIAN
@@ -158,7 +157,7 @@ def _print_scores(rows: list[FileScore], title: str) -> None:
     for row in rows:
         estimate = row.estimate
         score, plug_in, lower, upper = (
-            f"{natural(number, estimate.scale):.4g}"
+            f"{estimate.natural(number):.4g}"
             for number in (estimate.value, estimate.plug_in, estimate.lower, estimate.upper)
         )
         table.add_row(Text(row.name), score, f"{lower} to {upper}", plug_in, f"{estimate.samples:,}")

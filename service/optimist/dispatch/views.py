@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from optimist.dispatch.suspects import decision_warnings, standing_warnings
-from optimist.numerics.estimate import Estimate, natural
+from optimist.numerics.estimate import Estimate
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.policies import Arm, Decision, Policy, Stopping, warmup_batches
 from optimist.store import COST, GeneratorState, Look
@@ -274,8 +274,8 @@ def _standing(
     error = lower = upper = None
     if estimate is not None:
         lower, upper = (
-            _finite(natural(estimate.lower, estimate.scale)),
-            _finite(natural(estimate.upper, estimate.scale)),
+            _finite(estimate.natural(estimate.lower)),
+            _finite(estimate.natural(estimate.upper)),
         )
         if estimate.stopping_error is not None:
             # On the log scale an error is relative: d exp(v) = exp(v) dv.

@@ -34,7 +34,7 @@ def true_score(name: str, source: Source, question: Question, seed: int) -> True
     """
     exact = source.exact(question)
     if exact is not None:
-        return TrueScore(natural(exact, question.metric.scale), "closed form")
+        return TrueScore(natural(exact, question.metric.scale, question.metric.floor), "closed form")
     count = SAMPLES if source.samples is None else source.samples
     rows = source.stream(Draw(seed, None, name, shuffle=source.samples is None)).take(count)
     assert rows is not None

@@ -30,7 +30,7 @@ class Metric(Wire):
     scale: ClassVar[Scale] = "linear"
     """The scale on which it is estimated, compared and bounded."""
     floor: ClassVar[float | None] = None
-    """The least value that is shown, where a de-biased estimate may fall below what the metric can be."""
+    """The least value that is shown, where a de-biased estimate may fall below what the metric can be; None: any."""
     bounds: ClassVar[Mapping[str, frozenset[str]]] = {"influence": frozenset()}
     """How its interval can be made, with the options that each bound takes (equations.md has meaning and defaults)."""
     presets: ClassVar[Mapping[str, str]] = {}
@@ -40,7 +40,7 @@ class Metric(Wire):
     kernels: ClassVar[Mapping[str, str]] = {}
     """The settings that hold kernels, with the array that each kernel looks at."""
     offers: ClassVar[frozenset[str]] = frozenset()
-    """What it can say besides the score: "modes"."""
+    """What it can say besides the score: "modes", "prompt groups"."""
     warmup: ClassVar[int] = 2
     """Batches per generator before the policy decides, under the bound `influence` (decisions.md §3)."""
     flat: ClassVar[bool] = False

@@ -13,6 +13,7 @@ class InceptionScore(Metric):
     title = "Inception Score"
     arrays = {"probabilities": "dimension"}
     scale = "log"
+    floor = 0.0
     bounds = {"influence": frozenset(), "theorem": frozenset(), "naive": frozenset()}
     presets = {"is-ucb": "theorem"}
     needs = frozenset({"dimension"})

@@ -13,9 +13,10 @@ class OfPairs(Metric):
 
     arrays = {"features": "dimension", "prompts": "prompt_dimension"}
     scale = "log"
+    floor = 0.0
     needs = frozenset({"dimension", "kernel", "prompt_dimension", "prompt_kernel", "prompts"})
     kernels = {"kernel": "features", "prompt_kernel": "prompts"}
-    offers = frozenset({"modes"})
+    offers = frozenset({"modes", "prompt groups"})
     flat = True
 
     dimension: Dimension | None = None

@@ -13,7 +13,7 @@ from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, In
 from optimist.numerics.registry import Setting
 from optimist_client.metrics.pairs import OfPairs
 
-_SCORES: dict[str, type[ConditionedScore]] = {score.name: score for score in (ConditionalVendi, InformationVendi)}
+_SCORES: tuple[type[ConditionedScore], ...] = (ConditionalVendi, InformationVendi)
 
 
 def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
@@ -21,12 +21,15 @@ def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
     if declared.kernel is None or declared.prompt_kernel is None:
         raise ValueError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
     widths = setting.widths["features"], setting.widths["prompts"]
-    return _SCORES[declared.name](
-        *pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device), declared.order
-    )
+    maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
+    return _score(declared)(*maps, declared.order)
 
 
 def exact(declared: OfPairs, arrays: Mapping[str, Tensor]) -> float:
     """The plug-in log score of one batch by the exact kernels (equations.md §4)."""
     kernels = of_exact(declared.kernel) | of_exact(declared.prompt_kernel, "prompt_")
-    return _SCORES[declared.name].of_spectra(exact_spectra(**arrays, **kernels), declared.order)
+    return _score(declared).of_spectra(exact_spectra(**arrays, **kernels), declared.order)
+
+
+def _score(declared: OfPairs) -> type[ConditionedScore]:
+    return next(score for score in _SCORES if score.declared is type(declared))
