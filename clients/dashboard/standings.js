@@ -1,7 +1,7 @@
 // The generators, the best first: score with its interval, samples, share of the picks, state, warnings.
 import { change, generatorPath } from "./api.js";
 import { confirm, fill, h, say } from "./dom.js";
-import { cost, count, error, metricName, score, share } from "./format.js";
+import { cost, count, error, score, share } from "./format.js";
 
 // The contenders, the leader first: a distance below zero is shown as 0, so that scores alone may tie. Then the best;
 // those without a score at the end, in their own order.
@@ -17,14 +17,14 @@ export function ranked(report) {
 }
 
 export class Standings {
-  constructor(config, palette, refresh) {
-    this.name = config.name;
+  constructor(name, metric, palette, refresh) {
+    this.name = name;
     this.palette = palette;
     this.refresh = refresh;
     this.rows = new Map(); // kept over draws, so that focus stays where it is
     this.problem = h("p", { class: "problem", role: "alert" });
     this.body = h("tbody", {});
-    const columns = [["Generator"], [`${metricName(config.metric)} ± error`, "number"], ["Interval", "wide"],
+    const columns = [["Generator"], [`${metric} ± error`, "number"], ["Interval", "wide"],
       ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
