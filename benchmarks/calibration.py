@@ -36,7 +36,7 @@ from optimist import Evaluation, score
 from optimist.simulation.digits.networks import softmax
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import load
-from optimist_client.config import TENSORS
+from optimist_client.metrics import find
 
 KERNEL = {"name": "gaussian", "sigma": 5.0, "features": 128}
 PAIR_KERNELS = {"kernel": KERNEL, "prompt_kernel": {"name": "gaussian", "sigma": 2.5}}
@@ -188,7 +188,7 @@ def bed_named(name: str) -> TestBed:
 
 def batch_of(sample: dict[str, np.ndarray], metric: str, rows: slice = slice(None)) -> dict[str, np.ndarray]:
     """The arrays that the metric scores, from some rows of a sample."""
-    return {tensor: sample[tensor][rows] for tensor in TENSORS[METRICS[metric]["metric"]]}
+    return {tensor: sample[tensor][rows] for tensor in find(METRICS[metric]["metric"]).arrays}
 
 
 def options_of(test_bed: TestBed, metric: str) -> dict[str, Any]:

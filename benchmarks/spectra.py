@@ -33,7 +33,8 @@ from torch import Tensor
 
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.registry import make_metric
+from optimist.numerics.kernel.maps import make_feature_map
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.spectra import following
 
 BATCH = 5
@@ -227,7 +228,8 @@ def frechet_row(start: int, dimension: int, of_reference: Reference, slow: bool)
 def kernel_row(name: str, width: int, start: int) -> Measured:
     """log Vendi_1 or log RKE after `start` samples."""
     kernel = {"name": "gaussian", "sigma": 3.0, "features": width // 2}
-    metric, plain = (make_metric(name, 64, kernel=kernel) for _ in range(2))
+    score_of = RenyiKernelEntropy if name == "rke" else VendiScore
+    metric, plain = (score_of(make_feature_map(kernel, 64)) for _ in range(2))
 
     def peers(statistic: object) -> list[Peer]:
         found = [

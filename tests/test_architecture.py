@@ -10,10 +10,10 @@ from typing import get_args
 
 import pytest
 
-from optimist.numerics.bounds import bound_options
-from optimist.numerics.registry import METRICS
+from optimist.numerics.registry import implementation
 from optimist.policies import NAMES
-from optimist_client.config import BOUND_OPTIONS, METRIC_FIELDS, TENSORS, BoundName, MetricName, PolicyName
+from optimist_client.config import SETTINGS, BoundName, BoundOptions, PolicyName
+from optimist_client.metrics import declared
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,12 +23,18 @@ def test_imports_point_one_way():
     assert contracts.returncode == 0, contracts.stdout
 
 
-def test_the_wire_knows_the_bounds_options_and_policies_that_exist():
+def test_the_wire_knows_the_policies_that_exist():
     assert set(get_args(PolicyName)) == set(NAMES)
-    assert set(get_args(MetricName)) == set(METRICS) == set(METRIC_FIELDS) == set(BOUND_OPTIONS) == set(TENSORS)
-    for metric, bounds in BOUND_OPTIONS.items():
-        assert {bound: set(options) for bound, options in bound_options(metric).items()} == bounds
-        assert set(bounds) <= set(get_args(BoundName))
+
+
+def test_what_a_metric_declares_is_implemented_and_can_be_asked_for():
+    for metric in declared().values():
+        assert {"influence", *getattr(implementation(metric.name), "BOUNDS", {})} == set(metric.bounds)
+        assert set(metric.bounds) <= set(get_args(BoundName))
+        assert set().union(*metric.bounds.values()) <= set(BoundOptions.model_fields)
+        assert not metric.flat or metric.settings() <= set(SETTINGS)
+        assert metric.needs <= metric.settings() | {"prompts"}
+        assert {field for field in metric.arrays.values() if field} | set(metric.kernels) <= metric.settings()
 
 
 def test_the_readme_in_memory_example_runs(capsys: pytest.CaptureFixture[str]):

@@ -221,7 +221,7 @@ def test_references_that_are_not_as_expected(tmp_path: Path, real: Path, arrays:
         (("--metric=vendi",), "needs --sigma"),
         (("--metric=vendi", "--sigma=0"), "sigma must be positive"),
         (("--metric=vendi", "--kernel=cosine", "--sigma=1"), "the cosine kernel has no --sigma"),
-        (("--metric=vendi", "--sigma=1", "--order=-1"), "order must be positive"),
+        (("--metric=vendi", "--sigma=1", "--order=-1"), "order: expected greater than or equal to"),
         (("--metric=vendi", "--sigma=1", "--features=4", "--truncation=9"), "truncation must lie between 1 and"),
         (("--metric=rke", "--sigma=1", "--bound=authors"), "has the bounds influence, theorem"),
         (("--reference=REAL", "--sigma=1"), "does not take kernel"),

@@ -1,7 +1,7 @@
 // The charts: regret, optimal pick ratio, pick shares, estimates with intervals. They use plotly.js from the service.
 import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
-import { count, metricName, score, share } from "./format.js";
+import { count, score, share } from "./format.js";
 import { ranked } from "./standings.js";
 
 const SCRIPT = "dashboard/plotly.min.js";
@@ -23,9 +23,9 @@ function plotly() {
 }
 
 export class Charts {
-  constructor(config, palette) {
+  constructor(metric, palette) {
     this.palette = palette;
-    this.metric = metricName(config.metric);
+    this.metric = metric;
     this.charts = {
       regret: chart("regret", "Estimated regret",
         "The sum over all batches of the gap between the picked and the best generator, by current scores."),

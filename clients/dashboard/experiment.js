@@ -5,7 +5,7 @@ import { Charts } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
-import { about, answer, cost, count, metricName, share } from "./format.js";
+import { about, answer, cost, count, metricTitle, share } from "./format.js";
 import { modes } from "./modes.js";
 import { badges } from "./overview.js";
 import { openPicks } from "./picks.js";
@@ -29,7 +29,7 @@ export function showExperiment(main, name, connection, failed) {
       if (changed) {
         const experiment = await get(experimentPath(name), "experiment");
         parts?.stop();
-        parts = page(main, experiment, () => polling.now());
+        parts = page(main, experiment, report, () => polling.now());
       }
       if (changed || report !== shown) parts.draw(report, progressCurve);
       shown = report;
@@ -52,18 +52,18 @@ export function showExperiment(main, name, connection, failed) {
   };
 }
 
-function page(main, experiment, refresh) {
+function page(main, experiment, report, refresh) {
   const { config } = experiment;
   const sentence = h("p", { class: "answer", "aria-live": "polite" });
   const reason = h("p", { class: "quiet clamp" });
   const state = h("span", {});
   const facts = h("dl", { class: "facts" });
   const palette = new Palette();
-  const standings = new Standings(config, palette, refresh);
-  const charts = new Charts(config, palette);
+  const standings = new Standings(config.name, metricTitle(report), palette, refresh);
+  const charts = new Charts(metricTitle(report), palette);
   const picks = openPicks();
   const manage = actions(config, refresh);
-  const shows = modes(config);
+  const shows = report.offers?.includes("modes") ? modes(config.name) : null;
   fill(
     main,
     h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
@@ -99,7 +99,7 @@ function known(report, config) {
   const facts = [
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
     ["Rounds", count(report.rounds)],
-    ["Metric", `${metricName(report.metric)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
+    ["Metric", `${metricTitle(report)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
     ["Policy", `${config.policy}, batches of ${config.batch_size}`],
     ["Optimal pick ratio", share(report.optimal_pick_ratio)],
   ];

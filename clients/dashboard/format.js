@@ -2,16 +2,8 @@
 
 const whole = new Intl.NumberFormat("en");
 
-export const METRICS = {
-  fid: "FID",
-  is: "Inception Score",
-  rke: "RKE",
-  vendi: "Vendi",
-  "conditional-vendi": "Conditional Vendi",
-  "information-vendi": "Information Vendi",
-};
-
-export const metricName = (metric) => METRICS[metric] ?? metric;
+// Of a report or a line of the overview; a replica of an older version has no titles.
+export const metricTitle = ({ title, metric }) => title || metric;
 
 export const count = (number) => whole.format(number);
 
@@ -69,7 +61,7 @@ export function answer(report) {
   const told = samples(report.samples);
   if (report.samples === 0) {
     const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
-    return `Waiting for the first samples. ${names} will be scored by ${metricName(report.metric)}.`;
+    return `Waiting for the first samples. ${names} will be scored by ${metricTitle(report)}.`;
   }
   const leader = standings.find((standing) => standing.generator === decision.best);
   if (!leader) return `Warming up: ${told} so far, and not every generator has a score yet.`;

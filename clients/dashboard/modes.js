@@ -3,11 +3,8 @@ import { generatorPath, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { samples, share } from "./format.js";
 
-const WITH_KERNEL = new Set(["rke", "vendi", "conditional-vendi", "information-vendi"]);
-
-// The section for metrics with a kernel; null for other metrics.
-export function modes(config) {
-  if (!WITH_KERNEL.has(config.metric)) return null;
+// The section for experiments whose metric offers modes.
+export function modes(experiment) {
   const select = h("select", { id: "modes-of" });
   const button = h("button", {}, "Show modes");
   const status = h("p", { class: "quiet", role: "status" });
@@ -20,7 +17,7 @@ export function modes(config) {
     button.disabled = true;
     say(status, "Waiting for a scorer …");
     try {
-      const path = `${generatorPath(config.name, generator)}/modes?count=6&samples=8`;
+      const path = `${generatorPath(experiment, generator)}/modes?count=6&samples=8`;
       const [made, session] = await Promise.all([get(path, "modes"), get("v1/session")]);
       const hosts = session.image_hosts ?? []; // missing if another replica runs an older version
       const stale = made.stale ? "; newer samples are not included yet" : "";

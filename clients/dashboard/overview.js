@@ -1,7 +1,7 @@
 // The page with the list of experiments.
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
-import { confidence, count, date, error, metricName, score } from "./format.js";
+import { confidence, count, date, error, metricTitle, score } from "./format.js";
 import { poll } from "./poll.js";
 
 const PAGE = 50;
@@ -62,7 +62,7 @@ function line(experiment) {
       badges(experiment.state, experiment.damaged),
     ]),
     h("dl", {}, [
-      fact("Metric", metricName(experiment.metric)),
+      fact("Metric", metricTitle(experiment)),
       fact("Leader", `${leader}${sure}`, experiment.decision.best === null && "quiet"),
       fact("Score", found),
       fact("Samples", `${count(experiment.samples)}${of}`),

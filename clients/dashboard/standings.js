@@ -1,7 +1,7 @@
 // The standings, best first: each generator's score with its interval, samples, pick ratio, state and warnings.
 import { change, generatorPath } from "./api.js";
 import { confirm, fill, h, say } from "./dom.js";
-import { cost, count, error, metricName, score, share } from "./format.js";
+import { cost, count, error, score, share } from "./format.js";
 
 // The standings sorted by score, with generators without a score at the end. The leader comes first even if its score
 // ties with others: negative distances are shown as 0.
@@ -17,14 +17,14 @@ export function ranked(report) {
 }
 
 export class Standings {
-  constructor(config, palette, refresh) {
-    this.name = config.name;
+  constructor(name, metric, palette, refresh) {
+    this.name = name;
     this.palette = palette;
     this.refresh = refresh;
     this.rows = new Map(); // reused in each draw, so that the focus is kept
     this.problem = h("p", { class: "problem", role: "alert" });
     this.body = h("tbody", {});
-    const columns = [["Generator"], [`${metricName(config.metric)} ± error`, "number"], ["Interval", "wide"],
+    const columns = [["Generator"], [`${metric} ± error`, "number"], ["Interval", "wide"],
       ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [

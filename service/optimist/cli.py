@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line. If a required package is missing, exit with a message that says what to install."""
     try:
+        from optimist.numerics.registry import MetricsError, load
+        from optimist.settings import split
+
+        # Before the commands are made: their options list the metrics there are.
+        try:
+            load(split(os.environ.get("OPTIMIST_METRICS", "")))
+        except MetricsError as error:
+            sys.exit(str(error))
         from optimist.commands import app
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "optimist":

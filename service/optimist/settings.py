@@ -127,22 +127,30 @@ class Settings(BaseSettings):
 
     The dashboard loads images from other hosts only when the user requests them.
     """
+    metrics: Annotated[tuple[str, ...], NoDecode] = ()
+    """Modules, separated by commas, that register metrics of your own; API and scorers import them when they start.
+
+    They must be installed, or be on PYTHONPATH: `OPTIMIST_METRICS=acme.metrics`.
+    """
     log_format: Literal["text", "json"] = "text"
     """Log format: readable lines (text) or one JSON object per line (json)."""
     log_requests: bool = False
     """Whether to log every request."""
 
-    @field_validator("image_hosts", mode="before")
+    @field_validator("image_hosts", "metrics", mode="before")
     @classmethod
-    def _split(cls, hosts: Any) -> Any:
-        if not isinstance(hosts, str):
-            return hosts
-        return tuple(host.strip() for host in hosts.split(",") if host.strip())
+    def _split(cls, names: Any) -> Any:
+        return split(names) if isinstance(names, str) else names
 
     @property
     def is_open(self) -> bool:
         """Whether the service accepts requests without an access key."""
         return self.insecure or (is_loopback(self.host) and not self.require_keys)
+
+
+def split(names: str) -> tuple[str, ...]:
+    """The names in a text that separates them by commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def is_loopback(host: str) -> bool:

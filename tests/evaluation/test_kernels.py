@@ -8,9 +8,10 @@ import torch
 
 from optimist import Evaluation, score
 from optimist.dispatch.prompts import prompt_order
-from optimist.evaluation import Question, Track, first_rows
+from optimist.evaluation import Question, Track, declared_of, first_rows
 from optimist.numerics.kernel.maps import fit_kernel
 from optimist.numerics.kernel.open_kernels import rows_to_fit
+from optimist.numerics.kernel.settings import KernelSettings
 
 MEDIAN = {"sigma": "median", "features": 64}
 
@@ -22,7 +23,7 @@ def rows(seed: int, size: int = 300, scale: float = 1.0) -> np.ndarray:
 def test_the_median_bandwidth_is_the_median_distance():
     x = rows(0)
     sigma = float(np.median(torch.pdist(torch.from_numpy(x)).numpy()))
-    assert fit_kernel(MEDIAN, torch.from_numpy(x))["sigma"] == sigma
+    assert fit_kernel(MEDIAN, torch.from_numpy(x)).sigma == sigma
     by_name, by_number = score(x, "rke", kernel=MEDIAN), score(x, "rke", kernel={**MEDIAN, "sigma": sigma})
     assert by_name == by_number
     exact = score(x, "vendi", kernel={"sigma": "median", "features": None})
@@ -30,7 +31,7 @@ def test_the_median_bandwidth_is_the_median_distance():
 
 
 def test_the_median_of_an_even_number_of_distances_lies_between_the_middle_two():
-    assert fit_kernel(MEDIAN, torch.tensor([[0.0], [1.0], [3.0], [7.0]]))["sigma"] == np.median([1, 2, 3, 4, 6, 7])
+    assert fit_kernel(MEDIAN, torch.tensor([[0.0], [1.0], [3.0], [7.0]])).sigma == np.median([1, 2, 3, 4, 6, 7])
 
 
 def test_a_score_does_not_depend_on_the_scale_under_the_median_bandwidth():
@@ -40,8 +41,8 @@ def test_a_score_does_not_depend_on_the_scale_under_the_median_bandwidth():
 
 
 def test_samples_that_are_all_the_same_have_a_bandwidth():
-    assert fit_kernel(MEDIAN, torch.zeros(5, 2))["sigma"] == 1.0
-    assert fit_kernel(MEDIAN, torch.zeros(1, 2))["sigma"] == 1.0
+    assert fit_kernel(MEDIAN, torch.zeros(5, 2)).sigma == 1.0
+    assert fit_kernel(MEDIAN, torch.zeros(1, 2)).sigma == 1.0
     assert score(np.zeros((5, 2)), "vendi", kernel=MEDIAN).score == pytest.approx(1.0)
 
 
@@ -64,7 +65,7 @@ def test_nystrom_takes_the_first_rows_as_landmarks():
     ],
 )
 def test_how_many_samples_fix_a_kernel(kernels: list[dict], generators: int, expected: int):
-    assert rows_to_fit(kernels, generators) == expected
+    assert rows_to_fit(map(KernelSettings.of, kernels), generators) == expected
 
 
 def test_an_evaluation_fixes_its_kernel_once_by_the_first_samples_of_all():
@@ -83,7 +84,7 @@ def test_an_evaluation_fixes_its_kernel_once_by_the_first_samples_of_all():
     # 128 rows of each: the lower of two medians.
     of_a = np.concatenate([rows(10, 100), rows(20, 100)])
     of_b = np.concatenate([rows(11, 100, 3.0), rows(21, 100, 3.0)])
-    sigma = min(fit_kernel(MEDIAN, torch.from_numpy(part[:128]))["sigma"] for part in (of_a, of_b))
+    sigma = min(fit_kernel(MEDIAN, torch.from_numpy(part[:128])).sigma for part in (of_a, of_b))
     fixed = score(of_a, "vendi", kernel={**MEDIAN, "sigma": sigma})
     assert one.estimates()["a"].value == pytest.approx(fixed.value, rel=1e-12)
 
@@ -92,20 +93,20 @@ def test_an_evaluation_fixes_its_kernel_once_by_the_first_samples_of_all():
 def test_any_part_of_the_first_rows_has_as_many_of_every_generator(sigma: float | str, features: int):
     """Landmarks that were one generator's alone would score the others too low."""
     kernel = {"name": "nystrom", "sigma": sigma, "features": features}
-    count = rows_to_fit([kernel], 4)
+    count = rows_to_fit([KernelSettings.of(kernel)], 4)
     logs = [
         [{"features": torch.full((size, 1), float(name)) + torch.rand(size, 1)} for size in (7, count)]
         for name in range(4)
     ]
     fixed = fit_kernel(kernel, *first_rows(logs, count)["features"])
-    of_each = np.bincount(fixed["landmarks"][:, 0].int(), minlength=4)
+    of_each = np.bincount(fixed.landmarks[:, 0].astype(int), minlength=4)
     assert of_each.sum() == features
     assert of_each.max() - of_each.min() <= 1
 
 
 def test_the_median_of_rules_1_looks_at_all_generators_however_many_rows_there_are():
     logs = [[{"features": torch.full((1100, 1), at)}] for at in (0.0, 5.0)]
-    assert fit_kernel({"sigma": "median"}, *first_rows(logs, 1100)["features"], rules=1)["sigma"] == 5.0
+    assert fit_kernel({"sigma": "median"}, *first_rows(logs, 1100)["features"], rules=1).sigma == 5.0
 
 
 def test_warm_up_lasts_until_the_kernel_is_fixed():
@@ -205,7 +206,7 @@ def test_the_order_of_prompts_is_one_endless_list(prompts: int, start: int, size
 
 
 def test_a_track_takes_a_batch_whole_or_not_at_all():
-    question = Question("rke", kernel={"sigma": 1.0, "features": 8})
+    question = Question(declared_of("rke", kernel={"sigma": 1.0, "features": 8}))
     track = Track(question.bound_for({"features": 2}), growth=0.0)
     rows = {"features": torch.eye(2, dtype=torch.float64)}
     for ids in (["a"], ["a", "b\0"], ["a", 2000 * "b"]):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
-from optimist.evaluation import Question
+from optimist.evaluation import Question, declared_of
 
 GAUSSIAN = {"name": "gaussian", "sigma": 2.0, "features": 16}
 EXACT = {"sigma": 2.0, "features": None}
@@ -85,7 +85,7 @@ def test_a_first_batch_that_the_bound_does_not_take_leaves_nothing():
         ({"truncation": "3"}, "truncation: expected a whole number"),
         ({"truncation": True}, "truncation: expected a whole number"),
         ({"truncation": 0}, "truncation: expected a whole number, at least 1"),
-        ({"order": 1e-320}, "the order must be positive, from 1e-06 to inf"),
+        ({"order": 1e-320}, "order: expected greater than or equal to 0.000001, got 1e-320"),
         ({"order": "1"}, "order"),
         ({"order": None}, "order"),
         ({"order": [2.0]}, "order"),
@@ -109,7 +109,7 @@ def test_a_first_batch_that_the_bound_does_not_take_leaves_nothing():
         ({"kernel": {**GAUSSIAN, "features": "16"}}, "features: expected a whole number"),
         ({"kernel": {**GAUSSIAN, "seed": 1.0}}, "seed: expected a whole number"),
         ({"kernel": {**GAUSSIAN, "seed": None}}, "seed: expected a whole number"),
-        ({"kernel": {**GAUSSIAN, "name": ["gaussian"]}}, "expected name 'gaussian'"),
+        ({"kernel": {**GAUSSIAN, "name": ["gaussian"]}}, "name: expected 'gaussian'"),
         ({"kernel": {**GAUSSIAN, "landmarks": OMEGAS}}, "landmarks"),
         ({"kernel": {"name": "cosine", "sigma": 3}}, "cosine kernel has no sigma"),
         ({"kernel": {"omegas": OMEGAS, "sigma": 3.0}}, "omegas has no sigma"),
@@ -169,7 +169,7 @@ def test_kernels_that_do_not_make_a_pair_are_refused_before_there_is_a_batch(cha
 
 
 def test_prompts_share_the_number_of_given_frequencies():
-    question = Question("conditional-vendi", kernel={"omegas": OMEGAS}, prompt_kernel={"sigma": 1.0})
+    question = Question(declared_of("conditional-vendi", kernel={"omegas": OMEGAS}, prompt_kernel={"sigma": 1.0}))
     assert question.bound_for({"features": 3, "prompts": 2}).metric.prompts_map.width == 16  # type: ignore[attr-defined]
     assert question.widths == {"features": 3}
 

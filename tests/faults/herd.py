@@ -27,7 +27,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.policies import Arm, Policy, Stopping, default_warmup
+from optimist.policies import Arm, Policy, Stopping, warmup_batches
 from optimist_client.config import ExperimentConfig
 
 from . import checks
@@ -117,7 +117,7 @@ def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> d
     estimates = question.replay(replayed, config.rescore_growth)
     arms = [Arm(name, estimates[name], sum(entry.told.size for entry in log), len(log)) for name, log in logs.items()]
     stopping = Stopping(config.delta, config.tolerance)
-    policy = Policy(config.policy, default_warmup(config.metric, config.bound), stopping, config.seed)
+    policy = Policy(config.policy, warmup_batches(config.kind, config.bound), stopping, config.seed)
     chosen: dict[int, str] = {}
     for number in numbers:
         turn = policy.pick(arms, len(ledger.acknowledged), number)

@@ -8,7 +8,6 @@ import pytest
 
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.registry import make_metric
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -27,4 +26,4 @@ def stored() -> Callable[[str], Mapping[str, np.ndarray]]:
 @pytest.fixture
 def fid_of() -> Callable[[Mapping[str, np.ndarray]], FrechetDistance]:
     """The Fréchet distance to a file's reference."""
-    return lambda file: make_metric("fid", reference=Reference(file["mean_reference"], file["covariance_reference"]))
+    return lambda file: FrechetDistance(Reference(file["mean_reference"], file["covariance_reference"]))

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from stand_in import stand_in
 
 from optimist import Evaluation, score
-from optimist.evaluation import Question, Track, first_rows
-from optimist.numerics.bounds import bound_options
+from optimist.evaluation import Question, Track, declared_of, first_rows
 from optimist.numerics.devices import DeviceError, find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.reference import Reference
-from optimist.numerics.registry import PAIRS
+from optimist_client.metrics import find
 
 GAUSSIAN = {"name": "gaussian", "sigma": 3.0, "features": 12}
 D = 6
@@ -35,7 +34,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "conditional-vendi": ("conditional-vendi", {"kernel": GAUSSIAN, "prompt_kernel": GAUSSIAN}),
     "information-vendi": ("information-vendi", {"kernel": GAUSSIAN, "prompt_kernel": GAUSSIAN, "order": 2.0}),
 }
-CASES = [(kind, bound) for kind, (metric, _) in KINDS.items() for bound in bound_options(metric)]
+CASES = [(kind, bound) for kind, (metric, _) in KINDS.items() for bound in find(metric).bounds]
 
 
 @pytest.fixture(params=["cuda", "stand-in"])
@@ -54,7 +53,7 @@ def arrays_of(metric: str, rows: int, seed: int = 0) -> dict[str, NDArray[np.flo
     rng = np.random.default_rng(seed)
     if metric == "is":
         return {"probabilities": rng.dirichlet(np.ones(D), rows)}
-    prompts = {"prompts": rng.standard_normal((rows, 3))} if metric in PAIRS else {}
+    prompts = {"prompts": rng.standard_normal((rows, 3))} if "prompts" in find(metric).arrays else {}
     return {"features": 1.5 * rng.standard_normal((rows, D)), **prompts}
 
 
@@ -64,7 +63,7 @@ def question_of(kind: str, bound: str, device: torch.device | str) -> Question:
     if metric == "fid":
         spread = np.random.default_rng(5).standard_normal((D, D))
         reference = Reference(np.full(D, 0.1), spread @ spread.T / D + np.eye(D), device)
-    question = Question(metric, bound, reference=reference, **settings, device=device)
+    question = Question(declared_of(metric, device, reference=reference, **settings), bound, device=device)
     rows = {name: torch.from_numpy(array) for name, array in arrays_of(metric, 60, seed=9).items()}
     return question.fitted(first_rows([[rows]], 60))
 

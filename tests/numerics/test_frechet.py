@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from streams import fed
 
+from optimist.evaluation import Question, declared_of
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.registry import make_metric
 
 
 def metric_to(mean, covariance) -> FrechetDistance:
-    return make_metric("fid", reference=Reference(mean, covariance))
+    return FrechetDistance(Reference(mean, covariance))
 
 
 def moments(rows: np.ndarray):
@@ -126,7 +126,7 @@ def test_what_has_no_distance_is_refused():
         metric.terms(fed(metric, np.ones((4, 3))), route="gram")
     with pytest.raises(ValueError, match="another metric"):
         metric.plug_in(fed(metric_to(np.zeros(3), np.diag([1.0, 1.0, 0.0])), np.ones((2, 3))))
-    with pytest.raises(ValueError, match="unknown metric 'fud': one of fid"):
-        make_metric("fud")
+    with pytest.raises(ValueError, match="unknown metric 'fud': expected one of fid"):
+        declared_of("fud")
     with pytest.raises(ValueError, match="needs a reference"):
-        make_metric("fid")
+        Question(declared_of("fid"))

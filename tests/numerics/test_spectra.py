@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist import Evaluation
-from optimist.evaluation import Question, Track
+from optimist.evaluation import Question, Track, declared_of
 from optimist.numerics.bound import Bound
-from optimist.numerics.bounds import make_bound
 from optimist.numerics.fid import score as frechet
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.kernel import score as vendi
-from optimist.numerics.registry import make_metric
+from optimist.numerics.kernel.maps import make_feature_map
+from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.spectra import TraceFollower, following, increments, largest_eigenvalue
 from optimist.numerics.spectra.log_sums import log_sum
 from optimist.numerics.spectra.low_rank import LowRankTrace, trace_of
+from optimist_client.metrics import FID
 
 WIDTH = 40
 
@@ -188,7 +189,7 @@ def test_statistics_that_are_followed_now_and_then_or_restored_are_followed():
 @pytest.mark.parametrize("name", ["batches of 5", "sizes", "repeats", "the same"])
 def test_a_followed_kernel_score_is_the_one_that_is_not(order: float, truncation: int | None, name: str):
     kernel = {"name": "gaussian", "sigma": 2.0, "features": WIDTH // 2}
-    followed, plain = (make_metric("vendi", 6, order=order, truncation=truncation, kernel=kernel) for _ in range(2))
+    followed, plain = (VendiScore(make_feature_map(kernel, 6), order, truncation) for _ in range(2))
     statistic = followed.statistic()
     for batch in streams(6)[name]:
         statistic.update(batch)
@@ -212,9 +213,8 @@ BOUNDS = {"fid": ("theorem", "authors", "naive"), "vendi": ("theorem",), "rke": 
 
 
 def bound_of(metric: str, bound: str) -> Bound:
-    if metric == "fid":
-        return make_bound(bound, make_metric("fid", reference=reference_of()))
-    return make_bound(bound, make_metric(metric, WIDTH, kernel={"sigma": 3.0, "features": WIDTH // 2}))
+    settings = {"reference": reference_of()} if metric == "fid" else {"kernel": {"sigma": 3.0, "features": WIDTH // 2}}
+    return Question(declared_of(metric, **settings), bound).bound_for({"features": WIDTH})
 
 
 @pytest.mark.parametrize(("metric", "bound"), [(metric, bound) for metric, names in BOUNDS.items() for bound in names])
@@ -250,7 +250,7 @@ def test_presets_pick_as_without_any_of_this(preset: str, monkeypatch: pytest.Mo
 
 def test_a_track_that_forgets_goes_on_as_one_restored_there():
     reference = reference_of()
-    question = Question("fid", "authors", reference=reference)
+    question = Question(FID(reference=reference), "authors")
     live = Track(question.bound_for({"features": WIDTH}), 0.0)
     batches = [({"features": batch}, [f"{row}" for row in range(5)]) for batch in rows_of(150).split(5)]
     for position in (4, 9, 20):

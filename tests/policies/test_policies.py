@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from optimist.numerics.estimate import Estimate, is_due
-from optimist.policies import Arm, Policy, Stopping, check_policy, default_warmup
+from optimist.policies import Arm, Policy, Stopping, check_policy, warmup_batches
+from optimist_client.metrics import FID, InceptionScore
 
 
 def arm(name: str, value: float, error: float | None = 1.0, samples: int = 100, **counts: int) -> Arm:
@@ -51,8 +52,13 @@ class TestWarmup:
         assert policy("ucb").pick(arms, 40, 41) == 2
 
     def test_defaults(self):
-        assert default_warmup("fid", "influence") == 2
-        assert default_warmup("fid", "theorem") == 1
+        assert warmup_batches(FID, "influence") == 2
+        assert warmup_batches(FID, "theorem") == 1
+        assert warmup_batches(InceptionScore, "influence") == 4
+
+    def test_it_lasts_until_open_kernels_can_be_fixed(self):
+        assert warmup_batches(FID, "influence", given=3) == 3
+        assert warmup_batches(FID, "influence", given=3, needed=41, batch_size=10) == 5
 
 
 class TestUcb:

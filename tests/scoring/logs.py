@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.evaluation import Question, first_rows
+from optimist.evaluation import Question, declared_of, first_rows
 from optimist.numerics.bound import Bound
 from optimist.numerics.fid.reference import Reference
 from optimist.store import LogEntry
 from optimist_client import tensors
+from optimist_client.metrics import FID
 
 GAUSSIAN = {"name": "gaussian", "sigma": 2.0, "features": 15}
 OPEN = {"name": "nystrom", "sigma": "median", "features": 30}
@@ -36,7 +37,7 @@ class Kind:
             dimension = self.widths["features"]
             spread = np.random.default_rng(5).standard_normal((dimension, dimension))
             reference = Reference(np.zeros(dimension), spread @ spread.T / dimension + np.eye(dimension))
-        question = Question(self.metric, self.bound, reference=reference, **self.settings)
+        question = Question(declared_of(self.metric, reference=reference, **self.settings), self.bound)
         if question.open_kernels:
             rows = {name: torch.from_numpy(array) for name, array in self.arrays(40, seed=99).items()}
             question = question.fitted(first_rows([[rows]], 40))
@@ -91,4 +92,4 @@ def log_of(kind: Kind, batches: int) -> list[LogEntry]:
 
 def moments_bound() -> Bound:
     """The bound of `Made`'s FID in 4 dimensions."""
-    return Question("fid", reference=Reference(np.zeros(4), np.eye(4))).bound_for({"features": 4})
+    return Question(FID(reference=Reference(np.zeros(4), np.eye(4)))).bound_for({"features": 4})

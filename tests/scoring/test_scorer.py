@@ -22,6 +22,7 @@ from optimist.scoring.scorer import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator
 from optimist.store import EmbeddedRedis, ExperimentState, Snapshot, Store, Unavailable, open_store
 from optimist_client import tensors
+from optimist_client.metrics import InceptionScore
 
 BIG = 100
 """Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""
@@ -257,7 +258,7 @@ async def test_a_damaged_snapshot_is_never_scored_from(
     elif harm == "gone":
         await redis.delete(chunk)
     else:
-        body = WarmGenerator(Question("is").bound_for({"probabilities": 4}), 0.0).freeze()
+        body = WarmGenerator(Question(InceptionScore()).bound_for({"probabilities": 4}), 0.0).freeze()
         claim = await made.store.claim("x", 0, "somebody", 0.01)
         await made.tell_many(0, 1, seed=1)
         assert await made.store.put_snapshot("x", 0, 41, body, claim.token)

@@ -8,6 +8,7 @@ import pytest
 from processes import Service, batch_path
 
 from optimist_client import Fix, Optimist, tensors
+from optimist_client.metrics import Gaussian, InceptionScore, Metric, Vendi
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 64}
 PAIRS = {"metric": "conditional-vendi", "dimension": 3, "prompt_dimension": 2, "kernel": KERNEL, "prompts": ["a"]}
@@ -92,6 +93,43 @@ def test_bad_batches_are_refused_and_change_nothing(
     assert problem.status_code == 422
     assert expected in problem.json()["detail"]
     assert (experiment.report().samples, experiment.report().open_picks) == (0, 1)
+
+
+def test_the_direction_is_known_before_the_first_estimate(client: Optimist, name: str):
+    report = client.create_experiment(name, ["sharp"], metric="is", dimension=6).report()
+    assert not report.lower_is_better
+    assert (report.title, report.scale) == ("Inception Score", "log")
+
+
+@pytest.mark.parametrize(
+    ("metric", "flat"),
+    [
+        (InceptionScore(dimension=6), {"metric": "is", "dimension": 6}),
+        (
+            Vendi(dimension=3, kernel=Gaussian(sigma=2, features=8), order=2.0),
+            {"metric": "vendi", "dimension": 3, "kernel": {"sigma": 2.0, "features": 8}, "order": 2.0},
+        ),
+    ],
+)
+def test_both_spellings_of_a_metric_are_one_experiment(
+    service: Service, client: Optimist, name: str, metric: Metric, flat: dict
+):
+    made = client.create_experiment(name, ["a", "b"], metric=metric)
+    assert client.create_experiment(name, ["a", "b"], **flat).info == made.info
+    assert made.info.config.metric == flat["metric"]
+    assert made.info.config.declared == metric
+    config = {"name": name, "generators": ["a", "b"], "metric": metric.model_dump()}
+    assert httpx.post(f"{service.url}/v1/experiments", json=config).json() == made.info.model_dump(mode="json")
+    for wrong, expected in (
+        ({**metric.model_dump(), "budget": 5}, "does not take budget"),
+        ({"name": "row-mean"}, "unknown metric 'row-mean'"),
+        (7, "expected the name of a metric, or an object"),
+    ):
+        refused = httpx.post(f"{service.url}/v1/experiments", json={**config, "metric": wrong})
+        assert refused.status_code == 422
+        assert expected in refused.json()["detail"]
+    twice = httpx.post(f"{service.url}/v1/experiments", json={**config, "dimension": 6})
+    assert "given twice" in twice.json()["detail"]
 
 
 def test_float16_probabilities_pass(client: Optimist, name: str):

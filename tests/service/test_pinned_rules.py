@@ -49,7 +49,7 @@ def test_service_and_evaluation_pick_alike_under_each_rules(client: Optimist, na
         evaluation.tell(pick.generator, rows)
     info = client.experiment(experiment.name).info
     assert info.rules == rules
-    assert info.bandwidths["kernel"] == evaluation._question.kernels["kernel"]["sigma"]
+    assert info.bandwidths["kernel"] == evaluation._question.kernels["kernel"].sigma
     standings = {row.generator: row for row in experiment.report().standings}
     for generator, estimate in evaluation.estimates().items():
         assert estimate is not None

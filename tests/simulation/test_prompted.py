@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from optimist.evaluation import declared_of
 from optimist.numerics.pairs.score import ConditionedScore
-from optimist.numerics.registry import make_metric
+from optimist.numerics.registry import Setting, make_metric
 from optimist.simulation.digits.prompted import TEXTS, PromptIgnoring, classes
 
 FOLLOWING = {"class-gaussian-0.3", "class-gaussian-0.7", "class-gmm-4", "class-kde-0.05", "class-kde-0.1"}
@@ -139,13 +140,8 @@ def samples(digits) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
 )
 def test_the_contest_is_fair_but_decidable(one_thread, samples, metric, ranks):
     """The winner leads by more than four standard errors at 1,000 samples each, and by none that 10 samples show."""
-    score = make_metric(
-        metric,
-        64,
-        kernel={"sigma": 5.0, "features": 256},
-        prompt_dimension=64,
-        prompt_kernel={"sigma": 2.5},
-    )
+    asked = declared_of(metric, kernel={"sigma": 5.0, "features": 256}, prompt_kernel={"sigma": 2.5})
+    score = make_metric(asked, Setting({"features": 64, "prompts": 64}))
     assert isinstance(score, ConditionedScore)
 
     def plug_in(name, rows=slice(None)):

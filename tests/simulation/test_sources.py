@@ -20,6 +20,7 @@ from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
 from optimist.store.records import LogEntry
 from optimist_client import tensors
+from optimist_client.metrics import FID, Gaussian, Vendi
 from optimist_client.models import Experiment, ExperimentConfig
 
 
@@ -137,8 +138,8 @@ def test_a_gaussian_has_the_moments_and_the_distance_it_is_given():
     reference = Reference(np.zeros(3), np.diag([1.0, 4.0, 1.0]))
     roots = np.linalg.eigvals(covariance @ np.diag([1.0, 4.0, 1.0])).real.clip(0)
     expected = 5.0 + 3.0 + 6.0 - 2.0 * np.sqrt(roots).sum()
-    assert source.exact(Question("fid", reference=reference)) == pytest.approx(expected, rel=1e-9)
-    assert source.exact(Question("vendi", kernel={"sigma": 1.0})) is None
+    assert source.exact(Question(FID(reference=reference))) == pytest.approx(expected, rel=1e-9)
+    assert source.exact(Question(Vendi(kernel=Gaussian(sigma=1.0)))) is None
 
 
 def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):

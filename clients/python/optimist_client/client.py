@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from optimist_client import models
 from optimist_client.drivers import BlockingTransport
 from optimist_client.experiment import AsyncExperiment, Experiment
+from optimist_client.metrics import Metric
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.transport import Transport
 
@@ -91,25 +92,33 @@ class ServiceOperations(Generic[ExperimentT]):
         name: str,
         generators: Sequence[str],
         *,
+        metric: str | Metric = "fid",
         reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
         **config: Any,
     ) -> ExperimentT:
         """Create an experiment, or open the existing one with the same name and config.
 
-        `reference` is required by "fid". It is the name of an uploaded reference, or data to upload as
-        "<name>-reference": real features (n, d) or a (mean, covariance) pair, as numpy arrays or torch tensors, or the
-        path of a file that `create_reference` accepts, such as pytorch-fid's `.npz`. Further arguments are the fields
-        of `models.ExperimentConfig`. Two of them are `max_magnitude`: a batch with a value more than this many times
-        the usual size of features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an
-        earlier one of its generator is refused instead of causing a warning. Raises `Conflict` if an experiment of this
-        name exists with another config.
+        `metric` is a metric of `optimist_client.metrics`, such as `Vendi(kernel=Gaussian(sigma=10), dimension=64)`, or
+        its name with its settings as further arguments. `reference`, given in the metric or here, is required by FID.
+        It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
+        (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
+        accepts, such as pytorch-fid's `.npz`. Further arguments are the fields of `models.ExperimentConfig`. Two of
+        them are `max_magnitude`: a batch with a value more than this many times the usual size of features is refused
+        (default 1e6); and `refuse_copies`: whether a batch that repeats an earlier one of its generator is refused
+        instead of causing a warning. Raises ValueError for invalid settings, `Conflict` if an experiment of this name
+        exists with another config.
         """
         from optimist_client.references import names_file
 
-        if reference is not None and (not isinstance(reference, str) or names_file(reference)):
-            uploaded = await self._upload(f"{name[:54]}-reference", reference, config.get("embedding"))
-            reference = uploaded.name
-        wanted = models.ExperimentConfig(name=name, generators=list(generators), reference=reference, **config)
+        given = metric.setting("reference") if isinstance(metric, Metric) and reference is None else reference
+        if given is not None and (not isinstance(given, str) or names_file(given)):
+            uploaded = await self._upload(f"{name[:54]}-reference", given, config.get("embedding"))
+            if given is reference:
+                reference = uploaded.name
+            elif isinstance(metric, Metric):
+                metric = metric.model_copy(update={"reference": uploaded.name})
+        settings = {"metric": metric, "reference": reference, **config}
+        wanted = models.ExperimentConfig(name=name, generators=list(generators), **settings)
         # Let pydantic write the JSON: `order` may be infinite, which plain JSON cannot represent.
         body = wanted.model_dump_json().encode()
         answer = await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
+from optimist_client.metrics import Kernel, Metric, declared, find
+from optimist_client.metrics.base import Dimension
+from optimist_client.metrics.kernel import Order, Truncation
 from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
 
-MetricName = Literal["fid", "is", "rke", "vendi", "conditional-vendi", "information-vendi"]
 BoundName = Literal["influence", "theorem", "authors", "naive"]
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 
@@ -22,120 +26,71 @@ median of the generators' own medians.
 MAX_MAGNITUDE = 1e6
 """`max_magnitude` where it is not given."""
 
-TENSORS: dict[str, tuple[str, ...]] = {
-    "fid": ("features",),
-    "is": ("probabilities",),
-    "rke": ("features",),
-    "vendi": ("features",),
-    "conditional-vendi": ("features", "prompts"),
-    "information-vendi": ("features", "prompts"),
-}
-"""The tensors that a batch of each metric holds, in the order that its statistic takes them."""
-
-_OF_PAIRS = frozenset({"dimension", "kernel", "order", "prompt_dimension", "prompt_kernel", "prompts"})
-
-METRIC_FIELDS: dict[str, frozenset[str]] = {
-    "fid": frozenset({"reference"}),
-    "is": frozenset({"dimension"}),
-    "rke": frozenset({"dimension", "kernel"}),
-    "vendi": frozenset({"dimension", "kernel", "order", "truncation"}),
-    "conditional-vendi": _OF_PAIRS,
-    "information-vendi": _OF_PAIRS,
-}
-"""Which fields of the config each metric takes."""
-
-BOUND_OPTIONS: dict[str, dict[str, frozenset[str]]] = {
-    "fid": {
-        "influence": frozenset(),
-        "theorem": frozenset({"sigma2", "tau", "mean_gap"}),
-        "authors": frozenset({"M", "kappa"}),
-        "naive": frozenset({"sigma2", "mean_gap"}),
-    },
-    "is": {"influence": frozenset(), "theorem": frozenset(), "naive": frozenset()},
-    "rke": {"influence": frozenset(), "theorem": frozenset()},
-    "vendi": {"influence": frozenset(), "theorem": frozenset()},
-    "conditional-vendi": {"influence": frozenset()},
-    "information-vendi": {"influence": frozenset()},
-}
-"""Which bounds each metric has, and the options they take; meaning and defaults are in equations.md."""
-
-PRESETS: dict[str, dict[str, str]] = {
-    "fid-ucb": {"metric": "fid", "bound": "theorem"},
-    "fd-ucb": {"metric": "fid", "bound": "authors"},
-    "is-ucb": {"metric": "is", "bound": "theorem"},
-    "rke-ucb": {"metric": "rke", "bound": "theorem"},
-    "vendi-ucb": {"metric": "vendi", "bound": "theorem"},
-    "naive-ucb": {"bound": "naive"},
-    "greedy": {"policy": "greedy"},
-}
-"""The papers' algorithms by their names: policy `ucb` on that bound, one batch of warm-up, every batch rescored.
-
-`greedy` takes any bound; without one it ranks by the plug-in score, as the papers' does.
-"""
+SETTINGS = ("reference", "dimension", "order", "truncation", "kernel", "prompt_dimension", "prompt_kernel")
+"""The fields of a config that are settings of its metric, where that is given by its name."""
 
 
-def resolve_preset(policy: str, metric: str, bound: str | None = None) -> dict[str, Any]:
+def presets() -> dict[str, str | None]:
+    """The names that stand for a policy and more, each with the one metric it is of, or None."""
+    of_papers = {preset: metric.name for metric in declared().values() for preset in metric.presets}
+    return {**of_papers, "naive-ucb": None, "greedy": None}
+
+
+def resolve_preset(policy: str, metric: type[Metric], bound: str | None = None) -> dict[str, Any]:
     """The settings a preset stands for, {} for a plain policy; `bound` is the one that was asked for, if any.
 
-    Raises ValueError when the preset is of another metric or bound.
+    The papers' algorithms are policy `ucb` on their bound, one batch of warm-up, every batch rescored. `greedy` takes
+    any bound; without one it ranks by the plug-in score, as the papers' does. Raises ValueError when the preset is of
+    another metric or bound.
     """
-    if policy not in PRESETS:
+    known = presets()
+    if policy not in known:
         return {}
-    preset = PRESETS[policy]
-    if preset.get("metric", metric) != metric:
-        raise ValueError(f"preset {policy!r} is of metric {preset['metric']!r}, not {metric!r}")
-    # Where the metric has a published bound, its value is the plug-in score.
-    plug_in = "theorem" if "theorem" in BOUND_OPTIONS.get(metric, {}) else "influence"
-    fixed = preset.get("bound", bound or plug_in)
+    if known[policy] not in (None, metric.name):
+        raise ValueError(f"preset {policy!r} is of metric {known[policy]!r}, not {metric.name!r}")
+    if policy == "greedy":
+        # Where the metric has a published bound, its value is the plug-in score.
+        fixed = bound or ("theorem" if "theorem" in metric.bounds else "influence")
+    else:
+        fixed = metric.presets.get(policy, "naive")
     if bound not in (None, fixed):
         raise ValueError(f"preset {policy!r} has bound {fixed!r}, not {bound!r}")
-    return {"policy": preset.get("policy", "ucb"), "bound": fixed, "warmup": 1, "rescore_growth": 0.0}
+    return {"policy": "greedy" if policy == "greedy" else "ucb", "bound": fixed, "warmup": 1, "rescore_growth": 0.0}
 
 
-def check_metric(metric: str, bound: str, given: set[str]) -> None:
-    """Raise ValueError when `metric` does not take a field that is `given`, or does not have that bound."""
-    if metric not in METRIC_FIELDS:
-        raise ValueError(f"unknown metric {metric!r}: one of {', '.join(METRIC_FIELDS)}")
-    foreign = sorted(given - METRIC_FIELDS[metric])
-    if foreign:
-        takes = ", ".join(sorted(METRIC_FIELDS[metric]))
-        raise ValueError(f"metric {metric!r} takes {takes}; it does not take {', '.join(foreign)}")
-    if bound not in BOUND_OPTIONS[metric]:
-        raise ValueError(f"metric {metric!r} has the bounds {', '.join(BOUND_OPTIONS[metric])}; got {bound!r}")
+def _metric(value: Any) -> str | Metric:
+    """The name of a metric whose settings are fields of the config, or a metric as an object."""
+    if isinstance(value, str):
+        return value if find(value).flat else find(value)()
+    if isinstance(value, Mapping):
+        return find(value.get("name")).model_validate(value)
+    if isinstance(value, Metric):
+        return value
+    raise ValueError(f"expected the name of a metric, or an object with its name and settings; got {value!r}")
 
 
-Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
-"""σ of a kernel: within these limits its frequencies, normals divided by σ, are of a size that is taken."""
+def _kind(metric: str | Metric) -> type[Metric]:
+    return find(metric) if isinstance(metric, str) else type(metric)
 
 
-class Kernel(Wire):
-    """A kernel by its feature map: `gaussian` by random Fourier features, `nystrom` or `cosine` (equations.md §3)."""
+def _on_the_wire(metric: str | Metric) -> Any:
+    # By way of text: JSON has no infinity, which is written as a string.
+    return metric if isinstance(metric, str) else json.loads(metric.model_dump_json())
 
-    name: Literal["gaussian", "nystrom", "cosine"] = "gaussian"
-    sigma: Bandwidth | Literal["median"] | None = None
-    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": that of the generators' median distances."""
-    features: Annotated[int, Field(ge=1, le=8192)] = 1000
-    """r random frequencies (φ has 2r entries), or the number of landmarks that `nystrom` keeps of the first samples."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Every process draws the same frequencies from it."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.name != "cosine" and self.sigma is None:
-            raise ValueError(f"sigma: the {self.name} kernel needs a bandwidth greater than 0, or 'median'")
-        if self.name == "cosine" and self.sigma is not None:
-            raise ValueError("sigma: the cosine kernel has no bandwidth")
-        # Not those that were set: a kernel that was stored names all of its fields.
-        drawn = [name for name in ("features", "seed") if getattr(self, name) != type(self).model_fields[name].default]
-        if self.name == "cosine" and drawn:
-            raise ValueError(
-                f"{', '.join(drawn)}: the cosine kernel draws nothing, its features are the rows themselves"
-            )
-        return self
-
-    def width(self, dimension: int) -> int:
-        """Entries of φ for features of this dimension: the largest rank that the kernel's covariance can have."""
-        return {"gaussian": 2 * self.features, "nystrom": self.features, "cosine": dimension}[self.name]
+MetricField = Annotated[
+    str | Metric,
+    PlainValidator(_metric),
+    PlainSerializer(_on_the_wire),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": [name for name, metric in declared().items() if metric.flat]},
+                {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+            ]
+        }
+    ),
+]
 
 
 class BoundOptions(Wire):
@@ -160,19 +115,20 @@ class ExperimentConfig(Wire):
 
     name: Identifier
     generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000)]
-    metric: MetricName = "fid"
+    metric: MetricField = "fid"
+    """The metric by its name, with its settings in the fields beside it, or as an object with `name` and settings."""
     reference: Identifier | None = None
     """Name of an uploaded reference; `fid` needs one."""
-    dimension: Annotated[int, Field(ge=1, le=16_384)] | None = None
+    dimension: Dimension | None = None
     """Width of the features, or number of classes; metrics without a reference need it."""
     embedding: EmbeddingName | None = None
     """What makes the tensors of a batch; tells that do not name the same are refused. None: not checked."""
-    order: Annotated[float, Field(ge=1e-6)] = 1.0
+    order: Order = 1.0
     """α of the Vendi score, 1e-6 or more; "Infinity" for the largest eigenvalue alone."""
-    truncation: Annotated[int, Field(ge=1)] | None = None
+    truncation: Truncation | None = None
     """t of the truncated Vendi score: only the t largest eigenvalues count."""
     kernel: Kernel | None = None
-    prompt_dimension: Annotated[int, Field(ge=1, le=16_384)] | None = None
+    prompt_dimension: Dimension | None = None
     """Width of the prompts' embeddings, for the scores of pairs."""
     prompt_kernel: Kernel | None = None
     """Kernel of the prompts, of as many features as `kernel`."""
@@ -219,25 +175,17 @@ class ExperimentConfig(Wire):
 
     @model_validator(mode="before")
     @classmethod
-    def _preset(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
+    def _spelled_out(cls, data: Any) -> Any:
+        """The same question in its one form: settings of a metric of 0.1 beside its name, and no preset."""
+        if not isinstance(data, Mapping):
             return data
+        data = _beside_the_name(data)
         policy, metric, bound = data.get("policy"), data.get("metric", "fid"), data.get("bound")
-        # What is no text is refused by the fields themselves.
-        if not isinstance(policy, str) or not isinstance(metric, str) or not isinstance(bound, str | None):
+        # What has another type is refused by the fields themselves.
+        if not isinstance(policy, str) or not isinstance(bound, str | None):
             return data
-        settings = resolve_preset(policy, metric, bound)
+        settings = resolve_preset(policy, _kind(_metric(metric)), bound)
         return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
-
-    @field_validator("prompt_kernel")
-    @classmethod
-    def _as_many_features(cls, prompt_kernel: Kernel | None, info: ValidationInfo) -> Kernel | None:
-        kernel: Kernel | None = info.data.get("kernel")
-        if prompt_kernel is None or kernel is None or prompt_kernel.features == kernel.features:
-            return prompt_kernel
-        if "features" in prompt_kernel.model_fields_set:
-            raise ValueError(f"features: expected as many as the kernel's {kernel.features}")
-        return prompt_kernel.model_copy(update={"features": kernel.features})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -247,32 +195,62 @@ class ExperimentConfig(Wire):
             raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
         if self.max_cost is not None and (unpriced := [g for g in self.generators if g not in (self.costs or {})]):
             raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
-        of_metrics = frozenset().union(*METRIC_FIELDS.values())
-        check_metric(self.metric, self.bound, {name for name in of_metrics if self._is_given(name)})
-        needed = METRIC_FIELDS[self.metric] - {"order", "truncation"}
-        missing = sorted(name for name in needed if getattr(self, name) is None)
-        if missing:
-            raise ValueError(f"metric {self.metric!r} needs {', '.join(missing)}")
-        if self.bound == "theorem" and self.order < 1:
-            raise ValueError(f"order: no theorem bounds the Vendi score of order {self.order:g}; it needs at least 1")
-        if self.kernel is not None and self.dimension is not None and self.truncation is not None:
-            width = self.kernel.width(self.dimension)
-            if self.truncation > width:
-                raise ValueError(f"truncation: expected at most the kernel's {width} features, got {self.truncation}")
-        if self.prompt_kernel is not None and {"gaussian"} != {kernel.name for kernel in self.kernels.values()}:
-            raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
-        options = BOUND_OPTIONS[self.metric][self.bound]
-        foreign = sorted(set(self.bound_options.given()) - options)
-        if foreign:
-            takes = f"takes {', '.join(sorted(options))}" if options else "takes none"
-            raise ValueError(f"bound_options: bound {self.bound!r} {takes}, got {', '.join(foreign)}")
+        given = self._given
+        if isinstance(self.metric, Metric) and given:
+            raise ValueError(f"metric {self.metric.name!r} is an object, which holds its settings: {', '.join(given)}")
+        declared = self.declared
+        # A metric may settle one setting by another, as the features of `prompt_kernel` by those of `kernel`.
+        for name in given:
+            object.__setattr__(self, name, declared.setting(name))
+        if self.prompts is not None and "prompts" not in declared.needs:
+            raise ValueError(f"metric {declared.name!r} does not take prompts")
+        if missing := sorted(name for name in declared.needs if self.setting(name) is None):
+            raise ValueError(f"metric {declared.name!r} needs {', '.join(missing)}")
+        declared.check_bound(self.bound)
+        declared.check_options(self.bound, self.bound_options.given())
         return self
 
     @property
-    def kernels(self) -> dict[str, Kernel]:
-        """The kernels of the metric by the field that holds them."""
-        both = {"kernel": self.kernel, "prompt_kernel": self.prompt_kernel}
-        return {name: kernel for name, kernel in both.items() if kernel is not None}
+    def kind(self) -> type[Metric]:
+        """The class of the metric, whose facts need none of its settings."""
+        return _kind(self.metric)
 
-    def _is_given(self, name: str) -> bool:
-        return getattr(self, name) != type(self).model_fields[name].default
+    @property
+    def declared(self) -> Metric:
+        """The metric as an object, whichever way it was given."""
+        return self.metric if isinstance(self.metric, Metric) else self.kind.of(self._given)
+
+    def setting(self, name: str) -> Any:
+        """A setting of the metric, or `prompts`; None where there is none."""
+        if isinstance(self.metric, Metric) and name != "prompts":
+            return self.metric.setting(name)
+        return getattr(self, name, None)
+
+    @property
+    def kernels(self) -> dict[str, Kernel]:
+        """The kernels of the metric by the setting that holds them."""
+        return {name: kernel for name in self.kind.kernels if (kernel := self.setting(name)) is not None}
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        """The metric's settings that stand beside its name."""
+        fields = type(self).model_fields
+        return {name: value for name in SETTINGS if (value := getattr(self, name)) != fields[name].default}
+
+
+def _beside_the_name(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Data of a config, in which a metric of 0.1 that is an object gives way to its name and settings."""
+    metric = data.get("metric")
+    if isinstance(metric, Metric):
+        kind, settings = type(metric), {name: metric.setting(name) for name in type(metric).model_fields}
+    elif isinstance(metric, Mapping):
+        kind = find(metric.get("name"))
+        settings = {str(name): value for name, value in metric.items() if name != "name"}
+        kind.check_settings(set(settings))
+    else:
+        return dict(data)
+    if not kind.flat:
+        return dict(data)
+    if twice := sorted(name for name in settings if data.get(name) is not None):
+        raise ValueError(f"{', '.join(twice)}: given twice, in the metric and beside it")
+    return {**data, **settings, "metric": kind.name}

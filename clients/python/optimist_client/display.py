@@ -53,7 +53,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
             axes.plot([row.score], [place], "o", color=color)
     axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{report.metric.upper()} ({'lower' if report.lower_is_better else 'higher'} is better)")
+    axes.set_xlabel(f"{report.metric_title} ({'lower' if report.lower_is_better else 'higher'} is better)")
     axes.set_title(_title(report))
     return axes
 
@@ -76,7 +76,7 @@ def _cells(row: Standing) -> tuple[str, ...]:
 def _title(report: Report) -> str:
     limit = "" if report.max_cost is None else f" of {report.max_cost:,g}"
     cost = "" if report.cost is None else f", cost {report.cost:,g}{limit}"
-    return f"{report.experiment}: {report.metric.upper()}, {report.samples:,} samples{cost}, {report.state}"
+    return f"{report.experiment}: {report.metric_title}, {report.samples:,} samples{cost}, {report.state}"
 
 
 def _style(report: Report, row: Standing) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from optimist_client import models
-from optimist_client.config import TENSORS
 from optimist_client.operations import Awaiting, Blocking, iteration, operation
 from optimist_client.pick import AsyncPick, Pick, PickOperations
 from optimist_client.progress import shown
@@ -209,7 +208,7 @@ class ExperimentOperations(Generic[PickT]):
         return models.AskReply.model_validate(answer)
 
     def _drawn(self, info: models.Pick, request: models.AskRequest) -> PickT:
-        return self._pick(self._transport, info, TENSORS[self.info.config.metric][0], request.generators)
+        return self._pick(self._transport, info, self.info.config.kind.first_array(), request.generators)
 
     async def _change(self, path: str, **fields: Any) -> models.Report:
         given = {name: value for name, value in fields.items() if value is not None}

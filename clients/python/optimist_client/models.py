@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from optimist_client import display
-from optimist_client.config import TENSORS, ExperimentConfig
+from optimist_client.config import ExperimentConfig
+from optimist_client.metrics import Scale
 from optimist_client.wire import (
     Answer,
     Cost,
@@ -68,9 +69,9 @@ class Experiment(Answer):
 
     @property
     def widths(self) -> dict[str, int]:
-        """The columns of each tensor that a batch must hold."""
-        columns = (self.dimension, self.config.prompt_dimension or 0)
-        return dict(zip(TENSORS[self.config.metric], columns, strict=False))
+        """The columns of each array that a batch must hold."""
+        first, *others = self.config.kind.arrays.items()
+        return {first[0]: self.dimension} | {array: self.config.setting(field) for array, field in others}
 
 
 class AskRequest(Wire):
@@ -257,7 +258,13 @@ class Report(Answer):
 
     experiment: Identifier
     metric: str
+    title: str = ""
+    """The metric's name as people write it."""
     lower_is_better: bool
+    scale: Scale = "linear"
+    """The scale on which scores are compared: differences, or ratios."""
+    offers: list[str] = Field(default_factory=list)
+    """What the service can say besides the score: "modes", "prompt groups"."""
     state: State
     ended: bool
     decision: DecisionInfo
@@ -282,6 +289,11 @@ class Report(Answer):
     """For charts; where the report was asked for with `after`."""
 
     @property
+    def metric_title(self) -> str:
+        """The metric's name as people write it; an older service does not say it."""
+        return self.title or self.metric.upper()
+
+    @property
     def ranking(self) -> list[Standing]:
         """The standings, best first; those without a score come last."""
         sign = 1 if self.lower_is_better else -1
@@ -302,7 +314,7 @@ class Report(Answer):
         confidence = "" if self.decision.confidence is None else f" with {self.decision.confidence:.1%} confidence"
         answer = (
             f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
-            f"{self.metric.upper()} {winner.score:.3f}{interval}."
+            f"{self.metric_title} {winner.score:.3f}{interval}."
         )
         if self.uniform_samples is None:
             return [answer, *warnings]
@@ -436,6 +448,8 @@ class Summary(Answer):
 
     name: Identifier
     metric: str
+    title: str = ""
+    """The metric's name as people write it."""
     created: float
     generators: int
     """Those not retired."""

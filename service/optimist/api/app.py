@@ -15,6 +15,7 @@ from optimist.api.door.limits import Limits
 from optimist.api.door.request_log import RequestLog
 from optimist.api.routes import archives, dashboard, experiments, generators, health, modes, picks, references, session
 from optimist.api.vitals import Vitals
+from optimist.numerics.registry import load
 from optimist.settings import Settings
 from optimist.store import open_store
 from optimist_client.wire import Wire
@@ -24,8 +25,9 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     """Create the application for the Redis server at `redis_url`.
 
     scorer_at_work: whether the scorer that this service started is running; `/readyz` answers 503 while it is not.
-    None: this service has no scorer.
+    None: this service has no scorer. Raises `MetricsError` if a module of `OPTIMIST_METRICS` cannot be imported.
     """
+    load(settings.metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -188,6 +188,7 @@ def _summary(experiment: Experiment, report: Report) -> Summary:
     return Summary(
         name=report.experiment,
         metric=report.metric,
+        title=report.title,
         created=experiment.created,
         generators=len(report.standings),
         state=report.state,

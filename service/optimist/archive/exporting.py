@@ -119,7 +119,7 @@ class Exporter:
         fitted = await self._store.fitted(self._name)
         if fitted is not None:
             await asyncio.to_thread(self._writer.add_fitted, fitted)
-        name = self._experiment.config.reference
+        name = self._experiment.config.setting("reference")
         if name is not None:
             reference = await self._store.references.get(name)
             if reference is None:

@@ -35,7 +35,11 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     _check(experiment, stored)
     if refusal := too_wide(experiment, settings.max_dimension):
         raise ArchiveError(refusal)
-    reference = None if config.reference is None else await asyncio.to_thread(_checked_reference, experiment, archive)
+    reference = (
+        None
+        if config.setting("reference") is None
+        else await asyncio.to_thread(_checked_reference, experiment, archive)
+    )
     standing = await store.config(config.name)
     if standing is not None:
         found = Experiment.model_validate_json(standing)
@@ -108,7 +112,7 @@ def _checked_reference(experiment: Experiment, archive: Archive) -> tuple[Refere
     with suppress(ValidationError, ValueError):
         info = ReferenceInfo.model_validate_json(text)
         arrays = tensors.decode(body)
-        expected = (experiment.config.reference, experiment.reference_digest, experiment.reference_digest)
+        expected = (experiment.config.setting("reference"), experiment.reference_digest, experiment.reference_digest)
         d = experiment.dimension
         shapes = {name: array.shape for name, array in arrays.items()}
         is_it = (info.name, info.digest, tensors.digest(arrays)) == expected

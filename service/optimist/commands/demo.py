@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from optimist.commands.shared import console, extras
-from optimist_client.config import MetricName
+from optimist.commands.shared import MetricName, console, extras
 
 
 def demo(

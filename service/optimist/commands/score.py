@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,10 +12,22 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.scorer import METRICS_HOST, scorer
-from optimist.commands.shared import AsJson, LogFormat, extras, said_plainly, settings_of
-from optimist.numerics.estimate import natural
-from optimist.numerics.kernel.open_kernels import MEDIAN
-from optimist_client.config import METRIC_FIELDS, BoundName, MetricName
+from optimist.commands.shared import (
+    ORDER,
+    AsJson,
+    KernelName,
+    LogFormat,
+    MetricName,
+    PromptSigma,
+    ReferenceFile,
+    Truncation,
+    extras,
+    said_plainly,
+    settings_of,
+)
+from optimist_client.config import BoundName
+from optimist_client.metrics import find
+from optimist_client.metrics.kernel import MEDIAN
 
 if TYPE_CHECKING:
     from optimist.evaluation.offline import FileScore
@@ -30,22 +42,16 @@ def score(
         ),
     ] = None,
     metric: Annotated[MetricName, typer.Option(help="What to score FILES by.")] = "fid",
-    reference: Annotated[
-        Path | None, typer.Option(help="Real features (n, d), or mean and covariance, or mu and sigma. For fid.")
-    ] = None,
+    reference: ReferenceFile = None,
     bound: Annotated[BoundName, typer.Option(help="How the interval is made.")] = "influence",
     delta: Annotated[float, typer.Option(help="The interval covers 1 − delta.")] = 0.05,
-    order: Annotated[float, typer.Option(help="The order α of vendi; inf for the largest eigenvalue alone.")] = 1.0,
-    truncation: Annotated[int | None, typer.Option(help="Only the t largest eigenvalues of vendi count.")] = None,
-    kernel: Annotated[
-        Literal["gaussian", "cosine"] | None, typer.Option(help="The kernel of rke and vendi; gaussian by default.")
-    ] = None,
+    order: Annotated[float, typer.Option(help=ORDER)] = 1.0,
+    truncation: Truncation = None,
+    kernel: KernelName = None,
     sigma: Annotated[
         str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
     ] = None,
-    prompt_sigma: Annotated[
-        str | None, typer.Option(help="The same for the prompts of conditional-vendi and information-vendi.")
-    ] = None,
+    prompt_sigma: PromptSigma = None,
     features: Annotated[int | None, typer.Option(help="Random frequencies, r; 1000 by default.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
@@ -72,8 +78,8 @@ def score(
     with extras("server,scoring"):
         from optimist.evaluation.offline import read_reference, score_files
     with said_plainly(ValueError):
-        if metric == "fid" and reference is None:
-            raise ValueError("the metric 'fid' needs real features to compare with: --reference FILE")
+        if "reference" in find(metric).needs and reference is None:
+            raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
         rows = score_files(
             files or [],
             metric,
@@ -88,7 +94,7 @@ def score(
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))
     else:
-        _print_scores(rows, f"{metric.upper()}, bound {bound}, intervals of {1.0 - delta:.4g}")
+        _print_scores(rows, f"{find(metric).title}, bound {bound}, intervals of {1.0 - delta:.4g}")
 
 
 def kernels_of(
@@ -105,7 +111,7 @@ def kernels_of(
     options = {option: value for option, value in options.items() if value is not None}
     if name == "cosine" and options:
         raise ValueError("the cosine kernel has no --sigma, no frequencies and no --kernel-seed")
-    wanted = METRIC_FIELDS[metric]
+    wanted = find(metric).settings()
     if exact and "kernel" not in wanted:
         raise ValueError(f"the metric {metric!r} has no kernel to be --exact about")
     if "kernel" in wanted and name != "cosine" and "sigma" not in options:
@@ -137,7 +143,7 @@ def _print_scores(rows: list[FileScore], title: str) -> None:
     for row in rows:
         estimate = row.estimate
         score, plug_in, lower, upper = (
-            f"{natural(number, estimate.scale):.4g}"
+            f"{estimate.natural(number):.4g}"
             for number in (estimate.value, estimate.plug_in, estimate.lower, estimate.upper)
         )
         table.add_row(Text(row.name), score, f"{lower} to {upper}", plug_in, f"{estimate.samples:,}")

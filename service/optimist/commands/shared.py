@@ -4,17 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from optimist.settings import Settings
+from optimist_client.metrics import declared
 
 console = Console(stderr=True)
 
 LogFormat = Literal["text", "json"]
+
+if TYPE_CHECKING:
+    MetricName = str
+else:
+    MetricName = Literal[tuple(declared())]
+    """The names of all metrics, including those of OPTIMIST_METRICS."""
+
+
+def _of(setting: str) -> str:
+    """The sentence of a help text that says which metrics take a setting."""
+    return f"For {', '.join(name for name, metric in declared().items() if setting in metric.settings())}."
+
+
+ReferenceFile = Annotated[
+    Path | None,
+    typer.Option(help=f"Real features (n, d), or mean and covariance, or mu and sigma. {_of('reference')}"),
+]
+ORDER = f"The order α; inf for the largest eigenvalue alone. {_of('order')}"
+Truncation = Annotated[int | None, typer.Option(help=f"Only the t largest eigenvalues count. {_of('truncation')}")]
+KernelName = Annotated[
+    Literal["gaussian", "cosine"] | None, typer.Option(help=f"The kernel; gaussian by default. {_of('kernel')}")
+]
+PromptSigma = Annotated[
+    str | None, typer.Option(help=f"Bandwidth of the prompts' gaussian kernel. {_of('prompt_kernel')}")
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 

@@ -14,8 +14,18 @@ from rich.console import Console
 from rich.text import Text
 
 from optimist.commands.score import kernels_of
-from optimist.commands.shared import console, extras, said_plainly
-from optimist_client.config import MetricName
+from optimist.commands.shared import (
+    ORDER,
+    KernelName,
+    MetricName,
+    PromptSigma,
+    ReferenceFile,
+    Truncation,
+    console,
+    extras,
+    said_plainly,
+)
+from optimist_client.metrics import find
 
 if TYPE_CHECKING:
     from optimist.simulation.sources import SourceSet
@@ -37,10 +47,7 @@ def simulate(
     metric: Annotated[
         MetricName | None, typer.Option(help="The metric to compare by; by default the experiment's, or fid.")
     ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(help="For fid: file with real features (n, d), or mean and covariance, or mu and sigma."),
-    ] = None,
+    reference: ReferenceFile = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,21 +67,16 @@ def simulate(
         float | None, typer.Option(help="Accepted probability of a wrong decision; 0.05 by default.")
     ] = None,
     tolerance: Annotated[
-        float | None,
-        typer.Option(help="A difference between scores that does not matter: of values for fid, of logarithms else."),
+        float | None, typer.Option(help="A difference that does not matter, on the metric's scale.")
     ] = None,
     truth: Annotated[
         str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default computed from all samples.")
     ] = None,
-    order: Annotated[float | None, typer.Option(help="The order α of vendi; inf uses the largest eigenvalue.")] = None,
-    truncation: Annotated[int | None, typer.Option(help="Use only the t largest eigenvalues for vendi.")] = None,
-    kernel: Annotated[
-        Literal["gaussian", "cosine"] | None, typer.Option(help="The kernel of rke and vendi; gaussian by default.")
-    ] = None,
+    order: Annotated[float | None, typer.Option(help=ORDER)] = None,
+    truncation: Truncation = None,
+    kernel: KernelName = None,
     sigma: Annotated[str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number, or median.")] = None,
-    prompt_sigma: Annotated[
-        str | None, typer.Option(help="Bandwidth of the prompts' kernel, for conditional-vendi and information-vendi.")
-    ] = None,
+    prompt_sigma: PromptSigma = None,
     frequencies: Annotated[
         int | None, typer.Option(min=1, help="Number of random frequencies, r; 1000 by default.")
     ] = None,
@@ -147,7 +149,7 @@ def _samples(features: Path | None, experiment: Path | None, metric: str, refere
     from optimist.simulation import sources
 
     if features is not None:
-        return sources.SourceSet(sources.files(features, metric, beside=reference))
+        return sources.SourceSet(sources.files(features, find(metric), beside=reference))
     return sources.digits(metric) if experiment is None else sources.experiment(experiment)
 
 

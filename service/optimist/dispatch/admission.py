@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from optimist.numerics.kernel.open_kernels import is_open, map_size
+from optimist.numerics.kernel.open_kernels import map_size
 from optimist_client import tensors
 from optimist_client.models import Experiment, ExperimentConfig
 
 
 def check_maps(config: ExperimentConfig, most: int) -> None:
     """Raise ValueError where a feature map of the experiment would hold more than `most` numbers."""
-    widths = [width for width in (config.dimension, config.prompt_dimension) if width is not None]
     kernels = list(config.kernels.values())
     if not kernels:
         return
     # Scores of pairs have a third map, as long as the other two together; both kernels have as many features.
-    found = map_size(kernels[0].model_dump(), sum(widths))
+    found = map_size(kernels[0], sum(config.declared.widths.values()))
     if found > most:
         columns = "dimension" if len(kernels) == 1 else "(dimension + prompt_dimension)"
         each = f"({columns} + features)" if kernels[0].name == "nystrom" else columns
@@ -25,11 +24,12 @@ def check_maps(config: ExperimentConfig, most: int) -> None:
 def check_fitted(experiment: Experiment, fitted: bytes) -> None:
     """Raise ValueError unless what the first samples fixed is what the experiment's open kernels left to them."""
     expected: dict[str, tuple[int, ...]] = {}
-    for (field, kernel), columns in zip(experiment.config.kernels.items(), experiment.widths.values(), strict=False):
-        if is_open(kernel.model_dump()):
+    looks_at = experiment.config.kind.kernels
+    for field, kernel in experiment.config.kernels.items():
+        if kernel.is_open:
             expected[f"{field}.sigma"] = (1,)
             if kernel.name == "nystrom":
-                expected[f"{field}.landmarks"] = (kernel.features, columns)
+                expected[f"{field}.landmarks"] = (kernel.features, experiment.widths[looks_at[field]])
     found = {name: array.shape for name, array in tensors.decode(fitted).items()}
     if found != expected:
         raise ValueError(f"what the first samples fixed: expected arrays {expected}, found {found}")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import standing_warnings
-from optimist.numerics.estimate import natural
 from optimist.policies import Arm
 from optimist.store import GeneratorState
 from optimist_client.models import Regret, Report, Standing
@@ -17,7 +16,7 @@ def report_of(state: PolicyState) -> Report:
     """Standings, regret, pick ratio and decision."""
     told = state.stored.told
     scores = {arm.name: arm.estimate.score for arm in state.arms if arm.estimate is not None}
-    lower_is_better = next((arm.estimate.lower_is_better for arm in state.arms if arm.estimate), True)
+    metric = state.config.kind
     best = state.decision.best
     regret = None
     if told and best is not None and best in scores and len(scores) == len(state.arms):
@@ -27,8 +26,11 @@ def report_of(state: PolicyState) -> Report:
     chosen = next((arm.batches for arm in state.arms if arm.name == best), None)
     return Report(
         experiment=state.config.name,
-        metric=state.config.metric,
-        lower_is_better=lower_is_better,
+        metric=metric.name,
+        title=metric.title,
+        lower_is_better=metric.lower_is_better,
+        scale=metric.scale,
+        offers=sorted(metric.offers),
         state=state.phase,
         ended=state.has_ended,
         decision=state.decision,
@@ -56,8 +58,8 @@ def _standing(
     error = lower = upper = None
     if estimate is not None:
         lower, upper = (
-            _finite(natural(estimate.lower, estimate.scale)),
-            _finite(natural(estimate.upper, estimate.scale)),
+            _finite(estimate.natural(estimate.lower)),
+            _finite(estimate.natural(estimate.upper)),
         )
         if estimate.stopping_error is not None:
             # On the log scale an error is relative: d exp(v) = exp(v) dv.

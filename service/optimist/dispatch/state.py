@@ -11,7 +11,7 @@ from optimist.dispatch.open_picks import OpenPicks
 from optimist.dispatch.suspects import decision_warnings
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
-from optimist.policies import Arm, Policy, Stopping, default_warmup
+from optimist.policies import Arm, Policy, Stopping, warmup_batches
 from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Settled
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
@@ -21,14 +21,13 @@ _SLACK = 1e-12
 
 def make_policy(config: ExperimentConfig, needed: int) -> Policy:
     """The policy that picks are made by while `needed` samples of each generator are needed to fix open kernels."""
-    warmup = default_warmup(config.metric, config.bound) if config.warmup is None else config.warmup
-    warmup = max(warmup, -(-needed // config.batch_size))
+    warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
     return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
 
 
 def needed_to_fit(config: ExperimentConfig, active: int) -> int:
     """Samples that each of so many active generators must have before open kernels can be fixed."""
-    return rows_to_fit([kernel.model_dump() for kernel in config.kernels.values()], active)
+    return rows_to_fit(config.kernels.values(), active)
 
 
 class PolicyState:

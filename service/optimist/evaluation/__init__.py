@@ -4,8 +4,8 @@ The service does the same over HTTP and Redis. Simulations, tests and notebooks 
 """
 
 from optimist.evaluation.online import Evaluation
-from optimist.evaluation.question import Question
+from optimist.evaluation.question import Question, declared_of
 from optimist.evaluation.single import score
 from optimist.evaluation.track import Track, first_rows
 
-__all__ = ["Evaluation", "Question", "Track", "first_rows", "score"]
+__all__ = ["Evaluation", "Question", "Track", "declared_of", "first_rows", "score"]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.evaluation.question import Question
 from optimist.numerics.batches import BatchError, check_batch, check_directions
 from optimist.numerics.checks import real_array
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.moments import moments_of_features
-from optimist_client.config import TENSORS
+from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, pack_ids
+
+if TYPE_CHECKING:
+    from optimist.evaluation.question import Question
 
 Batch = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 """Rows (n, d) of what the metric scores: features, or class probabilities; or several such arrays by name, as the
@@ -24,12 +26,12 @@ scores of pairs need ("features" and "prompts"), perhaps with "ids", a text for 
 Arrays = dict[str, NDArray[Any]]
 
 
-def arrays_of(batch: Batch, metric: str) -> Arrays:
+def arrays_of(batch: Batch, metric: type[Metric] | Metric) -> Arrays:
     """The batch's arrays by name, those that the metric expects first: float64 copies, and packed ids.
 
-    Raises KeyError for an unknown metric, `BatchError` for what is no array of real numbers.
+    Raises `BatchError` for what is no array of real numbers.
     """
-    names = TENSORS[metric]
+    names = tuple(metric.arrays)
     by_name = batch if isinstance(batch, Mapping) else {names[0]: batch}
     nameless = [name for name in by_name if not isinstance(name, str)]
     if nameless:
@@ -40,10 +42,12 @@ def arrays_of(batch: Batch, metric: str) -> Arrays:
 
 def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] | None = None) -> None:
     """Raise `BatchError` unless the arrays are a batch of the question, of these `widths` where they are known."""
-    own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.tensors}
+    own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.arrays}
     check_batch(arrays, widths or own | question.widths)
-    if "kernel" in question.settings and question.settings["kernel"].name == "cosine":
-        check_directions(arrays["features"])
+    for field, kernel in question.kernels.items():
+        if kernel.name == "cosine":
+            array = question.metric.kernels[field]
+            check_directions(array, arrays[array])
 
 
 def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
@@ -51,9 +55,9 @@ def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items() if name != IDS}
 
 
-def reference_of(reference: Any, device: torch.device) -> Reference | None:
-    """A `Reference` on the device of what callers may give: one, (mean, covariance), real features (n, d), or None."""
-    if reference is None or (isinstance(reference, Reference) and reference.device == device):
+def reference_of(reference: Any, device: torch.device) -> Reference:
+    """A `Reference` on the device of what callers may give: one, (mean, covariance), or real features (n, d)."""
+    if isinstance(reference, Reference) and reference.device == device:
         return reference
     if isinstance(reference, Reference):
         return Reference(reference.mean, reference.covariance, device)

@@ -1,9 +1,9 @@
-"""Scores of feature files, and the bandwidth for one: reads the files, and leaves every number to `scores`."""
+"""Scores of feature files, and the bandwidth for one: reads the files, and leaves every number to `score`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.evaluation import Question, first_rows, score
+from optimist.evaluation import Question, declared_of, first_rows, score
 from optimist.numerics.batches import BatchError, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.reference import Reference
-from optimist.numerics.kernel.open_kernels import is_open
 from optimist.numerics.moments import moments_of_features
-from optimist_client.config import TENSORS
 from optimist_client.files import Arrays, FileError, read_arrays
+from optimist_client.metrics import Metric
 from optimist_client.references import moments_in
 
 STEADY = 0.01
@@ -70,23 +69,30 @@ class Bandwidths:
 
 
 def score_files(
-    files: Sequence[Path], metric: str = "fid", *, reference: Reference | None = None, **options: Any
+    files: Sequence[Path],
+    metric: str | Metric = "fid",
+    *,
+    bound: str = "influence",
+    delta: float = 0.05,
+    device: str = "cpu",
+    **settings: Any,
 ) -> list[FileScore]:
     """The score of every generator in the files, best first; one file is in memory at a time.
 
     Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts".
-    `options` are those of `optimist.score`; open kernels are fixed once, by the first rows of all generators, as a new
-    experiment fixes them. Raises FileError for a file or an array that is not as expected, ValueError for options that
-    make no sense.
+    The `settings` are the metric's, as `optimist.score` takes them; open kernels are fixed once, by the first rows of
+    all generators, as a new experiment fixes them. Raises FileError for a file or an array that is not as expected,
+    ValueError for settings that make no sense.
     """
-    kernels = {field: options[field] for field in ("kernel", "prompt_kernel") if options.get(field) is not None}
-    if any(map(is_open, kernels.values())):
-        kernels = _fitted(Question(metric, **kernels), _generators(files, metric, reference))
-    bandwidths = {field: float(kernel["sigma"]) for field, kernel in kernels.items() if "sigma" in kernel}
+    question = Question(declared_of(metric, device, **settings), bound, delta, device=device)
+    if question.open_kernels:
+        question = _fitted(question, files)
+    sigmas = {field: kernel.sigma for field, kernel in question.kernels.items()}
+    bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
     found: list[FileScore] = []
-    for file, name, batch in _generators(files, metric, reference):
+    for file, name, batch in _generators(files, question):
         try:
-            estimate = score(batch, metric, reference=reference, **{**options, **kernels})
+            estimate = score(batch, question.metric, bound=bound, delta=delta, device=device)
         except (BatchError, ArithmeticError) as error:
             raise FileError(f"{file}: array {name!r}: {error}") from None
         found.append(FileScore(name, file, estimate, bandwidths))
@@ -166,29 +172,29 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
     return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
 
 
-def _fitted(question: Question, generators: Iterable[tuple[Path, str, Arrays]]) -> dict[str, Mapping[str, Any]]:
-    """The question's kernels by field, open ones fixed by as many of the first rows as an experiment takes."""
+def _fitted(question: Question, files: Sequence[Path]) -> Question:
+    """The question with its open kernels fixed by as many of the first rows as an experiment takes."""
     most = question.rows_to_fit(1)
     logs: list[list[dict[str, torch.Tensor]]] = []
-    for file, name, batch in generators:
+    for file, name, batch in _generators(files, question):
         try:
-            check_batch(batch, {tensor: rows.shape[1] for tensor, rows in batch.items()})
+            check_batch(batch, {array: rows.shape[1] for array, rows in batch.items()})
         except BatchError as error:
             raise FileError(f"{file}: array {name!r}: {error}") from None
-        logs.append([{tensor: torch.from_numpy(rows[:most].astype(np.float64)) for tensor, rows in batch.items()}])
-    return question.fitted(first_rows(logs, question.rows_to_fit(len(logs)))).kernels
+        logs.append([{array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in batch.items()}])
+    return question.fitted(first_rows(logs, question.rows_to_fit(len(logs))))
 
 
-def _generators(files: Sequence[Path], metric: str, reference: Reference | None) -> Iterator[tuple[Path, str, Arrays]]:
+def _generators(files: Sequence[Path], question: Question) -> Iterator[tuple[Path, str, Arrays]]:
     """File, name and batch of every generator; one file is in memory at a time. Raises FileError on unequal widths."""
-    names = TENSORS[metric]
-    known = {} if reference is None else {names[0]: (reference.dimension, "the reference")}
+    names, told_by = question.arrays, "the settings" if question.reference is None else "the reference"
+    known = {array: (columns, told_by) for array, columns in question.widths.items()}
     for file in files:
         for name, batch in _batches_of(file, names):
-            for tensor, rows in batch.items():
-                columns, whose = known.setdefault(tensor, (rows.shape[1], f"{name!r} of {file}"))
+            for array, rows in batch.items():
+                columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
                 if rows.shape[1] != columns:
-                    wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {tensor}"
+                    wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
                     raise FileError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
             yield file, name, batch
 

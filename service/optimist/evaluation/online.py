@@ -10,16 +10,17 @@ from typing import Any
 
 from torch import Tensor
 
-from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
-from optimist.evaluation.question import Question
+from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
+from optimist.evaluation.question import Question, declared_of
 from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
-from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, default_warmup, optimistic
+from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, optimistic, warmup_batches
 from optimist_client.config import MAX_MAGNITUDE, RULES, resolve_preset
+from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, unpack_ids
 
 _Told = tuple[dict[str, Tensor], list[str]]
@@ -35,19 +36,19 @@ class Evaluation:
     by `rescore_growth` (None: 0.04; 0: every batch). `policy` may be one of the papers' presets (`fid-ucb`, `fd-ucb`,
     `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which bring their bound, warm-up and growth; otherwise
     `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule.
-    `reference`, `order`, `truncation`, `kernel`, `prompt_kernel` and `options` are as in `score`, but that open kernels
-    are fixed by the first samples of all generators together: before that there are no estimates. The same `seed` and
-    the same tells make the same picks. Statistics live on the `device`, as in `score`. Batches with a value of more
-    than `max_magnitude` times the usual size are refused, from a thousand times on a warning is issued. `rules` are
-    those that an experiment pins when it is created; by default the newest. Raises ValueError for what is not as
-    expected.
+    `metric`, its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in
+    `score`, but open kernels are fixed by the first samples of all generators together: before that there are no
+    estimates. The same `seed` and the same tells make the same picks. Statistics live on the `device`, as in `score`.
+    Batches with a value of more than `max_magnitude` times the usual size are refused, from a thousand times on a
+    warning is issued. `rules` are those that an experiment pins when it is created; by default the newest. Raises
+    ValueError for what is not as expected.
     """
 
     def __init__(
         self,
         generators: Sequence[str],
         *,
-        metric: str = "fid",
+        metric: str | Metric = "fid",
         reference: Any = None,
         order: float = 1.0,
         truncation: int | None = None,
@@ -66,10 +67,19 @@ class Evaluation:
         rules: int = RULES,
         **options: float,
     ) -> None:
-        names = _names(generators)
+        names, place = _names(generators), find_device(device)
         check_text("bound", "influence" if bound is None else bound)
         preset: dict[str, Any] = {"bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
-        preset |= resolve_preset(check_text("policy", policy), check_text("metric", metric), bound)
+        declared = declared_of(
+            metric,
+            place,
+            reference=reference,
+            order=order,
+            truncation=truncation,
+            kernel=kernel,
+            prompt_kernel=prompt_kernel,
+        )
+        preset |= resolve_preset(check_text("policy", policy), type(declared), bound)
         policy, bound = str(preset.get("policy", policy)), str(preset["bound"])
         growth = check_number("rescore_growth", preset["rescore_growth"] if rescore_growth is None else rescore_growth)
         for name, value in (("rescore_growth", growth), ("tolerance", check_number("tolerance", tolerance))):
@@ -82,15 +92,12 @@ class Evaluation:
         check_policy(policy, bound)
         self.generators = names
         self.batch_size = batch_size
-        place = find_device(device)
-        moments = reference_of(reference, place)
-        self._question = Question(
-            metric, bound, delta, moments, order, truncation, kernel, prompt_kernel, options, place, rules
-        )
+        self._question = Question(declared, bound, delta, options, place, rules)
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self._growth = growth
-        known = [] if moments is None else [part.cpu().numpy() for part in (moments.mean, moments.covariance)]
+        real = self._question.reference
+        known = [] if real is None else [part.cpu().numpy() for part in (real.mean, real.covariance)]
         self._checks_sizes = rules >= 2
         self._plausibility = Plausibility(
             reference_scale(*known) if known else None, check_number("max_magnitude", max_magnitude)
@@ -102,10 +109,10 @@ class Evaluation:
         self._samples = dict.fromkeys(self.generators, 0)
         self._batches = dict.fromkeys(self.generators, 0)
         self._stopping = Stopping(delta, tolerance)
-        batches: int = warmup if warmup is not None else preset["warmup"] or default_warmup(metric, bound)
-        # Warm-up lasts until the kernels can be fixed.
-        fitting = -(-self._question.rows_to_fit(len(self.generators)) // batch_size)
-        self._policy = Policy(policy, max(batches, fitting), self._stopping, seed)
+        given = preset["warmup"] if warmup is None else warmup
+        needed = self._question.rows_to_fit(len(self.generators))
+        batches = warmup_batches(type(declared), bound, given, needed, batch_size)
+        self._policy = Policy(policy, batches, self._stopping, seed)
 
     @property
     def told(self) -> int:
@@ -125,14 +132,14 @@ class Evaluation:
         self._check_name(generator)
         arrays = arrays_of(batch, self._question.metric)
         check_arrays(arrays, self._question, self._widths)
-        sizes = magnitudes(arrays, self._question.tensors) if self._checks_sizes else []
+        sizes = magnitudes(arrays, self._question.arrays) if self._checks_sizes else []
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
         is_due = self._take(generator, (tensors, ids))
-        self._widths = {name: tensors[name].shape[1] for name in self._question.tensors}
+        self._widths = {name: tensors[name].shape[1] for name in self._question.arrays}
         if odd:
             warnings.warn(f"values over {WARNED:,.0f} times the usual size: {'; '.join(odd)}", stacklevel=2)
         else:
@@ -189,7 +196,7 @@ class Evaluation:
         if question.open_kernels:
             self._logs = logs
             return False
-        bound = question.bound_for({name: told[0][name].shape[1] for name in question.tensors})
+        bound = question.bound_for({name: told[0][name].shape[1] for name in question.arrays})
         tracks = {name: Track(bound, self._growth) for name in self.generators}
         estimates = {name: _replay(tracks[name], log) for name, log in logs.items()}
         # Nothing was raised.

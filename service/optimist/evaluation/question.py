@@ -1,153 +1,151 @@
-"""What an evaluation asks: metric, kernels and bound, made once the batches have told their dimensions."""
+"""What an evaluation asks: a declared metric and its bound, made once the batches have told their dimensions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from optimist.evaluation.arrays import reference_of
 from optimist.numerics.bound import Bound
-from optimist.numerics.bounds import make_bound
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.kernel.maps import fit_kernel
-from optimist.numerics.kernel.open_kernels import is_open, rows_to_fit
-from optimist.numerics.kernel.settings import KernelSettings, pair_settings
-from optimist.numerics.registry import make_metric
-from optimist_client.config import BOUND_OPTIONS, RULES, TENSORS, check_metric
+from optimist.numerics.kernel.open_kernels import rows_to_fit
+from optimist.numerics.kernel.settings import KernelSettings, with_settings
+from optimist.numerics.registry import Setting, make_bound, make_metric
+from optimist_client.config import RULES
+from optimist_client.metrics import Metric, find
 
-KERNELS = {"kernel": "features", "prompt_kernel": "prompts"}
-"""Which tensor of a batch each kernel looks at."""
-SMALLEST_KERNEL = {"sigma": 1.0, "features": 1}
-"""Stands for any kernel where only the other settings are looked at: making a map can take seconds and gigabytes."""
+SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
+"""Stands for any kernel where only the other settings are checked: making a map can take seconds and gigabytes."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Metric and bound by name, with their settings; free of the batches' dimensions.
+    """A declared metric and a bound with its options; free of the batches' dimensions.
 
-    `kernel` and `prompt_kernel` are mappings as `make_feature_map` takes them; with `sigma` "median", or without the
-    landmarks that they need, they are open until `fitted`. What is made of them lives on `device`, as the reference
-    must. `rules` says how the bandwidth "median" is found (`fit_kernel`). Raises ValueError for settings that do not go
-    together.
+    A metric with a reference holds it as a `Reference`. Kernels with `sigma` "median", or without the landmarks that
+    they need, are open until `fitted`. What is made of the metric lives on `device`, as the reference must. `rules`
+    says how the bandwidth "median" is found (`fit_kernel`). Raises ValueError for settings that do not go together.
     """
 
-    metric: str
+    metric: Metric
     bound: str = "influence"
     delta: float = 0.05
-    reference: Reference | None = None
-    order: float = 1.0
-    truncation: int | None = None
-    kernel: Mapping[str, Any] | None = None
-    prompt_kernel: Mapping[str, Any] | None = None
     options: Mapping[str, float] = field(default_factory=dict)
     device: torch.device | str = "cpu"
     rules: int = RULES
 
     def __post_init__(self) -> None:
-        check_number("order", self.order)
+        object.__setattr__(self, "metric", with_settings(self.metric))
         check_number("delta", self.delta)
         if check_whole("rules", self.rules, 1) > RULES:
             raise ValueError(f"rules: expected at most {RULES}, got {self.rules}")
-        metric, bound = check_text("metric", self.metric), check_text("bound", self.bound)
-        given = {name for name in ("reference", "truncation", *KERNELS) if getattr(self, name) is not None}
-        check_metric(metric, bound, given | ({"order"} if self.order != 1.0 else set()))
-        taken = BOUND_OPTIONS[metric][bound]
+        self.metric.check_bound(check_text("bound", self.bound))
+        self.metric.check_options(self.bound, self.options)
         for option, value in self.options.items():
-            if option not in taken:
-                takes = ", ".join(sorted(taken)) or "none"
-                raise ValueError(f"metric {metric!r} and bound {bound!r} take the options {takes}; got {option}")
             if value is not None:
                 check_number(option, value)
+        for name, array in self.metric.kernels.items():
+            if name not in self.kernels:
+                such_as = "such as dict(name='gaussian', sigma=10.0)"
+                raise ValueError(f"metric {self.metric.name!r} needs {name}, a kernel of its {array}, {such_as}")
         # What is left is for the makers to say, of a metric as small as they come.
-        self._make({"features": 1, "prompts": 1}, dict.fromkeys(self.settings, SMALLEST_KERNEL))
-        self._check_truncation()
-        if self.is_exact and bound != "influence":
-            raise ValueError(f"kernel: features=None, the exact kernel, has no interval: no bound {bound!r}")
+        smallest = {**dict.fromkeys(self.kernels, SMALLEST_KERNEL), "truncation": None}
+        self._make(dict.fromkeys(self.arrays, 1), self._with(smallest))
+        if self.is_exact and self.bound != "influence":
+            raise ValueError(f"kernel: features=None, the exact kernel, has no interval: no bound {self.bound!r}")
 
-    @cached_property
-    def settings(self) -> dict[str, KernelSettings]:
-        """The kernels' settings, checked, by field. Raises ValueError where they make no sense."""
-        if self.kernel is not None and self.prompt_kernel is not None:
-            return dict(zip(KERNELS, pair_settings(self.kernel, self.prompt_kernel), strict=True))
-        return {field: KernelSettings.of(kernel, field) for field, kernel in self.kernels.items()}
+    @property
+    def reference(self) -> Reference | None:
+        """What the metric compares with; None where it has no reference."""
+        return self.metric.setting("reference")
 
     @property
     def widths(self) -> dict[str, int]:
-        """The columns of those tensors whose columns the settings tell."""
-        known = {KERNELS[field]: found.dimension for field, found in self.settings.items()}
-        known["features"] = self.reference.dimension if self.reference is not None else known.get("features")
-        return {tensor: columns for tensor, columns in known.items() if columns is not None}
+        """The columns of those arrays whose columns the settings tell."""
+        of_kernels = {array: self.kernels[field].dimension for field, array in self.metric.kernels.items()}
+        known = {array: columns for array, columns in of_kernels.items() if columns is not None} | self.metric.widths
+        return known if self.reference is None else {**known, self.metric.first_array(): self.reference.dimension}
 
     @property
-    def tensors(self) -> tuple[str, ...]:
-        """The tensors of a batch, in the order that the statistic takes them."""
-        return TENSORS[self.metric]
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays of a batch, in the order that the statistic takes them."""
+        return tuple(self.metric.arrays)
+
+    @property
+    def kernels(self) -> dict[str, KernelSettings]:
+        """The kernels by the setting that holds them."""
+        return {name: kernel for name in self.metric.kernels if (kernel := self.metric.setting(name)) is not None}
 
     @property
     def is_exact(self) -> bool:
-        """Whether the kernel is asked for by its n × n matrix, which one batch has but no stream."""
-        return "kernel" in self.settings and self.settings["kernel"].features is None
+        """Whether a kernel is asked for by its n × n matrix, which one batch has but no stream."""
+        return any(kernel.is_exact for kernel in self.kernels.values())
 
     @property
-    def kernels(self) -> dict[str, Mapping[str, Any]]:
-        """The kernels by the field that holds them."""
-        return {field: kernel for field in KERNELS if (kernel := getattr(self, field)) is not None}
-
-    @property
-    def open_kernels(self) -> dict[str, Mapping[str, Any]]:
-        """Those of them that only samples can fix."""
-        return {field: kernel for field, kernel in self.kernels.items() if is_open(kernel)}
+    def open_kernels(self) -> dict[str, KernelSettings]:
+        """The kernels that only samples can fix."""
+        return {name: kernel for name, kernel in self.kernels.items() if kernel.is_open}
 
     def rows_to_fit(self, generators: int) -> int:
-        """See `kernels.rows_to_fit`."""
+        """How many samples each of `generators` must have before the open kernels can be fixed."""
         return rows_to_fit(self.open_kernels.values(), generators)
 
     def fitted(self, rows: Mapping[str, Sequence[Tensor]]) -> Question:
-        """The question with its open kernels fixed by the first rows (n, …) of each generator, by tensor."""
-        return self.closed(
-            {
-                field: fit_kernel(kernel, *rows[KERNELS[field]], rules=self.rules)
-                for field, kernel in self.open_kernels.items()
-            }
-        )
+        """The question with its open kernels fixed by the first rows (n, …) of each generator, by array."""
+        found = {
+            name: fit_kernel(kernel, *rows[self.metric.kernels[name]], rules=self.rules)
+            for name, kernel in self.open_kernels.items()
+        }
+        return replace(self, metric=self._with(found)) if found else self
 
     def closed(self, kernels: Mapping[str, Mapping[str, Any]]) -> Question:
         """The question with these settings of the kernels, by field, in place of their own."""
-        changes = {field: {**self.kernels[field], **settings} for field, settings in kernels.items()}
-        return replace(self, **changes) if changes else self
+        changes = {name: self.kernels[name].model_copy(update=dict(changed)) for name, changed in kernels.items()}
+        return replace(self, metric=self._with(changes))
 
     def bound_for(self, widths: Mapping[str, int]) -> Bound:
-        """The bound for batches whose tensors have these columns; the reference tells its own.
+        """The bound for batches whose arrays have these columns.
 
         Raises ValueError where they do not go with the settings, or a kernel is still open.
         """
-        return self._make(widths, self.kernels, self.truncation)
+        return self._make(widths, self.metric)
 
-    def _make(
-        self, widths: Mapping[str, int], kernels: Mapping[str, Mapping[str, Any]], truncation: int | None = None
-    ) -> Bound:
-        metric = make_metric(
-            self.metric,
-            next(iter(widths.values())),
-            reference=self.reference,
-            order=self.order,
-            truncation=truncation,
-            kernel=kernels.get("kernel"),
-            prompt_dimension=widths.get("prompts"),
-            prompt_kernel=kernels.get("prompt_kernel"),
-            device=self.device,
-        )
-        return make_bound(self.bound, metric, self.delta, **self.options)
+    def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
+        made = make_metric(metric, Setting(widths, self.device))
+        return make_bound(self.bound, made, self.delta, **self.options)
 
-    def _check_truncation(self) -> None:
-        if self.truncation is None:
-            return
-        check_whole("truncation", self.truncation, 1)
-        width = self.settings["kernel"].width
-        if width is not None and self.truncation > width:
-            raise ValueError(f"truncation must lie between 1 and the {width} features, not {self.truncation}")
+    def _with(self, changes: Mapping[str, Any]) -> Metric:
+        known = {name: value for name, value in changes.items() if name in self.metric.settings()}
+        return self.metric.model_copy(update=known)
+
+
+def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **settings: Any) -> Metric:
+    """A metric as callers give it in memory: as an object, or by its name with its settings; None is not given.
+
+    Kernels may be mappings that hold what only memory allows (`KernelSettings`). The answer's reference is a
+    `Reference` on the device. Raises ValueError for an unknown metric and for settings that it does not take.
+    """
+    # Python's numbers come in more types than JSON's, and a text is none.
+    if "order" in settings:
+        settings["order"] = check_number("order", settings["order"])
+    given = {name: value for name, value in settings.items() if value is not None and (name, value) != ("order", 1.0)}
+    if isinstance(metric, Metric):
+        if given:
+            raise ValueError(f"metric {metric.name!r} is an object, which holds its settings; got {', '.join(given)}")
+    else:
+        kind = find(check_text("metric", metric))
+        kind.check_settings(set(given))
+        if "truncation" in given:
+            given["truncation"] = check_whole("truncation", given["truncation"], 1)
+        for name in kind.kernels.keys() & given.keys():
+            given[name] = KernelSettings.of(given[name], name)
+        metric = kind.of(given)
+    if metric.setting("reference") is None:
+        return metric
+    return metric.model_copy(update={"reference": reference_of(metric.setting("reference"), torch.device(device))})

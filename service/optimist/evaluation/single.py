@@ -8,20 +8,17 @@ from typing import Any
 
 from torch import Tensor
 
-from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, reference_of, tensors_of
-from optimist.evaluation.question import Question
+from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
+from optimist.evaluation.question import Question, declared_of
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.kernel.entropy import log_vendi
-from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.settings import KernelSettings
-from optimist.numerics.pairs.exact import exact_spectra
-from optimist.numerics.registry import PAIRS
+from optimist.numerics.registry import implementation
+from optimist_client.metrics import Metric
 
 
 def score(
     batch: Batch,
-    metric: str = "fid",
+    metric: str | Metric = "fid",
     *,
     reference: Any = None,
     order: float = 1.0,
@@ -35,8 +32,9 @@ def score(
 ) -> Estimate:
     """Score one set of samples: `batch` (n, d), float64 inside, on the `device`: "cpu", "cuda" or "cuda:<i>".
 
-    `reference` (for "fid") is (mean (d,), covariance (d, d)) of real data, or real features (n, d). `order`,
-    `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
+    `metric` is a metric of `optimist_client.metrics`, such as `FID(reference=…)`, or its name, with its settings as
+    arguments here. `reference` (for "fid") is (mean (d,), covariance (d, d)) of real data, or real features (n, d).
+    `order`, `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
     features=r, seed=…) or with omegas=array (d, r); sigma="median" is the median distance of the batch; features=None
     is the exact kernel by its n × n matrix, whose score has no interval; name="nystrom" with landmarks=array (m, d), or
     with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the prompts of
@@ -50,9 +48,17 @@ def score(
     200
     """
     place = find_device(device)
-    of_reference = reference_of(reference, place)
-    question = Question(metric, bound, delta, of_reference, order, truncation, kernel, prompt_kernel, options, place)
-    arrays = arrays_of(batch, metric)
+    declared = declared_of(
+        metric,
+        place,
+        reference=reference,
+        order=order,
+        truncation=truncation,
+        kernel=kernel,
+        prompt_kernel=prompt_kernel,
+    )
+    question = Question(declared, bound, delta, options, place)
+    arrays = arrays_of(batch, question.metric)
     check_arrays(arrays, question)
     tensors = tensors_of(arrays)
     question = question.fitted({name: [rows] for name, rows in tensors.items()})
@@ -66,18 +72,9 @@ def score(
 
 def _exact(tensors: Mapping[str, Tensor], question: Question) -> Estimate:
     """The plug-in score of the exact kernels (equations.md §3, 4); nothing is known of its error."""
-    tensors = {name: rows.to(question.device) for name, rows in tensors.items()}
-    features, kernel = tensors["features"], _named(question.settings["kernel"])
-    if question.metric in PAIRS:
-        prompts = {f"prompt_{name}": value for name, value in _named(question.settings["prompt_kernel"]).items()}
-        spectra = exact_spectra(features, tensors["prompts"], **kernel, **prompts)
-        value = PAIRS[question.metric].of_spectra(spectra, question.order)
-    else:
-        order = 2.0 if question.metric == "rke" else question.order
-        value = log_vendi(exact_spectrum(features, **kernel), order, question.truncation)
-    return Estimate(value, value, len(features), -math.inf, math.inf, math.inf, scale="log", lower_is_better=False)
-
-
-def _named(kernel: KernelSettings) -> dict[str, Any]:
-    """Kernel and bandwidth as `exact_spectrum` takes them."""
-    return {"kernel": kernel.name} | ({} if kernel.sigma is None else {"sigma": kernel.sigma})
+    metric, arrays = question.metric, {name: rows.to(question.device) for name, rows in tensors.items()}
+    value = implementation(metric.name).exact(metric, arrays)
+    rows = len(arrays[metric.first_array()])
+    return Estimate(
+        value, value, rows, -math.inf, math.inf, math.inf, scale=metric.scale, lower_is_better=metric.lower_is_better
+    )

@@ -58,16 +58,11 @@ class Taken:
 
 def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
     """The question that an experiment asks, with kernels as its config has them. `reference` is on the `device`."""
-    config = experiment.config
-    kernels = {name: kernel.model_dump() for name, kernel in config.kernels.items()}
+    config, metric = experiment.config, experiment.config.declared
     return Question(
-        config.metric,
+        metric if reference is None else metric.model_copy(update={"reference": reference}),
         config.bound,
         config.delta,
-        reference,
-        config.order,
-        config.truncation,
-        **kernels,
         options=config.bound_options.given(),
         device=device,
         rules=experiment.rules,
@@ -85,9 +80,9 @@ def pack_kernels(open_question: Question, question: Question) -> bytes:
     fixed: dict[str, NDArray[np.float64]] = {}
     for field in open_question.open_kernels:
         kernel = question.kernels[field]
-        fixed[f"{field}.sigma"] = np.array([kernel["sigma"]])
-        if "landmarks" in kernel:
-            fixed[f"{field}.landmarks"] = np.asarray(kernel["landmarks"])
+        fixed[f"{field}.sigma"] = np.array([kernel.sigma])
+        if kernel.landmarks is not None:
+            fixed[f"{field}.landmarks"] = kernel.landmarks
     return tensors.encode(fixed)
 
 

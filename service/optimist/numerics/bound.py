@@ -92,6 +92,7 @@ def one_sided(metric: Metric, samples: int, value: float, end: float, warnings: 
             optimistic=end,
             scale=metric.scale,
             lower_is_better=metric.lower_is_better,
+            floor=metric.floor,
             warnings=warnings,
         )
     )
@@ -128,6 +129,7 @@ def two_sided(
             stopping_error=stop,
             scale=metric.scale,
             lower_is_better=metric.lower_is_better,
+            floor=metric.floor,
             warnings=warnings,
         )
     )

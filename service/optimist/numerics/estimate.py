@@ -37,12 +37,18 @@ class Estimate:
     """sd_stop of decisions.md §2, the error that stops and makes the interval; None where the bound has none."""
     scale: Scale = "linear"
     lower_is_better: bool = True
+    floor: float | None = 0.0
+    """The least value shown on the linear scale; None: any."""
     warnings: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
-        """`value` on the natural scale: a distance below zero is shown as 0, a log score is exponentiated."""
-        return natural(self.value, self.scale)
+        """`value` on the natural scale: a value below `floor` is shown as that, a log score is exponentiated."""
+        return self.natural(self.value)
+
+    def natural(self, value: float) -> float:
+        """A number on this estimate's scale as users know it."""
+        return natural(value, self.scale, self.floor)
 
     @property
     def point(self) -> tuple[int, float | None, float | None, float | None]:
@@ -50,7 +56,7 @@ class Estimate:
 
         None for what is infinite.
         """
-        ends = (self.score, natural(self.lower, self.scale), natural(self.upper, self.scale))
+        ends = (self.score, self.natural(self.lower), self.natural(self.upper))
         score, lower, upper = (float(f"{end:.6g}") if math.isfinite(end) else None for end in ends)
         return self.samples, score, lower, upper
 
@@ -70,6 +76,8 @@ class Estimate:
         for name in ("lower", "upper", "optimistic"):
             fields[name] = fields[name] if math.isfinite(fields[name]) else None
         fields["warnings"] = list(self.warnings)
+        if self.floor == 0.0:
+            del fields["floor"]  # as in all estimates that were stored before there were other floors
         return fields
 
     @classmethod
@@ -84,10 +92,10 @@ class Estimate:
         return cls(**known)
 
 
-def natural(value: float, scale: Scale) -> float:
-    """A number on `scale` as users know it: a distance at least 0, a log score exponentiated (inf past e^709)."""
+def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:
+    """A number on `scale` as users know it: at least `floor`, a log score exponentiated (inf past e^709)."""
     if scale == "linear":
-        return max(value, 0.0)
+        return value if floor is None else max(value, floor)
     return math.exp(value) if value < 709.0 else math.inf
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
+from optimist_client.metrics import Metric as Declared
 
 Identity = list[tuple[str, tuple[Tensor, ...]]]
 """Names, each with tensors of any shape and dtype."""
@@ -50,6 +51,11 @@ class Metric(Protocol):
     @property
     def lower_is_better(self) -> bool:
         """Whether the best generator has the lowest value."""
+        ...
+
+    @property
+    def floor(self) -> float | None:
+        """The least value that is shown on the linear scale; None: any."""
         ...
 
     @property
@@ -131,14 +137,41 @@ class Metric(Protocol):
 class BaseMetric:
     """Defaults for a metric that follows nothing, shows nothing and needs nothing but its batches.
 
-    What is left to write: the class attributes, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
+    What is left to write: `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
     """
 
-    name: str
-    scale: Scale = "linear"
-    lower_is_better: bool = False
-    offers_modes: bool = False
-    offers_prompt_groups: bool = False
+    declared: ClassVar[type[Declared]]
+    """The declared metric that this class scores: its name and facts are said there."""
+
+    @property
+    def name(self) -> str:
+        """The declared name."""
+        return self.declared.name
+
+    @property
+    def scale(self) -> Scale:
+        """The declared scale."""
+        return self.declared.scale
+
+    @property
+    def lower_is_better(self) -> bool:
+        """The declared direction."""
+        return self.declared.lower_is_better
+
+    @property
+    def floor(self) -> float | None:
+        """The declared least value that is shown."""
+        return self.declared.floor
+
+    @property
+    def offers_modes(self) -> bool:
+        """Whether modes are declared."""
+        return "modes" in self.declared.offers
+
+    @property
+    def offers_prompt_groups(self) -> bool:
+        """Whether groups of prompts are declared."""
+        return "prompt groups" in self.declared.offers
 
     def check(self, statistic: Any) -> None:
         """Raise ValueError unless the statistic has samples."""

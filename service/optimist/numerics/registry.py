@@ -1,88 +1,118 @@
-"""Scores of a generator: from a statistic to the value the papers publish."""
+"""Which module implements each declared metric, imported when it is used: the API, which needs no torch, has none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import torch
+from optimist_client.metrics import (
+    FID,
+    RKE,
+    ConditionalVendi,
+    InceptionScore,
+    InformationVendi,
+    Metric,
+    Vendi,
+    declare,
+    find,
+)
 
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.inception.score import InceptionScore
-from optimist.numerics.kernel.entropy import log_vendi
-from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.maps import fit_kernel, make_feature_map
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.metric import Metric
-from optimist.numerics.pairs.exact import exact_spectra
-from optimist.numerics.pairs.maps import pair_maps
-from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
-PAIRS: dict[str, type[ConditionedScore]] = {score.name: score for score in (ConditionalVendi, InformationVendi)}
-"""The scores of pairs of a sample and its prompt."""
-METRICS = ("fid", "is", "rke", "vendi", *PAIRS)
-"""The names `make_metric` knows."""
+    from optimist.numerics.bound import Bound
+    from optimist.numerics.metric import Metric as Score
 
 
-def make_metric(
-    name: str,
-    dimension: int | None = None,
-    *,
-    reference: Reference | None = None,
-    order: float = 1.0,
-    truncation: int | None = None,
-    kernel: Mapping[str, Any] | None = None,
-    prompt_dimension: int | None = None,
-    prompt_kernel: Mapping[str, Any] | None = None,
-    device: torch.device | str = "cpu",
-) -> Metric:
-    """The metric of that name. `dimension` is the features' width or the number of classes; "fid" has its reference's.
+@dataclass(frozen=True)
+class Setting:
+    """What a metric is made with, beside its own settings."""
 
-    Its statistics, and all that is made of them, live on the `device`; those of "fid" where its reference does.
+    widths: Mapping[str, int]
+    """The columns of each array of a batch."""
+    device: torch.device | str = "cpu"
+    """Where statistics live, and all that is made of them."""
 
-    `order` is that of all Vendi scores, `truncation` that of "vendi" alone, `kernel` that of "rke" and all Vendi
-    scores (see `make_feature_map`); scores of pairs need `prompt_dimension` and `prompt_kernel`, too. Raises ValueError
-    on an unknown name, on values that make no sense, and where something needed is missing.
+
+class Implementation(Protocol):
+    """What a module offers that implements metrics."""
+
+    BOUNDS: Mapping[str, Callable[..., Bound]]
+    """The metric's own bounds by name, each made as `bound(metric, delta, **options)`; may be missing.
+
+    Every metric has the bound `influence`, which is made of its `analyse`.
     """
-    if name not in METRICS:
-        raise ValueError(f"unknown metric {name!r}: one of {', '.join(METRICS)}")
-    if name == "fid":
-        if reference is None:
-            raise ValueError("the metric 'fid' needs a reference")
-        return FrechetDistance(reference)
-    if dimension is None:
-        raise ValueError(f"the metric {name!r} needs a dimension")
-    if name == "is":
-        return InceptionScore(dimension, device=device)
-    if kernel is None:
-        raise ValueError(f"the metric {name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
-    if name in PAIRS:
-        if prompt_kernel is None or prompt_dimension is None:
-            raise ValueError(f"the metric {name!r} needs prompts: a prompt kernel and their dimension")
-        maps = pair_maps(kernel, prompt_kernel, dimension, prompt_dimension, device)
-        return PAIRS[name](*maps, order)
-    feature_map = make_feature_map(kernel, dimension, device)
-    return RenyiKernelEntropy(feature_map) if name == "rke" else VendiScore(feature_map, order, truncation)
+
+    def make(self, declared: Any, setting: Setting) -> Score:
+        """The score of a declared metric, whose kernels are fixed and whose reference is a `Reference`.
+
+        Raises ValueError where its settings and the widths do not go together.
+        """
+        ...
+
+    def exact(self, declared: Any, arrays: Mapping[str, Tensor]) -> float:
+        """The score of one batch by exact kernels, on the metric's scale; only for metrics with kernels."""
+        ...
 
 
-__all__ = [
-    "METRICS",
-    "PAIRS",
-    "ConditionalVendi",
-    "ConditionedScore",
-    "FrechetDistance",
-    "InceptionScore",
-    "InformationVendi",
-    "Metric",
-    "Reference",
-    "RenyiKernelEntropy",
-    "VendiScore",
-    "exact_spectra",
-    "exact_spectrum",
-    "fit_kernel",
-    "log_vendi",
-    "make_feature_map",
-    "make_metric",
-    "pair_maps",
-]
+class MetricsError(Exception):
+    """A module of metrics that cannot be imported."""
+
+
+_MODULES: dict[str, str] = {}
+
+
+def register(metric: type[Metric], module: str) -> None:
+    """Make a metric known, with the name of the module that implements it (see `Implementation`).
+
+    Raises ValueError where another class has the metric's name.
+    """
+    _MODULES[declare(metric).name] = module
+
+
+def load(modules: Iterable[str]) -> None:
+    """Import modules that register metrics, by name. Raises `MetricsError`, naming the module, where that fails."""
+    for module in modules:
+        try:
+            import_module(module)
+        except Exception as error:
+            raise MetricsError(f"OPTIMIST_METRICS: cannot import {module!r}: {error}") from error
+
+
+def implementation(metric: str) -> Implementation:
+    """The module of the metric of this name. Raises ValueError where no module implements it."""
+    if metric not in _MODULES:
+        raise ValueError(f"no module implements the metric {metric!r}: expected one of {', '.join(_MODULES)}")
+    return cast(Implementation, import_module(_MODULES[metric]))
+
+
+def make_metric(declared: Metric, setting: Setting) -> Score:
+    """The score of a declared metric. Raises ValueError where its settings and the widths do not go together."""
+    return implementation(declared.name).make(declared, setting)
+
+
+def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float | None) -> Bound:
+    """The bound of that name at failure probability δ; an option given as None takes its default (equations.md §1).
+
+    Raises ValueError on a name the metric does not have, an option that the bound does not take, or a value that makes
+    no sense.
+    """
+    from optimist.numerics.bound import InfluenceBound
+
+    bounds = {"influence": InfluenceBound, **getattr(implementation(metric.name), "BOUNDS", {})}
+    if name not in bounds:
+        raise ValueError(f"unknown bound {name!r} of metric {metric.name!r}: one of {', '.join(bounds)}")
+    given = {option: value for option, value in options.items() if value is not None}
+    find(metric.name).check_options(name, given)
+    return bounds[name](metric, delta, **given)
+
+
+register(FID, "optimist.numerics.fid.declared")
+register(InceptionScore, "optimist.numerics.inception.declared")
+register(RKE, "optimist.numerics.kernel.declared")
+register(Vendi, "optimist.numerics.kernel.declared")
+register(ConditionalVendi, "optimist.numerics.pairs.declared")
+register(InformationVendi, "optimist.numerics.pairs.declared")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,16 +14,24 @@ from optimist.policies.choices import Rng, fewest_samples, greedy, thompson, ucb
 from optimist.policies.stopping import Stopping
 from optimist.policies.top_two import top_two
 
+if TYPE_CHECKING:
+    from optimist_client.metrics import Metric
+
 NAMES = ("ucb", "top-two", "thompson", "greedy", "uniform")
 NEEDS_ERRORS = frozenset({"top-two", "thompson"})
 BOUNDS_WITH_ERRORS = frozenset({"influence"})
-INFLUENCE_WARMUP = {"is": 4}
-"""Batches a generator starts with under the influence bound, by metric; 2 elsewhere (decisions.md §3)."""
 
 
-def default_warmup(metric: str, bound: str) -> int:
-    """Batches per generator before bounds decide: decisions.md §3 for `influence`, one for the papers' bounds."""
-    return INFLUENCE_WARMUP.get(metric, 2) if bound == "influence" else 1
+def warmup_batches(
+    metric: type[Metric], bound: str, given: int | None = None, needed: int = 0, batch_size: int = 1
+) -> int:
+    """Batches per generator before the policy decides.
+
+    They are `given`, or by default what decisions.md §3 has for the metric under `influence`, and one under the papers'
+    bounds; and at least as many batches of `batch_size` as bring the samples `needed` to fix open kernels.
+    """
+    default = metric.warmup if bound == "influence" else 1
+    return max(default if given is None else given, -(-needed // batch_size))
 
 
 @dataclass(frozen=True, slots=True)

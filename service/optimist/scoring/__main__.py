@@ -21,6 +21,7 @@ from optimist.insight.logs import configure
 from optimist.insight.metrics import SCORER
 from optimist.insight.relay import report
 from optimist.numerics.devices import DeviceError, find_device
+from optimist.numerics.registry import MetricsError, load
 from optimist.scoring.alone import score_for_ever
 from optimist.scoring.scorer import Scorer
 from optimist.store import StoreError
@@ -43,8 +44,9 @@ def main() -> int:
     settings = json.loads(line)
     configure(settings["log_format"])
     try:
+        load(settings["metrics"])
         device = find_device(settings["device"])
-    except DeviceError as error:
+    except (DeviceError, MetricsError) as error:
         say({"error": str(error)})
         return 1
     say({"ready": True})

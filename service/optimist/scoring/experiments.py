@@ -165,7 +165,7 @@ class Experiments:
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        wanted = experiment.config.reference
+        wanted = experiment.config.setting("reference")
         reference = None if wanted is None else await self._references.get(name, wanted)
         question = await self._in_thread(question_of, experiment, reference, self._device)
         fitted = None

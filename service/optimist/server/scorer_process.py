@@ -46,7 +46,8 @@ class ScorerProcess:
         self.ready: Future[None] = Future()
         """Done when the first child has found its device; it begins when Redis answers."""
         # Not on the command line, which every user of the machine may read: URLs hold passwords.
-        order = {"redis_url": redis_url, **settings.model_dump(include={"device", "warm_bytes", "log_format"})}
+        passed_on = settings.model_dump(include={"device", "warm_bytes", "log_format", "metrics"})
+        order = {"redis_url": redis_url, **passed_on}
         self._order = json.dumps(order).encode() + b"\n"
         self._process: subprocess.Popen[bytes] | None = None
         self._heard = -SILENT

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimist.policies import NAMES
-from optimist_client.config import BOUND_OPTIONS, PRESETS
+from optimist_client.config import BoundOptions, presets
 
-POLICIES = (*NAMES, *(name for name in PRESETS if name not in NAMES))
+POLICIES = (*NAMES, *(name for name in presets() if name not in NAMES))
 """The names of policies and presets."""
 _KINDS: dict[str, type] = {
     "bound": str,
@@ -17,7 +17,7 @@ _KINDS: dict[str, type] = {
     "tolerance": float,
     "warmup": int,
     "rescore_growth": float,
-    **{option: float for bounds in BOUND_OPTIONS.values() for options in bounds.values() for option in sorted(options)},
+    **dict.fromkeys(BoundOptions.model_fields, float),
 }
 OPTIONS = tuple(_KINDS)
 """The options that may follow a name. They are parameters of `Evaluation`."""

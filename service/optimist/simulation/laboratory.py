@@ -14,23 +14,23 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from optimist.evaluation import Question, first_rows
-from optimist.evaluation.arrays import arrays_of, check_arrays, reference_of
+from optimist.evaluation import Question, declared_of, first_rows
+from optimist.evaluation.arrays import arrays_of, check_arrays
 from optimist.evaluation.offline import read_reference
 from optimist.numerics.batches import BatchError
 from optimist.numerics.checks import check_whole
-from optimist.numerics.fid.reference import Reference
 from optimist.simulation.contenders import contenders
 from optimist.simulation.result import Result, Run
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 from optimist_client.config import RULES
+from optimist_client.metrics import Metric, find
 
 Done = TypeVar("Done")
 MOST_ROUNDS = 10_000_000
 """Maximum rounds in all trials of a policy together. They are kept in memory and take about 500 MB."""
-DEFAULTS: dict[str, Any] = {"metric": "fid", "order": 1.0, "delta": 0.05, "tolerance": 0.0, "rules": RULES}
+DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0, "rules": RULES}
 
 
 class SimulationWarning(UserWarning):
@@ -40,7 +40,7 @@ class SimulationWarning(UserWarning):
 def simulate(
     sources: SourceSet | Mapping[str, Any] | str | Path,
     *,
-    metric: str | None = None,
+    metric: str | Metric | None = None,
     policies: str | Sequence[str] | Mapping[str, str] = "ucb",
     rounds: int = 1000,
     batch_size: int = 5,
@@ -64,7 +64,7 @@ def simulate(
 
     `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
     tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),
-    or an exported experiment (.zip), which includes its metric, reference, kernels and rules. `metric`, `reference`,
+    or an exported experiment (.zip), which includes its metric with its settings, and its rules. `metric`, `reference`,
     `order`, `truncation`, `kernel`, `prompt_kernel`, `delta`, `tolerance` and `rules` are those of `Evaluation`. By
     default they are those of the sources, or else "fid" and its defaults; `reference` may be a file. Open kernels
     (σ "median", landmarks) are fitted once before all trials. `policies` are names or presets, optionally with
@@ -80,17 +80,14 @@ def simulate(
     Raises ValueError before anything is run if an argument is invalid, saying what was expected and what was found.
     Warns (`SimulationWarning`) if a generator may run out of samples.
     """
-    given = {
-        "metric": metric,
+    of_metric = {
         "reference": reference,
         "order": order,
         "truncation": truncation,
         "kernel": kernel,
         "prompt_kernel": prompt_kernel,
-        "delta": delta,
-        "tolerance": tolerance,
-        "rules": rules,
     }
+    given = {"delta": delta, "tolerance": tolerance, "rules": rules}
     for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):
         check_whole(name, count, 1)
     if rounds * trials > MOST_ROUNDS:
@@ -101,18 +98,19 @@ def simulate(
         raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies)
     source_set = _source_set(sources, metric, reference)
-    brought = source_set.settings if metric in (None, source_set.settings.get("metric", metric)) else {}
-    settings = {**DEFAULTS, **brought} | {name: value for name, value in given.items() if value is not None}
-    question = _question(settings)
+    brings: Metric | None = source_set.settings.get("metric")
+    asks_the_same = brings is not None and metric in (None, brings.name)
+    settings = {**DEFAULTS, **(source_set.settings if asks_the_same else {})}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    declared = _declared(metric, brings if asks_the_same else None, of_metric)
+    question = Question(declared, delta=settings["delta"], rules=settings["rules"])
     _check_sources(source_set.sources, question)
     question = _fitted(question, source_set.sources, seed)
-    shared = {name: settings[name] for name in ("metric", "order", "delta", "tolerance", "rules")}
-    shared |= {"truncation": question.truncation, **question.kernels, "batch_size": batch_size}
+    shared: dict[str, Any] = {name: settings[name] for name in DEFAULTS}
+    shared |= {"metric": question.metric, "batch_size": batch_size}
     for contender in competing:
         try:
-            Trial(
-                source_set.sources, contender, shared | {"reference": question.reference}, 0, 1, seed, stop, shuffle
-            ).evaluation()
+            Trial(source_set.sources, contender, shared, 0, 1, seed, stop, shuffle).evaluation()
         except ValueError as error:
             raise ValueError(f"policy {contender.label!r}: {error}") from None
     _check_amounts(source_set.sources, batch_size, rounds)
@@ -124,7 +122,7 @@ def simulate(
                 "true scores", [partial(_score, *each, question, seed) for each in source_set.sources.items()]
             )
             known = dict(zip(source_set.sources, scored, strict=True))
-        shared["reference"] = _moments(question.reference)
+        shared["metric"] = _portable(question.metric)
         plays = runner.run(
             "trials",
             [
@@ -135,7 +133,7 @@ def simulate(
         )
     behind, is_best = gaps(known, question.metric, settings["tolerance"])
     return Result(
-        metric=question.metric,
+        metric=question.metric.name,
         truth=known,
         gaps=behind,
         is_best=is_best,
@@ -186,21 +184,22 @@ def _score(name: str, source: Source, question: Question, seed: int) -> TrueScor
         return true_score(name, source, question, seed)
 
 
-def _source_set(sources: Any, metric: str | None, reference: Any) -> SourceSet:
+def _source_set(sources: Any, metric: str | Metric | None, reference: Any) -> SourceSet:
     """The `sources` argument of `simulate` as a `SourceSet`."""
     if isinstance(sources, SourceSet):
         return sources
+    kind = type(metric) if isinstance(metric, Metric) else find(metric or "fid")
     if isinstance(sources, str | Path):
         if Path(sources).suffix == ".zip":
             return experiment(sources)
         beside = Path(reference) if isinstance(reference, str | Path) else None
-        return SourceSet(files(sources, metric or "fid", beside=beside))
+        return SourceSet(files(sources, kind, beside=beside))
     if not isinstance(sources, Mapping) or not sources:
         raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
-    return SourceSet({name: _source(name, made, metric or "fid") for name, made in sources.items()})
+    return SourceSet({name: _source(name, made, kind) for name, made in sources.items()})
 
 
-def _source(name: str, made: Any, metric: str) -> Source:
+def _source(name: str, made: Any, metric: type[Metric]) -> Source:
     if hasattr(made, "stream"):
         return made
     try:
@@ -209,17 +208,20 @@ def _source(name: str, made: Any, metric: str) -> Source:
         raise ValueError(f"generator {name!r}: {error}") from None
 
 
-def _question(settings: Mapping[str, Any]) -> Question:
-    metric, reference = settings["metric"], settings.get("reference")
-    if metric == "fid" and reference is None:
+def _declared(metric: str | Metric | None, brings: Metric | None, given: Mapping[str, Any]) -> Metric:
+    """The metric asked for, or else the one that the sources bring, with the settings `given` in place of its own."""
+    if isinstance(metric, Metric):
+        metric, given = metric.name, {**_set(metric), **_not_none(given)}
+    elif brings is not None:
+        metric, given = brings.name, {**_set(brings), **_not_none(given)}
+    name = metric or "fid"
+    if "reference" in find(name).needs and given.get("reference") is None:
         raise ValueError(
-            "reference: expected real features or their moments, which the metric 'fid' compares with; found none"
+            f"reference: the metric {name!r} needs real features, or their moments, to compare with; found none"
         )
-    is_file = isinstance(reference, str | Path)
-    made = read_reference(Path(reference)) if is_file else reference_of(reference, torch.device("cpu"))
-    names = ("delta", "order", "truncation", "kernel", "prompt_kernel", "rules")
-    known: dict[str, Any] = {name: settings.get(name) for name in names}
-    return Question(metric, reference=made, **known)
+    if isinstance(given.get("reference"), str | Path):
+        given = {**given, "reference": read_reference(Path(given["reference"]))}
+    return declared_of(name, **given)
 
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
@@ -229,8 +231,8 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
         for tensor, width in question.widths.items()
     }
     for source in sources.values():
-        if set(source.widths) != set(question.tensors):
-            found = f"expected {', '.join(question.tensors)}, found {', '.join(source.widths)}"
+        if set(source.widths) != set(question.arrays):
+            found = f"expected {', '.join(question.arrays)}, found {', '.join(source.widths)}"
             raise ValueError(f"{source.origin}: {found}")
         if isinstance(source, ArraySource):
             try:
@@ -274,6 +276,17 @@ def _check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) 
         )
 
 
-def _moments(reference: Reference | None) -> tuple[Any, Any] | None:
-    # joblib shares arrays between processes; tensors would be copied for every trial.
-    return None if reference is None else (reference.mean.numpy(), reference.covariance.numpy())
+def _portable(metric: Metric) -> Metric:
+    """The metric for all trials. Its reference is given as arrays: joblib shares them, but would copy tensors."""
+    reference = metric.setting("reference")
+    if reference is None:
+        return metric
+    return metric.model_copy(update={"reference": (reference.mean.numpy(), reference.covariance.numpy())})
+
+
+def _set(metric: Metric) -> dict[str, Any]:
+    return {name: metric.setting(name) for name in metric.model_fields_set}
+
+
+def _not_none(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}

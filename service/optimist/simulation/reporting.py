@@ -18,10 +18,11 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from optimist_client.metrics import find
+
 if TYPE_CHECKING:
     from optimist.simulation.result import Result, Summary
 
-_NATURAL = {"fid": "FID", "is": "IS", "rke": "RKE", "vendi": "Vendi"}
 WIDE = 200
 """Width in columns of text that is not written to a terminal."""
 CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
@@ -29,7 +30,7 @@ CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
 
 def shown(metric: str) -> str:
     """The display name of a metric."""
-    return _NATURAL.get(metric, metric.title())
+    return find(metric).title
 
 
 def rendered(result: Result) -> Group:

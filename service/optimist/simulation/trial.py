@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from optimist.evaluation import Evaluation
-from optimist.numerics.estimate import natural
 from optimist.simulation.contenders import Contender
 from optimist.simulation.sources.base import Draw, Source
 
@@ -92,7 +91,7 @@ def _ends(evaluation: Evaluation) -> NDArray[np.float64]:
     for place, estimate in enumerate(evaluation.estimates().values()):
         if estimate is not None:
             ends = (estimate.value, estimate.lower, estimate.upper)
-            rows[place] = [natural(end, estimate.scale) for end in ends]
+            rows[place] = [estimate.natural(end) for end in ends]
     return rows
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from optimist.evaluation import Question, score
 from optimist.numerics.estimate import natural
 from optimist.simulation.sources.base import Draw, Source
+from optimist_client.metrics import Metric
 
 SAMPLES = 20_000
 """Number of samples drawn from an unlimited source whose score has no closed form."""
@@ -31,40 +32,39 @@ def true_score(name: str, source: Source, question: Question, seed: int) -> True
     From an unlimited source `SAMPLES` samples are drawn, separate from all trials. Raises ValueError, naming the
     source, if its samples cannot be scored.
     """
-    scale = "linear" if question.metric == "fid" else "log"
     exact = source.exact(question)
     if exact is not None:
-        return TrueScore(natural(exact, scale), "closed form")
+        return TrueScore(natural(exact, question.metric.scale, question.metric.floor), "closed form")
     count = SAMPLES if source.samples is None else source.samples
     rows = source.stream(Draw(seed, None, name, shuffle=source.samples is None)).take(count)
     assert rows is not None
-    names = ("reference", "order", "truncation", "kernel", "prompt_kernel")
-    settings: dict[str, Any] = {name: getattr(question, name) for name in names}
     try:
-        estimate = score(rows, question.metric, **settings)
+        estimate = score(rows, question.metric)
     except (ValueError, ArithmeticError) as error:
         raise ValueError(f"{source.origin}: {error}") from None
     return TrueScore(estimate.score, f"de-biased, {'' if source.samples is None else 'all '}{count:,} samples")
 
 
-def given_scores(given: Mapping[str, float], names: Mapping[str, Any], metric: str) -> dict[str, TrueScore]:
+def given_scores(given: Mapping[str, float], names: Mapping[str, Any], metric: Metric) -> dict[str, TrueScore]:
     """The true scores given by the caller. Raises ValueError unless there is a valid one for each name and no other."""
     if set(given) != set(names):
         raise ValueError(f"truth: expected scores of {', '.join(names)}; got {', '.join(given) or 'none'}")
-    least = -math.inf if metric == "fid" else 0.0
+    least = -math.inf if metric.scale == "linear" else 0.0
     wrong = {name: value for name, value in given.items() if not (math.isfinite(value) and value > least)}
     if wrong:
         name, value = next(iter(wrong.items()))
-        raise ValueError(f"truth: expected a finite score of {metric!r} for {name!r}, got {value}")
+        raise ValueError(f"truth: expected a finite score of {metric.name!r} for {name!r}, got {value}")
     return {name: TrueScore(float(given[name]), "given") for name in names}
 
 
-def gaps(truth: Mapping[str, TrueScore], metric: str, tolerance: float) -> tuple[Any, Any]:
+def gaps(truth: Mapping[str, TrueScore], metric: Metric, tolerance: float) -> tuple[Any, Any]:
     """The difference between each generator's score and the best one (G,), ≥ 0, and whether it counts as best (G,).
 
     Gaps are on the natural scale, like the regret of the papers (equations.md §5); `tolerance` is on the estimates'.
     """
     scores = np.array([each.score for each in truth.values()])
-    if metric == "fid":
-        return scores - scores.min(), scores - scores.min() <= tolerance
-    return scores.max() - scores, np.log(scores.max()) - np.log(scores) <= tolerance
+    behind = scores - scores.min() if metric.lower_is_better else scores.max() - scores
+    if metric.scale == "linear":
+        return behind, behind <= tolerance
+    logs = np.log(scores)
+    return behind, (logs - logs.min() if metric.lower_is_better else logs.max() - logs) <= tolerance

@@ -72,10 +72,11 @@ async def read_batch(
 def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_rows: int) -> Incoming:
     """Check arrays as a batch. `body` is their encoding for the log, if there is one. Raises `ApiError` 422."""
     _check_rows({name: array.shape for name, array in arrays.items()}, max_rows)
-    kernel = experiment.config.kernel
+    config = experiment.config
     _refusing(check_batch, arrays, experiment.widths)
-    if kernel is not None and kernel.name == "cosine":
-        _refusing(check_directions, arrays["features"])
+    for field, kernel in config.kernels.items():
+        if kernel.name == "cosine":
+            _refusing(check_directions, config.kind.kernels[field], arrays[config.kind.kernels[field]])
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
     measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None

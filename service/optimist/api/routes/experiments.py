@@ -17,7 +17,6 @@ from optimist.api.routes.references import check_embeddings, stored_reference
 from optimist.dispatch.admission import check_maps, too_wide
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.report import report_of
-from optimist.numerics.kernel.open_kernels import is_open
 from optimist.policies import check_policy
 from optimist.store import Conflict, NotFound
 from optimist_client import tensors
@@ -72,11 +71,14 @@ def _check_lease(lease: float, most: float) -> None:
 async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
     """The experiment with what is settled at its creation: the width of its batches, and the reference as it is now."""
     made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex, "rules": RULES}
-    if config.reference is None:
-        assert config.dimension is not None, "checked by the config"
-        experiment = Experiment(dimension=config.dimension, **made)
+    named = config.setting("reference")
+    if named is None:
+        metric = config.declared
+        if missing := [array for array in metric.arrays if array not in metric.widths]:
+            raise invalid(f"metric {metric.name!r}: expected the columns of {', '.join(missing)} in its settings")
+        experiment = Experiment(dimension=metric.widths[metric.first_array()], **made)
     else:
-        reference = await stored_reference(context.store, config.reference)
+        reference = await stored_reference(context.store, named)
         check_embeddings(reference, config.embedding)
         experiment = Experiment(
             dimension=reference.dimension,
@@ -104,7 +106,7 @@ async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Exper
 async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     """One experiment's config, and the bandwidths that its first samples have fixed."""
     experiment = await context.experiment(name)
-    if not any(is_open(kernel.model_dump()) for kernel in experiment.config.kernels.values()):
+    if not any(kernel.is_open for kernel in experiment.config.kernels.values()):
         return experiment
     fitted = await context.store.fitted(name)
     arrays = {} if fitted is None else tensors.decode(fitted)

@@ -12,7 +12,6 @@ from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
 from optimist.dispatch.state import needed_to_fit
 from optimist.store import ExperimentState, NotFound
-from optimist_client.config import METRIC_FIELDS
 from optimist_client.models import Experiment, Identifier, Modes
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators/{generator:path}", tags=["generators"])
@@ -40,8 +39,8 @@ async def get_modes(
     If no scorer computes them within 10 seconds, an earlier result is returned and marked as stale.
     """
     experiment = await context.experiment(name)
-    if "kernel" not in METRIC_FIELDS[experiment.config.metric]:
-        raise invalid(f"modes need a kernel, and the metric {experiment.config.metric!r} has no kernel")
+    if "modes" not in experiment.config.kind.offers:
+        raise invalid(f"modes need a kernel, and the metric {experiment.config.kind.name!r} has no kernel")
     ordinal = await context.ordinal(name, generator)
     told = await _position(context, experiment, ordinal)
     modes = await _awaited(context, experiment, ordinal, told)

@@ -6,7 +6,6 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from optimist.numerics.estimate import Scale
 from optimist.numerics.fid.distance import FrechetTerms, Route, terms_of
 from optimist.numerics.fid.influence import FrechetAnalysis, FrechetInfluence
 from optimist.numerics.fid.reference import Reference
@@ -20,6 +19,7 @@ from optimist.numerics.spectra import (
     largest_eigenvalue,
     symmetric_product,
 )
+from optimist_client.metrics import FID
 
 
 class FrechetDistance(BaseMetric):
@@ -29,9 +29,7 @@ class FrechetDistance(BaseMetric):
     the statistic keeps them, then the symmetric eigenproblem of S Σ̂ S, S = Σ_r^{1/2}.
     """
 
-    name = "fid"
-    scale: Scale = "linear"
-    lower_is_better = True
+    declared = FID
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from optimist.numerics.estimate import Scale
 from optimist.numerics.inception.influence import InceptionAnalysis, analyse_inception
 from optimist.numerics.inception.statistic import ClassStatistic, entropy
 from optimist.numerics.metric import BaseMetric
+from optimist_client.metrics import InceptionScore as Declared
 
 
 class InceptionScore(BaseMetric):
@@ -17,9 +17,7 @@ class InceptionScore(BaseMetric):
     In logarithms because the optimistic scores of the papers reach e^200. Raises ValueError on fewer than 1 class.
     """
 
-    name = "is"
-    scale: Scale = "log"
-    lower_is_better = False
+    declared = Declared
 
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:

@@ -11,22 +11,24 @@ from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
-from optimist.numerics.kernel.open_kernels import DEFAULT_FEATURES, MEDIAN
 from optimist.numerics.kernel.settings import KernelSettings
 from optimist_client.config import RULES
+from optimist_client.metrics import Kernel
+from optimist_client.metrics.kernel import MEDIAN
 
 LARGEST_FIT = 1000
 """Rows whose pairwise distances have a median taken: half a million pairs."""
 
+
 Device = torch.device | str
 
 
-def make_feature_map(kernel: Mapping[str, Any], dimension: int, device: Device = "cpu") -> FeatureMap:
-    """The feature map of a kernel given as a mapping, for rows of `dimension` columns (equations.md §3).
+def make_feature_map(kernel: Kernel | Mapping[str, Any], dimension: int, device: Device = "cpu") -> FeatureMap:
+    """The feature map of a kernel for rows of `dimension` columns (equations.md §3).
 
-    name: "gaussian" (default; random Fourier features) with `sigma`, `features` (r, default 1000) and `seed`, or with
-    `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises ValueError on
-    anything else, and on what only samples can fix (see `fit_kernel`).
+    A mapping holds name: "gaussian" (default; random Fourier features) with `sigma`, `features` (r, default 1000) and
+    `seed`, or with `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises
+    ValueError on anything else, and on what only samples can fix (see `fit_kernel`).
     """
     return feature_map_of(KernelSettings.of(kernel), dimension, device)
 
@@ -52,7 +54,7 @@ def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stre
     return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed, device)
 
 
-def fit_kernel(kernel: Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> dict[str, Any]:
+def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> KernelSettings:
     """The kernel with what samples fix, `sigma` "median" and landmarks, from the first rows (n, d) of each generator.
 
     A generator's median distance is that over the pairs that differ among its first 1000 rows. The bandwidth is the
@@ -60,8 +62,8 @@ def fit_kernel(kernel: Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> 
     first 1000 rows of all generators in turn. The landmarks of a nystrom kernel are the first `features` rows of all
     generators in turn. Raises ValueError where the median is no bandwidth: beyond 1e±30.
     """
-    fixed = dict(kernel)
-    if fixed.get("sigma") == MEDIAN:
+    settings, fixed = KernelSettings.of(kernel), dict[str, Any]()
+    if settings.sigma == MEDIAN:
         parts = [in_turn(logs, LARGEST_FIT)] if rules < 2 else [log[:LARGEST_FIT] for log in logs]
         medians = sorted(found for part in parts if (found := _median_distance(part)) is not None)
         # The lower one of two in the middle: of two generators the absurdly wide one does not count.
@@ -70,9 +72,9 @@ def fit_kernel(kernel: Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> 
             expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"
             raise ValueError(f"sigma: the median distance of the first samples is {median:g}, {expected}: scale them")
         fixed["sigma"] = median
-    if fixed.get("name") == "nystrom" and fixed.get("landmarks") is None:
-        fixed["landmarks"] = in_turn(logs, fixed.get("features", DEFAULT_FEATURES))
-    return fixed
+    if settings.name == "nystrom" and settings.landmarks is None and settings.features is not None:
+        fixed["landmarks"] = in_turn(logs, settings.features).cpu().numpy()
+    return settings.model_copy(update=fixed)
 
 
 def in_turn(logs: Sequence[Tensor], count: int) -> Tensor:

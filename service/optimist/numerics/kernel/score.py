@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from optimist.numerics.estimate import Scale
 from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
 from optimist.numerics.kernel.influence import KernelAnalysis, entropy_influence, few_rows, with_errors
@@ -17,6 +17,7 @@ from optimist.numerics.metric import BaseMetric, Identity
 from optimist.numerics.modes import Mode
 from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.spectra import SMALLEST_WIDTH, TraceFollower
+from optimist_client.metrics import RKE, Metric, Vendi
 
 
 class VendiScore(BaseMetric):
@@ -27,10 +28,7 @@ class VendiScore(BaseMetric):
     Raises ValueError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
-    name = "vendi"
-    scale: Scale = "log"
-    lower_is_better = False
-    offers_modes = True
+    declared: ClassVar[type[Metric]] = Vendi
 
     def __init__(self, feature_map: FeatureMap, order: float = 1.0, truncation: int | None = None) -> None:
         self.feature_map = feature_map
@@ -205,7 +203,7 @@ class _Followed:
 class RenyiKernelEntropy(VendiScore):
     """log RKE = −log ‖C‖_F², which is log Vendi of order 2 and needs no eigenvalues; higher is better."""
 
-    name = "rke"
+    declared = RKE
 
     def __init__(self, feature_map: FeatureMap) -> None:
         super().__init__(feature_map, order=2.0)

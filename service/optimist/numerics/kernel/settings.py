@@ -1,63 +1,106 @@
-"""A kernel as callers give it, checked: every refusal is a ValueError that says what was expected."""
+"""A kernel in memory: what a declared kernel holds, and the arrays that only memory has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from optimist.numerics.batches import check_rows
 from optimist.numerics.checks import check_number, check_whole, real_array
 from optimist.numerics.feature_maps import check_sigma
-from optimist.numerics.kernel.open_kernels import DEFAULT_FEATURES, MEDIAN
+from optimist_client.metrics import Kernel, Metric
+from optimist_client.metrics.base import in_words
+from optimist_client.metrics.kernel import MEDIAN
 
-NAMES = ("gaussian", "nystrom", "cosine")
-KNOWN = ("name", "sigma", "features", "seed", "omegas", "landmarks")
+AnyMetric = TypeVar("AnyMetric", bound=Metric)
 
 
-@dataclass(frozen=True, eq=False)
-class KernelSettings:
-    """A kernel given as a mapping, checked: see `make_feature_map` for what it may hold."""
+class KernelSettings(Kernel):
+    """A kernel that may also be given by its frequencies or landmarks, or be exact (`features` None)."""
 
-    name: str
-    sigma: float | str | None
-    """None where the kernel has none: cosine, and frequencies as they are."""
-    features: int | None
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    features: Annotated[int, Field(ge=1)] | None = 1000  # pyright: ignore[reportIncompatibleVariableOverride]
     """r, or the number of landmarks; None is the exact kernel by its n × n matrix."""
-    seed: int
-    omegas: NDArray[np.float64] | None
-    landmarks: NDArray[np.float64] | None
+    omegas: NDArray[np.float64] | None = None
+    """Frequencies (d, r) of the gaussian kernel, in place of σ and a seed."""
+    landmarks: NDArray[np.float64] | None = None
+    """Rows (m, d) of the nystrom kernel."""
 
     @classmethod
     def of(cls, kernel: Any, field: str = "kernel") -> KernelSettings:
-        """The settings in a mapping. Raises ValueError, beginning with `field`, for anything that makes no sense.
+        """The settings in a mapping or a declared kernel.
 
-        A setting without a meaning for the kernel must be missing or None, but `features` and `seed`: a config on the
-        wire always has them.
+        A setting without a meaning for the kernel must be missing or None. Raises ValueError, beginning with `field`,
+        on what makes no sense.
         """
+        if isinstance(kernel, cls):
+            return kernel
+        if isinstance(kernel, Kernel):
+            return cls(**{name: getattr(kernel, name) for name in kernel.model_fields_set})
         if not isinstance(kernel, Mapping):
             raise ValueError(f"{field}: expected a mapping such as dict(name='gaussian', sigma=10.0), got {kernel!r}")
-        foreign = [f"{key}" for key in kernel if key not in KNOWN]
+        foreign = [f"{key}" for key in kernel if key not in cls.model_fields]
         if foreign:
-            raise ValueError(f"{field}: expected {', '.join(KNOWN)}; got {', '.join(sorted(foreign))}")
-        name = kernel.get("name", "gaussian")
-        if name not in NAMES:
-            raise ValueError(f"{field}: expected name 'gaussian', 'nystrom' or 'cosine', got {name!r}")
-        omegas, landmarks = (_matrix(f"{field}: {key}", kernel.get(key)) for key in ("omegas", "landmarks"))
-        misplaced = {
-            "omegas": omegas is not None and name != "gaussian",
-            "landmarks": landmarks is not None and name != "nystrom",
-            "sigma": kernel.get("sigma") is not None and (name == "cosine" or omegas is not None),
-        }
-        if any(misplaced.values()):
-            of_what = f"the {name} kernel" if omegas is None or name != "gaussian" else "a kernel with omegas"
-            raise ValueError(f"{field}: {of_what} has no {', '.join(key for key, is_so in misplaced.items() if is_so)}")
-        sigma = None if name == "cosine" or omegas is not None else _sigma(kernel.get("sigma"), name, field)
-        features = _features(kernel, name, omegas, landmarks, field)
-        return cls(name, sigma, features, check_whole(f"{field}: seed", kernel.get("seed", 0), 0), omegas, landmarks)
+            raise ValueError(f"{field}: expected {', '.join(cls.model_fields)}; got {', '.join(sorted(foreign))}")
+        # Python's numbers come in more types than JSON's, and a text is none.
+        given = dict(kernel)
+        for key, least in (("features", 1), ("seed", 0)):
+            if key in given and (key, given[key]) != ("features", None):
+                given[key] = check_whole(f"{field}: {key}", given[key], least)
+        if given.get("sigma") is not None and given["sigma"] != MEDIAN:
+            given["sigma"] = _bandwidth(f"{field}: sigma", given["sigma"])
+        for key in ("omegas", "landmarks"):
+            given[key] = _matrix(f"{field}: {key}", given.get(key))
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            raise ValueError(in_words(error, field)) from None
+
+    @model_validator(mode="after")
+    def _arrays_belong(self) -> Self:
+        for name, owner in (("omegas", "gaussian"), ("landmarks", "nystrom")):
+            if getattr(self, name) is not None and self.name != owner:
+                raise ValueError(f"the {self.described} has no {name}")
+        if self.is_exact and (self.name == "nystrom" or self.omegas is not None):
+            raise ValueError("features=None, the exact kernel, is 'gaussian' with sigma, or 'cosine'")
+        if self.omegas is None:
+            return self
+        frequencies = self.omegas.shape[1]
+        if "features" in self.model_fields_set and self.features != frequencies:
+            raise ValueError(f"features: expected the {frequencies} of omegas, got {self.features}")
+        object.__setattr__(self, "features", frequencies)
+        self.model_fields_set.add("features")
+        return self
+
+    @property
+    def described(self) -> str:
+        """The kernel in words."""
+        return "kernel with omegas" if self.name == "gaussian" and self.omegas is not None else super().described
+
+    @property
+    def has_bandwidth(self) -> bool:
+        """Whether it has a σ, which frequencies that are given stand for."""
+        return super().has_bandwidth and self.omegas is None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is asked for by its n × n matrix, which one batch has but no stream."""
+        return self.features is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether samples have still to fix its bandwidth or its landmarks."""
+        return self.sigma == MEDIAN or (self.name == "nystrom" and self.landmarks is None)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether its product with another kernel of this kind is one again; that of exact kernels always is."""
+        return super().multiplies or (self.is_exact and self.name == "cosine")
 
     @property
     def dimension(self) -> int | None:
@@ -66,29 +109,24 @@ class KernelSettings:
             return self.omegas.shape[0]
         return None if self.landmarks is None else self.landmarks.shape[1]
 
-    @property
-    def width(self) -> int | None:
-        """The columns of φ, where the settings tell them: those of `cosine` are the samples', the exact kernel's n."""
-        if self.features is None or self.name == "cosine":
+    def width(self, dimension: int | None) -> int | None:
+        """Entries of φ, as `Kernel.width`; None for the exact kernel, which has as many as there are samples."""
+        if self.is_exact:
             return None
-        return 2 * self.features if self.name == "gaussian" else self.features
+        return len(self.landmarks) if self.landmarks is not None else super().width(dimension)
 
 
-def pair_settings(kernel: Any, prompt_kernel: Any) -> tuple[KernelSettings, KernelSettings]:
-    """The kernels of samples and of prompts, both with the r of `kernel`, or its exactness.
+def with_settings(metric: AnyMetric) -> AnyMetric:
+    """The metric with its kernels as `KernelSettings`."""
+    kernels = {field: metric.setting(field) for field in metric.kernels}
+    changes = {field: KernelSettings.of(kernel, field) for field, kernel in kernels.items() if kernel is not None}
+    return metric.model_copy(update=changes) if changes else metric
 
-    Raises ValueError as `KernelSettings.of` does, where the prompts' kernel asks for another r, and on kernels that are
-    not gaussian; exact ones may be cosine.
-    """
-    of_samples, of_prompts = KernelSettings.of(kernel), KernelSettings.of(prompt_kernel, "prompt_kernel")
-    allowed = ("gaussian",) if of_samples.features is not None else ("gaussian", "cosine")
-    if not {of_samples.name, of_prompts.name} <= set(allowed):
-        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
-    asked = "features" in prompt_kernel or of_prompts.omegas is not None
-    if asked and of_prompts.features != of_samples.features:
-        found = f"{of_samples.features}, got {of_prompts.features}"
-        raise ValueError(f"prompt_kernel: features: expected as many as the kernel's {found}")
-    return of_samples, replace(of_prompts, features=of_samples.features)
+
+def _bandwidth(name: str, sigma: Any) -> float:
+    if isinstance(sigma, str):
+        raise ValueError(f"{name}: expected a number or {MEDIAN!r}, got {sigma!r}")
+    return check_sigma(check_number(name, sigma))
 
 
 def _matrix(name: str, values: Any) -> NDArray[np.float64] | None:
@@ -99,28 +137,3 @@ def _matrix(name: str, values: Any) -> NDArray[np.float64] | None:
         raise ValueError(f"{name}: expected a matrix with entries, got shape {matrix.shape}")
     check_rows(name, matrix, matrix.shape[1])
     return matrix
-
-
-def _sigma(sigma: Any, name: str, field: str) -> float | str:
-    if sigma is None:
-        raise ValueError(f"{field}: the {name} kernel needs sigma, its bandwidth, as a number or {MEDIAN!r}")
-    if isinstance(sigma, str):
-        if sigma != MEDIAN:
-            raise ValueError(f"{field}: sigma: expected a number or {MEDIAN!r}, got {sigma!r}")
-        return sigma
-    return check_sigma(check_number(f"{field}: sigma", sigma))
-
-
-def _features(kernel: Mapping[str, Any], name: str, omegas: Any, landmarks: Any, field: str) -> int | None:
-    features = kernel.get("features", DEFAULT_FEATURES)
-    if features is None:
-        if name == "nystrom" or omegas is not None:
-            raise ValueError(f"{field}: features=None, the exact kernel, is 'gaussian' with sigma, or 'cosine'")
-        return None
-    features = check_whole(f"{field}: features", features, 1)
-    if omegas is not None:
-        if "features" in kernel and features != omegas.shape[1]:
-            raise ValueError(f"{field}: features: expected the {omegas.shape[1]} of omegas, got {features}")
-        return omegas.shape[1]
-    # Of a kernel that samples fixed, `features` is what was asked for.
-    return features if landmarks is None else len(landmarks)

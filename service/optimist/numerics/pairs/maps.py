@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.maps import feature_map_of
-from optimist.numerics.kernel.settings import pair_settings
+from optimist.numerics.kernel.maps import Device, feature_map_of
+from optimist.numerics.kernel.settings import KernelSettings
+from optimist_client.metrics import Kernel
 
 
 def pair_maps(
-    kernel: Mapping[str, Any],
-    prompt_kernel: Mapping[str, Any],
+    kernel: Kernel | Mapping[str, Any],
+    prompt_kernel: Kernel | Mapping[str, Any],
     dimension: int,
     prompt_dimension: int,
-    device: torch.device | str = "cpu",
+    device: Device = "cpu",
 ) -> tuple[GaussianFourier, GaussianFourier]:
-    """The feature maps of samples and of prompts, with the kernel's number of frequencies, drawn apart.
+    """The feature maps of samples and of prompts, each with its own number of frequencies, drawn apart.
 
-    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian, or not of one r.
+    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian.
     """
-    of_samples, of_prompts = pair_settings(kernel, prompt_kernel)
-    features = feature_map_of(of_samples, dimension, device)
+    features = feature_map_of(KernelSettings.of(kernel), dimension, device)
     # One stream of normals for both would tie the frequencies of samples and prompts together.
-    prompts = feature_map_of(of_prompts, prompt_dimension, device, 1)
-    assert isinstance(features, GaussianFourier), "pair_settings takes no others"
-    assert isinstance(prompts, GaussianFourier), "pair_settings takes no others"
+    prompts = feature_map_of(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
+    if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
+        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
     return features, prompts

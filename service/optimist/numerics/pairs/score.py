@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from optimist.numerics.estimate import Scale
 from optimist.numerics.feature_maps import GaussianFourier
 from optimist.numerics.kernel.entropy import check_order, log_vendi
 from optimist.numerics.kernel.influence import KernelAnalysis
@@ -20,6 +19,7 @@ from optimist.numerics.pairs.influence import analyse_conditioned
 from optimist.numerics.pairs.modes import prompt_groups
 from optimist.numerics.pairs.statistic import JointStatistic, Part, joint_map
 from optimist.numerics.reservoir import Reservoir
+from optimist_client import metrics
 
 
 class ConditionedScore(BaseMetric):
@@ -34,10 +34,6 @@ class ConditionedScore(BaseMetric):
 
     terms: ClassVar[Mapping[Part, float]]
     """The entropies in the sum, with their signs."""
-    scale: Scale = "log"
-    lower_is_better = False
-    offers_modes = True
-    offers_prompt_groups = True
 
     def __init__(self, features_map: GaussianFourier, prompts_map: GaussianFourier, order: float = 1.0) -> None:
         self.features_map = features_map
@@ -137,12 +133,12 @@ class ConditionedScore(BaseMetric):
 class ConditionalVendi(ConditionedScore):
     """log Conditional-Vendi_α = H_α(X, T) − H_α(T): the diversity that the model adds to its prompts'."""
 
-    name = "conditional-vendi"
+    declared = metrics.ConditionalVendi
     terms: ClassVar[Mapping[Part, float]] = {"joint": 1.0, "prompts": -1.0}
 
 
 class InformationVendi(ConditionedScore):
     """log Information-Vendi_α = H_α(X) + H_α(T) − H_α(X, T): how much the outputs tell of their prompts."""
 
-    name = "information-vendi"
+    declared = metrics.InformationVendi
     terms: ClassVar[Mapping[Part, float]] = {"features": 1.0, "prompts": 1.0, "joint": -1.0}

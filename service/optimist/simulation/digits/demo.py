@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.tables import headline, standings, summary
 from optimist.store import dies_with_parent
 from optimist_client import Experiment, Optimist, Report, Retry
+from optimist_client.metrics import find
 
 WORKERS = 2
 PATIENCE = 120.0
@@ -79,23 +80,19 @@ class Demo:
 
 
 def _question(metric: str, digits: Digits) -> dict[str, Any]:
-    """The config of each metric: its generators, and the reference, number of classes or kernels that it needs."""
-    plain = {"generators": list(digits.generators)}
-    if metric == "fid":
-        return {**plain, "reference": digits.reference()}
-    if metric == "is":
-        return {**plain, "dimension": digits.probabilities(digits.images[:1]).shape[1]}
-    width = digits.features(digits.images[:1]).shape[1]
-    of_images = {"dimension": width, "kernel": KERNEL}
-    if metric in ("rke", "vendi"):
-        return {**plain, **of_images}
-    return {
-        "generators": list(digits.prompted),
-        **of_images,
-        "prompt_dimension": digits.embeddings(TEXTS[:1]).shape[1],
-        "prompt_kernel": PROMPT_KERNEL,
-        "prompts": list(TEXTS),
+    """The config of a metric's experiment: its generators, and the settings that the metric needs."""
+    kind = find(metric)
+    array = digits.probabilities if "probabilities" in kind.arrays else digits.features
+    known: dict[str, Callable[[], Any]] = {
+        "reference": digits.reference,
+        "dimension": lambda: array(digits.images[:1]).shape[1],
+        "kernel": lambda: KERNEL,
+        "prompt_dimension": lambda: digits.embeddings(TEXTS[:1]).shape[1],
+        "prompt_kernel": lambda: PROMPT_KERNEL,
+        "prompts": lambda: list(TEXTS),
     }
+    generators = digits.prompted if "prompts" in kind.needs else digits.generators
+    return {"generators": list(generators), **{name: known[name]() for name in kind.needs}}
 
 
 def _watch(experiment: Experiment, workers: list[Process], console: Console, advice: str) -> Report:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from optimist.dispatch.prompts import prompt_order
-from optimist.evaluation import Question
+from optimist.evaluation import Question, declared_of
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.sources.base import Draw, Rows, SourceSet
-from optimist_client.config import METRIC_FIELDS, TENSORS
+from optimist_client.metrics import find
 
 BLOCK = 500
 """Number of images to generate at a time: single images would take 50 times as long."""
@@ -21,16 +20,13 @@ BLOCK = 500
 
 def digits(metric: str = "fid") -> SourceSet:
     """The demo's generators for `metric`, with the reference or the kernels that it needs."""
-    made, fields = _loaded(), METRIC_FIELDS[metric]
-    names = made.prompted if "prompts" in fields else made.generators
-    settings: dict[str, Any] = {"metric": metric}
-    if "reference" in fields:
-        settings["reference"] = made.reference()
-    if "kernel" in fields:
-        settings["kernel"] = KERNEL
-    if "prompt_kernel" in fields:
-        settings["prompt_kernel"] = PROMPT_KERNEL
-    return SourceSet({name: DigitsSource(name, TENSORS[metric]) for name in names}, settings)
+    made, kind = _loaded(), find(metric)
+    names = made.prompted if "prompts" in kind.needs else made.generators
+    brought = {"reference": made.reference, "kernel": lambda: KERNEL, "prompt_kernel": lambda: PROMPT_KERNEL}
+    settings = {name: bring() for name, bring in brought.items() if name in kind.settings()}
+    return SourceSet(
+        {name: DigitsSource(name, tuple(kind.arrays)) for name in names}, {"metric": declared_of(metric, **settings)}
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ def experiment(path: str | Path) -> SourceSet:
             for ordinal, generator in enumerate(archive.contents.generators):
                 batches = list(_batches(archive, ordinal))
                 if batches:
-                    rows = {name: np.concatenate([part[name] for part in batches]) for name in question.tensors}
+                    rows = {name: np.concatenate([part[name] for part in batches]) for name in question.arrays}
                     sources[generator.name] = ArraySource(rows, f"{file}: generator {generator.name!r}")
     except FileNotFoundError:
         raise FileError(f"{file}: no such file") from None
@@ -43,20 +42,17 @@ def experiment(path: str | Path) -> SourceSet:
         raise FileError(f"{file}: {error}") from None
     if not sources:
         raise FileError(f"{file}: expected batches of at least one generator, found none")
-    return SourceSet(sources, _settings(question) | {"delta": config.delta, "tolerance": config.tolerance})
+    pinned = {"delta": config.delta, "tolerance": config.tolerance, "rules": question.rules}
+    return SourceSet(sources, {"metric": question.metric, **pinned})
 
 
 def question_in(archive: Archive) -> Question:
     """The question of an exported experiment, with the kernels that its samples have fixed, if they have."""
     experiment = archive.contents.experiment
-    reference = None if experiment.config.reference is None else stored_reference(archive.reference()[1])
+    has_reference = experiment.config.setting("reference") is not None
+    reference = stored_reference(archive.reference()[1]) if has_reference else None
     question = question_of(experiment, reference)
     return question if archive.fitted is None else unpack_kernels(question, archive.fitted)
-
-
-def _settings(question: Question) -> dict[str, Any]:
-    names = ("metric", "reference", "order", "truncation", "kernel", "prompt_kernel", "rules")
-    return {name: getattr(question, name) for name in names if getattr(question, name) is not None}
 
 
 def _batches(archive: Archive, ordinal: int) -> Iterator[Rows]:

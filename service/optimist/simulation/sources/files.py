@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,14 @@ from numpy.typing import NDArray
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
-from optimist_client.config import TENSORS
 from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
+from optimist_client.metrics import FID, Metric, declared
 
-_KNOWN = {*(tensor for tensors in TENSORS.values() for tensor in tensors), *(name for pair in MOMENTS for name in pair)}
-"""File names (without suffix) that are names of arrays."""
 Found = Iterator[tuple[str, str, Rows]]
 """Name, origin and arrays by name of each generator."""
 
 
-def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) -> dict[str, Source]:
+def files(path: str | Path, metric: type[Metric] = FID, *, beside: Path | None = None) -> dict[str, Source]:
     """Read the generators of a folder or a file, by name in alphabetical order.
 
     In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is a
@@ -30,16 +29,16 @@ def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) 
     with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is a file to ignore: a reference in the
     same folder. Raises FileError, naming the file, for anything else.
     """
-    place, sources = Path(path), dict[str, Source]()
+    place, sources, wanted = Path(path), dict[str, Source](), tuple(metric.arrays)
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
-    found = _in_folder(place, TENSORS[metric], beside) if place.is_dir() else _in_file(place)
+    found = _in_folder(place, wanted, beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
         if name.encode("utf-8", "replace").decode() != name:  # file names may be arbitrary bytes
             raise FileError(f"{place}: expected generator names in UTF-8, found {name!a}")
         if name in sources:
             raise FileError(f"{origin}: expected distinct generator names, found {name!r} in {sources[name].origin}")
-        sources[name] = _source(origin, arrays, TENSORS[metric])
+        sources[name] = _source(origin, arrays, wanted)
     return sources
 
 
@@ -60,10 +59,12 @@ def _in_folder(folder: Path, tensors: tuple[str, ...], beside: Path | None) -> F
 def _of_folder(folder: Path, tensors: tuple[str, ...]) -> Rows:
     """The arrays of one generator's folder. Arrays with the same name are concatenated."""
     parts: dict[str, list[NDArray[Any]]] = {}
+    # File names (without suffix) that are names of arrays.
+    known = {array for metric in declared().values() for array in metric.arrays} | {*chain(*MOMENTS)}
     for file in sorted(member for member in folder.iterdir() if member.suffix in SUFFIXES):
         arrays = read_arrays(file)
         if len(arrays) == 1:
-            arrays = {file.stem if file.stem in _KNOWN else tensors[0]: next(iter(arrays.values()))}
+            arrays = {file.stem if file.stem in known else tensors[0]: next(iter(arrays.values()))}
         for name, array in arrays.items():
             parts.setdefault(name, []).append(array)
     if not parts:

@@ -1,0 +1,150 @@
+"""What every metric declares: its settings as fields, and what others must know of it as facts of its class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+
+from optimist_client.wire import Wire
+
+Scale = Literal["linear", "log"]
+Dimension = Annotated[int, Field(ge=1, le=16_384)]
+"""Columns of an array of a batch."""
+
+
+class Metric(Wire):
+    """One score with its settings. A subclass names it by `name`, and is registered by `declare`.
+
+    On the wire a metric is an object with its `name` and its settings; see `flat` for the exceptions.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """What people read."""
+    arrays: ClassVar[Mapping[str, str]]
+    """The arrays of a batch, in the order that the statistic takes them, each with the setting that holds its columns;
+    "" where the reference tells them."""
+    lower_is_better: ClassVar[bool] = False
+    scale: ClassVar[Scale] = "linear"
+    """The scale on which it is estimated, compared and bounded."""
+    floor: ClassVar[float | None] = None
+    """The least value that is shown, where a de-biased estimate may fall below what the metric can be; None: any."""
+    bounds: ClassVar[Mapping[str, frozenset[str]]] = {"influence": frozenset()}
+    """How its interval can be made, with the options that each bound takes (equations.md has meaning and defaults)."""
+    presets: ClassVar[Mapping[str, str]] = {}
+    """The papers' algorithms on it by name, with the bound of each."""
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """What an experiment must be given: some of the settings, and "prompts" where a batch answers prompts."""
+    kernels: ClassVar[Mapping[str, str]] = {}
+    """The settings that hold kernels, with the array that each kernel looks at."""
+    offers: ClassVar[frozenset[str]] = frozenset()
+    """What it can say besides the score: "modes", "prompt groups"."""
+    warmup: ClassVar[int] = 2
+    """Batches per generator before the policy decides, under the bound `influence` (decisions.md §3)."""
+    flat: ClassVar[bool] = False
+    """Whether its settings are fields of the config beside its name, on the wire too, as in version 0.1."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_name(cls, data: Any) -> Any:
+        """An object on the wire carries the name, which is no setting."""
+        if not isinstance(data, Mapping) or "name" not in data:
+            return data
+        if data["name"] != cls.name:
+            raise ValueError(f"name: expected {cls.name!r}, got {data['name']!r}")
+        return {key: value for key, value in data.items() if key != "name"}
+
+    @model_serializer(mode="wrap")
+    def _with_name(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"name": self.name, **settings(self)}
+
+    @classmethod
+    def settings(cls) -> frozenset[str]:
+        """The names of its settings."""
+        return frozenset(cls.model_fields)
+
+    def setting(self, name: str) -> Any:
+        """The setting of this name; None where the metric has none."""
+        return getattr(self, name, None)
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns of those arrays whose columns the settings tell."""
+        known = {array: self.setting(field) for array, field in self.arrays.items() if field}
+        return {array: columns for array, columns in known.items() if columns is not None}
+
+    @classmethod
+    def first_array(cls) -> str:
+        """The array that a batch of one array holds."""
+        return next(iter(cls.arrays))
+
+    def check_bound(self, bound: str) -> None:
+        """Raise ValueError where the metric, with these settings, has no such bound."""
+        if bound not in self.bounds:
+            raise ValueError(f"metric {self.name!r} has the bounds {', '.join(self.bounds)}; got {bound!r}")
+
+    @classmethod
+    def check_options(cls, bound: str, given: Iterable[str]) -> None:
+        """Raise ValueError where the bound does not take one of the options that are `given`."""
+        taken = cls.bounds[bound]
+        if foreign := sorted(set(given) - taken):
+            takes = ", ".join(sorted(taken)) or "none"
+            raise ValueError(f"bound {bound!r} has no option {', '.join(foreign)}: it takes {takes}")
+
+    @classmethod
+    def check_settings(cls, given: set[str]) -> None:
+        """Raise ValueError where the metric does not take one of the settings that are `given`."""
+        if foreign := sorted(given - cls.settings()):
+            takes = ", ".join(sorted(cls.settings())) or "no settings"
+            raise ValueError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """The metric with these settings. Raises ValueError, in one line, where it does not take them."""
+        cls.check_settings(set(settings))
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            raise ValueError(in_words(error)) from None
+
+
+AnyMetric = TypeVar("AnyMetric", bound=type[Metric])
+_DECLARED: dict[str, type[Metric]] = {}
+
+
+def declare(metric: AnyMetric) -> AnyMetric:
+    """Make a metric known by its name. Raises ValueError where another class has the name."""
+    known = _DECLARED.setdefault(metric.name, metric)
+    if (known.__module__, known.__qualname__) != (metric.__module__, metric.__qualname__):
+        raise ValueError(f"metric {metric.name!r}: {known.__module__}.{known.__qualname__} has this name already")
+    _DECLARED[metric.name] = metric
+    return metric
+
+
+def declared() -> dict[str, type[Metric]]:
+    """All metrics that are known in this process, by name, those of the project first."""
+    return dict(_DECLARED)
+
+
+def find(name: object) -> type[Metric]:
+    """The metric of this name. Raises ValueError, naming those that are known, where there is none."""
+    if isinstance(name, str) and name in _DECLARED:
+        return _DECLARED[name]
+    raise ValueError(f"unknown metric {name!r}: expected one of {', '.join(_DECLARED)}")
+
+
+def in_words(error: ValidationError, field: str = "") -> str:
+    """A validation error in one line, each of its parts behind the field that it is about."""
+    return "; ".join(_in_words(part, field) for part in error.errors(include_url=False, include_context=False))
+
+
+def _in_words(part: Any, field: str) -> str:
+    at = ": ".join(filter(None, (field, ".".join(map(str, part["loc"])))))
+    said = str(part["msg"])
+    if part["type"] == "value_error":
+        said = said.removeprefix("Value error, ")
+    else:
+        said = f"{said.replace('Input should be', 'expected')}, got {part['input']!r}"
+    return f"{at}: {said}" if at else said

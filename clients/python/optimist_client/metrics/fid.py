@@ -1,0 +1,30 @@
+"""The Fréchet distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optimist_client.metrics.base import Metric, declare
+
+
+@declare
+class FID(Metric):
+    """How far the distribution of the generator's features is from that of real ones."""
+
+    name = "fid"
+    title = "FID"
+    arrays = {"features": ""}
+    lower_is_better = True
+    floor = 0.0
+    bounds = {
+        "influence": frozenset(),
+        "theorem": frozenset({"sigma2", "tau", "mean_gap"}),
+        "authors": frozenset({"M", "kappa"}),
+        "naive": frozenset({"sigma2", "mean_gap"}),
+    }
+    presets = {"fid-ucb": "theorem", "fd-ucb": "authors"}
+    needs = frozenset({"reference"})
+    flat = True
+
+    reference: Any = None
+    """The name of an uploaded reference, or real data as `create_experiment` and `Evaluation` take them."""

@@ -1,0 +1,24 @@
+"""The Inception score."""
+
+from __future__ import annotations
+
+from optimist_client.metrics.base import Dimension, Metric, declare
+
+
+@declare
+class InceptionScore(Metric):
+    """Whether each sample is of one class, and whether all classes are there."""
+
+    name = "is"
+    title = "Inception Score"
+    arrays = {"probabilities": "dimension"}
+    scale = "log"
+    floor = 0.0
+    bounds = {"influence": frozenset(), "theorem": frozenset(), "naive": frozenset()}
+    presets = {"is-ucb": "theorem"}
+    needs = frozenset({"dimension"})
+    warmup = 4
+    flat = True
+
+    dimension: Dimension | None = None
+    """The number of classes; an experiment needs it."""

@@ -1,0 +1,146 @@
+"""Kernels, and the scores of one kernel: RKE and Vendi."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from optimist_client.metrics.base import Dimension, Metric, declare
+from optimist_client.wire import Wire
+
+MEDIAN = "median"
+"""The bandwidth that the first samples fix: the median of the generators' median distances."""
+Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
+"""σ of a kernel: within these limits its frequencies, normals divided by σ, are of a size that is taken."""
+Order = Annotated[float, Field(ge=1e-6)]
+Truncation = Annotated[int, Field(ge=1)]
+
+
+class Kernel(Wire):
+    """A kernel by its feature map: `gaussian` by random Fourier features, `nystrom` or `cosine` (equations.md §3)."""
+
+    name: Literal["gaussian", "nystrom", "cosine"] = "gaussian"
+    sigma: Bandwidth | Literal["median"] | None = None
+    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": that of the generators' median distances."""
+    features: Annotated[int, Field(ge=1, le=8192)] = 1000
+    """r random frequencies (φ has 2r entries), or the number of landmarks that `nystrom` keeps of the first samples."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Every process draws the same frequencies from it."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.has_bandwidth and self.sigma is None:
+            raise ValueError(f"the {self.name} kernel needs sigma, its bandwidth: a number above 0, or {MEDIAN!r}")
+        if not self.has_bandwidth and self.sigma is not None:
+            raise ValueError(f"the {self.described} has no sigma")
+        # Not those that were set: a kernel that was stored names all of its fields.
+        drawn = [name for name in ("features", "seed") if getattr(self, name) not in (None, _default(name))]
+        if self.name == "cosine" and drawn:
+            raise ValueError(
+                f"{', '.join(drawn)}: the cosine kernel draws nothing, its features are the rows themselves"
+            )
+        return self
+
+    @property
+    def described(self) -> str:
+        """The kernel in words."""
+        return f"{self.name} kernel"
+
+    @property
+    def has_bandwidth(self) -> bool:
+        """Whether it has a σ."""
+        return self.name != "cosine"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the first samples have still to fix its bandwidth or its landmarks."""
+        return self.sigma == MEDIAN or self.name == "nystrom"
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether its product with another kernel of this kind is one again, as scores of pairs need."""
+        return self.name == "gaussian"
+
+    def width(self, dimension: int | None) -> int | None:
+        """Entries of φ for features of this dimension: the largest rank that the kernel's covariance can have.
+
+        None for the cosine kernel while the dimension is not known.
+        """
+        return {"gaussian": 2 * self.features, "nystrom": self.features, "cosine": dimension}[self.name]
+
+
+def _default(field: str) -> object:
+    return Kernel.model_fields[field].default
+
+
+def Gaussian(sigma: float | Literal["median"], features: int = 1000, seed: int = 0) -> Kernel:
+    """The kernel exp(−‖x − y‖²/(2σ²)) by random Fourier features: `features` frequencies drawn from `seed`."""
+    return Kernel(name="gaussian", sigma=_as_sigma(sigma), features=features, seed=seed)
+
+
+def Nystrom(sigma: float | Literal["median"], features: int = 1000) -> Kernel:
+    """The same kernel seen from as many landmarks as `features`: the first samples of all generators together."""
+    return Kernel(name="nystrom", sigma=_as_sigma(sigma), features=features)
+
+
+def Cosine() -> Kernel:
+    """The kernel xᵀy / (‖x‖ ‖y‖), exact."""
+    return Kernel(name="cosine")
+
+
+def _as_sigma(sigma: float | Literal["median"]) -> float | Literal["median"]:
+    return float(sigma) if isinstance(sigma, int) and not isinstance(sigma, bool) else sigma
+
+
+class OneKernel(Metric):
+    """What the scores of one kernel share."""
+
+    arrays = {"features": "dimension"}
+    scale = "log"
+    floor = 0.0
+    bounds = {"influence": frozenset(), "theorem": frozenset()}
+    needs = frozenset({"dimension", "kernel"})
+    kernels = {"kernel": "features"}
+    offers = frozenset({"modes"})
+    flat = True
+
+    dimension: Dimension | None = None
+    """Columns of the features; an experiment needs it."""
+    kernel: Kernel | None = None
+
+
+@declare
+class RKE(OneKernel):
+    """How many modes there are, by the order-2 entropy of their shares."""
+
+    name = "rke"
+    title = "RKE"
+    presets = {"rke-ucb": "theorem"}
+
+
+@declare
+class Vendi(OneKernel):
+    """How diverse the samples are: the exponential of the entropy of a kernel's spectrum."""
+
+    name = "vendi"
+    title = "Vendi"
+    presets = {"vendi-ucb": "theorem"}
+
+    order: Order = 1.0
+    """α of the Vendi score, 1e-6 or more; infinity for the largest eigenvalue alone."""
+    truncation: Truncation | None = None
+    """t of the truncated Vendi score: only the t largest eigenvalues count."""
+
+    @model_validator(mode="after")
+    def _truncates(self) -> Self:
+        width = None if self.kernel is None else self.kernel.width(self.dimension)
+        if self.truncation is not None and width is not None and self.truncation > width:
+            raise ValueError(f"truncation must lie between 1 and the {width} features, not {self.truncation}")
+        return self
+
+    def check_bound(self, bound: str) -> None:
+        """Raise ValueError as every metric does, and for the theorem below order 1."""
+        super().check_bound(bound)
+        if bound == "theorem" and self.order < 1:
+            raise ValueError(f"order: no theorem bounds the Vendi score of order {self.order:g}; it needs at least 1")

@@ -1,0 +1,60 @@
+"""The scores of pairs of a sample and its prompt."""
+
+from __future__ import annotations
+
+from pydantic import ValidationInfo, field_validator
+
+from optimist_client.metrics.base import Dimension, Metric, declare
+from optimist_client.metrics.kernel import Kernel, Order
+
+
+class OfPairs(Metric):
+    """What the scores of pairs share."""
+
+    arrays = {"features": "dimension", "prompts": "prompt_dimension"}
+    scale = "log"
+    floor = 0.0
+    needs = frozenset({"dimension", "kernel", "prompt_dimension", "prompt_kernel", "prompts"})
+    kernels = {"kernel": "features", "prompt_kernel": "prompts"}
+    offers = frozenset({"modes", "prompt groups"})
+    flat = True
+
+    dimension: Dimension | None = None
+    """Columns of the features; an experiment needs it."""
+    kernel: Kernel | None = None
+    order: Order = 1.0
+    """α of the entropies, 1e-6 or more."""
+    prompt_dimension: Dimension | None = None
+    """Columns of the prompts' embeddings; an experiment needs it."""
+    prompt_kernel: Kernel | None = None
+    """Kernel of the prompts, of as many features as `kernel`."""
+
+    @field_validator("prompt_kernel")
+    @classmethod
+    def _makes_a_pair(cls, prompt_kernel: Kernel | None, info: ValidationInfo) -> Kernel | None:
+        kernel: Kernel | None = info.data.get("kernel")
+        if prompt_kernel is None or kernel is None:
+            return prompt_kernel
+        shared = prompt_kernel.model_copy(update={"features": kernel.features})
+        if not (kernel.multiplies and shared.multiplies):
+            raise ValueError("scores of pairs need gaussian kernels, whose product is one again")
+        if "features" in prompt_kernel.model_fields_set and prompt_kernel.features != kernel.features:
+            found = f"{kernel.features}, got {prompt_kernel.features}"
+            raise ValueError(f"features: expected as many as the kernel's {found}")
+        return shared
+
+
+@declare
+class ConditionalVendi(OfPairs):
+    """How diverse the samples are beyond what their prompts ask for."""
+
+    name = "conditional-vendi"
+    title = "Conditional Vendi"
+
+
+@declare
+class InformationVendi(OfPairs):
+    """How much the samples tell of their prompts."""
+
+    name = "information-vendi"
+    title = "Information Vendi"

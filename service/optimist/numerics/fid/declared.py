@@ -1,0 +1,19 @@
+"""The Fréchet distance as it is declared."""
+
+from __future__ import annotations
+
+from optimist.numerics.fid.bounds import FrechetAuthorsBound, FrechetNaiveBound, FrechetTheoremBound
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.registry import Setting
+from optimist_client.metrics import FID
+
+BOUNDS = {"theorem": FrechetTheoremBound, "authors": FrechetAuthorsBound, "naive": FrechetNaiveBound}
+
+
+def make(declared: FID, setting: Setting) -> FrechetDistance:
+    """The distance to the metric's reference, which tells the width. Raises ValueError without one."""
+    del setting
+    if not isinstance(declared.reference, Reference):
+        raise ValueError(f"the metric {declared.name!r} needs a reference: real features, or their mean and covariance")
+    return FrechetDistance(declared.reference)

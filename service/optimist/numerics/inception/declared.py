@@ -1,0 +1,15 @@
+"""The Inception score as it is declared."""
+
+from __future__ import annotations
+
+from optimist.numerics.inception.bounds import InceptionNaiveBound, InceptionTheoremBound
+from optimist.numerics.inception.score import InceptionScore
+from optimist.numerics.registry import Setting
+from optimist_client.metrics import InceptionScore as Declared
+
+BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound}
+
+
+def make(declared: Declared, setting: Setting) -> InceptionScore:
+    """The score of as many classes as the probabilities have columns."""
+    return InceptionScore(setting.widths[declared.first_array()], device=setting.device)

@@ -1,0 +1,44 @@
+"""The scores of one kernel as they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from optimist.numerics.kernel.bounds import KernelTheoremBound
+from optimist.numerics.kernel.entropy import log_vendi
+from optimist.numerics.kernel.exact import exact_spectrum
+from optimist.numerics.kernel.maps import make_feature_map
+from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
+from optimist.numerics.kernel.settings import KernelSettings
+from optimist.numerics.registry import Setting
+from optimist_client.metrics import RKE, Kernel, Vendi
+
+BOUNDS = {"theorem": KernelTheoremBound}
+
+
+def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
+    """The score through the kernel's feature map. Raises ValueError without a kernel, or on one that is still open."""
+    if declared.kernel is None:
+        raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
+    feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
+    if isinstance(declared, RKE):
+        return RenyiKernelEntropy(feature_map)
+    return VendiScore(feature_map, declared.order, declared.truncation)
+
+
+def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:
+    """The plug-in log score of one batch by the exact kernel (equations.md §3)."""
+    spectrum = exact_spectrum(arrays["features"], **of_exact(declared.kernel))
+    if isinstance(declared, RKE):
+        return log_vendi(spectrum, 2.0)
+    return log_vendi(spectrum, declared.order, declared.truncation)
+
+
+def of_exact(kernel: Kernel | None, prefix: str = "") -> dict[str, Any]:
+    """Kernel and bandwidth as `exact_spectrum` and `exact_spectra` take them."""
+    settings = KernelSettings.of(kernel)
+    found = {f"{prefix}kernel": settings.name}
+    return found if settings.sigma is None else {**found, f"{prefix}sigma": settings.sigma}

@@ -1,0 +1,35 @@
+"""The scores of pairs as they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from optimist.numerics.kernel.declared import of_exact
+from optimist.numerics.pairs.exact import exact_spectra
+from optimist.numerics.pairs.maps import pair_maps
+from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.numerics.registry import Setting
+from optimist_client.metrics.pairs import OfPairs
+
+_SCORES: tuple[type[ConditionedScore], ...] = (ConditionalVendi, InformationVendi)
+
+
+def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
+    """The score through both kernels' feature maps. Raises ValueError without a kernel, or on one that is open."""
+    if declared.kernel is None or declared.prompt_kernel is None:
+        raise ValueError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
+    widths = setting.widths["features"], setting.widths["prompts"]
+    maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
+    return _score(declared)(*maps, declared.order)
+
+
+def exact(declared: OfPairs, arrays: Mapping[str, Tensor]) -> float:
+    """The plug-in log score of one batch by the exact kernels (equations.md §4)."""
+    kernels = of_exact(declared.kernel) | of_exact(declared.prompt_kernel, "prompt_")
+    return _score(declared).of_spectra(exact_spectra(**arrays, **kernels), declared.order)
+
+
+def _score(declared: OfPairs) -> type[ConditionedScore]:
+    return next(score for score in _SCORES if score.declared is type(declared))

@@ -1,0 +1,18 @@
+"""A metric as users bring one: the mean of one column of the features. Free of torch, for the API."""
+
+from optimist.numerics.registry import register
+from optimist_client.metrics import Metric
+
+
+class ColumnMean(Metric):
+    name = "column-mean"
+    title = "Column mean"
+    arrays = {"features": "dimension"}  # noqa: RUF012
+    lower_is_better = True
+    needs = frozenset({"dimension"})
+
+    dimension: int | None = None
+    column: int = 0
+
+
+register(ColumnMean, "toy_score")
