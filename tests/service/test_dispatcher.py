@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.store import Batch, Conflict, ExperimentState, Store
+from optimist.dispatch.state import PolicyState
+from optimist.store import Batch, Conflict, Exchanged, ExperimentState, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
@@ -180,3 +182,52 @@ async def test_more_asks_than_one_turn_serves_are_all_answered(store: Store):
     assert sorted(pick.number for reply in replies for pick in reply.picks) == list(range(1, 301))
     assert {len(reply.picks) for reply in replies} == {30}
     assert (await store.state("x")).rounds == 300
+
+
+async def test_what_has_not_changed_is_not_parsed_again(store: Store):
+    dispatcher = await make_dispatcher(store)
+    await dispatcher.ask(AskRequest(count=300))
+    experiment = dispatcher._experiment
+    before = PolicyState(experiment, await store.state("x"))
+    told, *others = [before.open_picks[number] for number in range(1, 301)]
+    await dispatcher.tell(batch(told))
+    after = PolicyState(experiment, await store.state("x", before.stored), before)
+    assert all(after.open_picks[pick.number] is pick for pick in others)
+    assert all(one is other for one, other in zip(after.stored.open_picks, before.stored.open_picks[1:], strict=True))
+
+
+class Counting(Store):
+    """A store that counts the states that it answered."""
+
+    states = 0
+
+    async def exchange(self, *arguments: Any, **options: Any) -> Exchanged:
+        done = await super().exchange(*arguments, **options)
+        self.states += done.state is not None
+        return done
+
+
+async def test_no_ask_needs_more_than_two_states_while_replicas_compete(store: Store, redis: Redis):
+    """Unless a turn is at an end before its holder comes to it, which takes half a second."""
+    await make_dispatcher(store)
+    one, other = Counting(redis), Counting(redis)
+    ours, theirs = await make_dispatcher(one), await make_dispatcher(other)
+    busy = True
+
+    async def compete(worker: str) -> None:
+        pick = await first(theirs, worker)
+        while busy:
+            pick = await round_(theirs, pick)
+
+    competing = [asyncio.create_task(compete(f"w{n}")) for n in range(4)]
+    needed = []
+    for n in range(30):
+        before = one.states
+        await ours.ask(AskRequest(request_id=f"ask-{n}"))
+        needed.append(one.states - before)
+    busy = False
+    await asyncio.gather(*competing)
+    assert max(needed) <= 2
+    assert other.states > 0, "they did compete"
+    stored = await store.state("x")
+    assert stored.rounds == stored.told + len(stored.open_picks)

@@ -33,8 +33,8 @@ def needed_to_fit(config: ExperimentConfig, active: int) -> int:
 class PolicyState:
     """One experiment: its config, and what the store holds of it.
 
-    It stands for one moment. A dispatcher that knows its own next steps keeps it up to date in place with `settle` and
-    `open`, which do what settling.lua and opening.lua do; the store's version and mark say whether that was all.
+    It stands for one moment. A dispatcher keeps it up to date in place with `settle`, `note` and `open`, which do what
+    settling.lua, checking.lua and opening.lua do; the store's version and mark say whether that was all.
     """
 
     def __init__(self, experiment: Experiment, stored: ExperimentState, known: PolicyState | None = None) -> None:

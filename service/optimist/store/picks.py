@@ -50,10 +50,10 @@ class Picks:
 
         Each batch of a pick comes to `Settled`: log, counts, due position and history change together. A lease that ran
         out, a latched decision, or a generator that was paused or retired, does not keep a batch from counting. A batch
-        with the same digest again gets the first answer again. What it comes to instead, as one of many must not raise:
-        Conflict if the pick was told with another digest or given up, Gone if how it ended is no longer remembered, or
-        if Redis has lost the pick, NotFound if it was never opened, Refused for another number of rows than it asked
-        for, for a batch without the nonce that it has, or for one that does not pass the checks.
+        with the same digest again gets the first answer again. A batch that is refused comes to an error, which is
+        returned, not raised: Conflict if the pick was told with another digest or given up, Gone if how it ended is no
+        longer remembered, or if Redis has lost the pick, NotFound if it was never opened, Refused for another number of
+        rows than it asked for, for a batch without the nonce that it has, or for one that does not pass the checks.
 
         Then the picks of `opening` are opened, numbered in order, if the experiment is as the opening expects it. It is
         not where, since the state was read, other picks were opened, a decision was latched, the experiment was
