@@ -87,7 +87,11 @@ def test_pairs_are_read_from_files_and_folders(tmp_path: Path):
         ({"a.npz": {"x": rows(1), "y": rows(2)}}, "fid", r"a.npz: expected one array, or one called 'features'; found"),
         ({"a.npz": {"features": rows(1)}}, "conditional-vendi", "a.npz: expected the arrays features, prompts; found"),
         ({"a.npz": {"x": np.zeros(3)}}, "fid", r"a.npz: features: expected shape \(n, d\), found \(3,\)"),
-        ({"a.npz": {"mean": np.zeros(3), "covariance": -np.eye(3)}}, "fid", "a.npz: the covariance must be positive"),
+        (
+            {"a.npz": {"mean": np.zeros(3), "covariance": -np.eye(3)}},
+            "fid",
+            "a.npz: covariance: expected a positive",
+        ),
         ({"a.npz": {"x": rows(1)}, "a.npy": rows(1)}, "fid", "expected distinct generator names, found 'a' in"),
     ],
 )
