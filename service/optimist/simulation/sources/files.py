@@ -14,13 +14,13 @@ from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
 from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
-from optimist_client.metrics import FID, Metric, declared
+from optimist_client.metrics import declared, find
 
 Found = Iterator[tuple[str, str, Rows]]
 """The name of each generator, where its arrays are, and its arrays by name."""
 
 
-def files(path: str | Path, metric: type[Metric] = FID, *, beside: Path | None = None) -> dict[str, Source]:
+def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) -> dict[str, Source]:
     """The generators of a folder or a file, by name in alphabetical order.
 
     In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem, and so is every
@@ -29,7 +29,7 @@ def files(path: str | Path, metric: type[Metric] = FID, *, beside: Path | None =
     and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is passed over: a reference that lies in the same
     folder. Raises FileError, naming the file, for anything else.
     """
-    place, sources, wanted = Path(path), dict[str, Source](), tuple(metric.arrays)
+    place, sources, wanted = Path(path), dict[str, Source](), tuple(find(metric).arrays)
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
     found = _in_folder(place, wanted, beside) if place.is_dir() else _in_file(place)
