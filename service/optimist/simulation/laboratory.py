@@ -97,7 +97,7 @@ def simulate(
     competing = contenders(policies)
     bed = _bed(sources, metric, reference)
     brought = {name: bed.settings[name] for name in ("metric", *of_metric) if name in bed.settings}
-    brings = declared_of(**brought) if brought else None
+    brings = declared_of(**brought) if "metric" in brought else None
     asks_the_same = brings is not None and metric in (None, brings.name)
     settings = {**DEFAULTS, **(bed.settings if asks_the_same else {})}
     settings |= {name: value for name, value in given.items() if value is not None}
