@@ -20,7 +20,7 @@ from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
 from optimist.store.records import LogEntry
 from optimist_client import tensors
-from optimist_client.metrics import FID, Gaussian, Vendi
+from optimist_client.metrics import FID, Gaussian, InceptionScore, Vendi
 from optimist_client.models import Experiment, ExperimentConfig
 
 
@@ -198,7 +198,7 @@ def exported(path: Path, keep_log: bool = True, **changes: Any) -> Path:
 def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path: Path):
     bed = sources.experiment(exported(tmp_path / "x.zip"))
     assert list(bed.sources) == ["a"]
-    assert bed.settings == {"metric": "is", "order": 1.0, "delta": 0.1, "tolerance": 0.0, "rules": 1}
+    assert bed.settings == {"metric": InceptionScore(dimension=3), "delta": 0.1, "tolerance": 0.0, "rules": 1}
     assert held(bed.sources["a"], "probabilities")[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02])
 
 

@@ -25,7 +25,6 @@ from optimist.commands.shared import (
     extras,
     said_plainly,
 )
-from optimist_client.metrics import find
 
 if TYPE_CHECKING:
     from optimist.simulation.sources import SourceSet
@@ -149,7 +148,7 @@ def _samples(features: Path | None, experiment: Path | None, metric: str, refere
     from optimist.simulation import sources
 
     if features is not None:
-        return sources.SourceSet(sources.files(features, find(metric), beside=reference))
+        return sources.SourceSet(sources.files(features, metric, beside=reference))
     return sources.digits(metric) if experiment is None else sources.experiment(experiment)
 
 

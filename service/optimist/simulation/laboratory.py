@@ -98,7 +98,8 @@ def simulate(
         raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies)
     source_set = _source_set(sources, metric, reference)
-    brings: Metric | None = source_set.settings.get("metric")
+    brought = {name: source_set.settings[name] for name in ("metric", *of_metric) if name in source_set.settings}
+    brings = declared_of(**brought) if "metric" in brought else None
     asks_the_same = brings is not None and metric in (None, brings.name)
     settings = {**DEFAULTS, **(source_set.settings if asks_the_same else {})}
     settings |= {name: value for name, value in given.items() if value is not None}
@@ -193,7 +194,7 @@ def _source_set(sources: Any, metric: str | Metric | None, reference: Any) -> So
         if Path(sources).suffix == ".zip":
             return experiment(sources)
         beside = Path(reference) if isinstance(reference, str | Path) else None
-        return SourceSet(files(sources, kind, beside=beside))
+        return SourceSet(files(sources, kind.name, beside=beside))
     if not isinstance(sources, Mapping) or not sources:
         raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
     return SourceSet({name: _source(name, made, kind) for name, made in sources.items()})
@@ -221,7 +222,7 @@ def _declared(metric: str | Metric | None, brings: Metric | None, given: Mapping
         )
     if isinstance(given.get("reference"), str | Path):
         given = {**given, "reference": read_reference(Path(given["reference"]))}
-    return declared_of(name, **given)
+    return declared_of(name, **_not_none(given))
 
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:

@@ -14,13 +14,13 @@ from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
 from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
-from optimist_client.metrics import FID, Metric, declared
+from optimist_client.metrics import declared, find
 
 Found = Iterator[tuple[str, str, Rows]]
 """Name, origin and arrays by name of each generator."""
 
 
-def files(path: str | Path, metric: type[Metric] = FID, *, beside: Path | None = None) -> dict[str, Source]:
+def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) -> dict[str, Source]:
     """Read the generators of a folder or a file, by name in alphabetical order.
 
     In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is a
@@ -29,7 +29,7 @@ def files(path: str | Path, metric: type[Metric] = FID, *, beside: Path | None =
     with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is a file to ignore: a reference in the
     same folder. Raises FileError, naming the file, for anything else.
     """
-    place, sources, wanted = Path(path), dict[str, Source](), tuple(metric.arrays)
+    place, sources, wanted = Path(path), dict[str, Source](), tuple(find(metric).arrays)
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
     found = _in_folder(place, wanted, beside) if place.is_dir() else _in_file(place)
