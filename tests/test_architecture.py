@@ -49,3 +49,12 @@ def test_every_room_is_on_the_architecture_page():
     rooms = [path.name for path in (ROOT / "service" / "optimist").iterdir() if not path.name.startswith("_")]
     missing = [room for room in rooms if f"{room}/" not in page and room not in page]
     assert not missing
+
+
+def test_every_file_that_the_architecture_page_names_exists():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    files = [path for folder in ("service", "clients", "tests") for path in (ROOT / folder).rglob("*.*")]
+    names = {f"/{path.relative_to(ROOT)}" for path in files}
+    named = set(re.findall(r"(?<![\w/>])[\w/]+\.(?:py|lua)\b", page))
+    missing = [name for name in named if not any(file.endswith(f"/{name}") for file in names)]
+    assert not missing
