@@ -44,7 +44,7 @@ def test_what_is_kept_depends_on_the_samples_and_not_on_their_batches(sizes, cap
 @given(st.lists(st.integers(1, 40), max_size=8), sizes, capacities)
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(before, after, capacity):
     straight = fed(Reservoir(capacity), before)
-    tensors = straight.to_tensors()
+    tensors = straight.state()
     again = Reservoir.from_tensors(tensors)
     assert again.ids == straight.ids
     assert_bit_identical(again, straight)
@@ -74,10 +74,10 @@ def test_ids_may_be_empty_or_repeat_and_rows_of_any_real_dtype():
     reservoir.update({"features": torch.ones(4, 2, dtype=torch.float16)}, ["", "s3://bucket/ü.png", "", ""])
     assert reservoir.tensors["features"].dtype == torch.float64
     assert set(reservoir.ids) <= {"", "s3://bucket/ü.png"}
-    assert Reservoir.from_tensors(reservoir.to_tensors()).ids == reservoir.ids
+    assert Reservoir.from_tensors(reservoir.state()).ids == reservoir.ids
     nameless = Reservoir(3)
     nameless.update({"features": torch.ones(2, 2)}, ["", ""])
-    assert Reservoir.from_tensors(nameless.to_tensors()).ids == ("", "")
+    assert Reservoir.from_tensors(nameless.state()).ids == ("", "")
 
 
 @pytest.mark.parametrize(

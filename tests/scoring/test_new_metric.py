@@ -13,6 +13,7 @@ from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.metric import Analysis, BaseMetric
 from optimist.numerics.statistic import Statistic
 from optimist.scoring.warm import WarmGenerator
+from optimist_client.metrics import Metric
 
 
 class Sums(Statistic):
@@ -28,8 +29,14 @@ class Sums(Statistic):
         return {"sums": self.sums}
 
 
-class Mean(BaseMetric):
+class DeclaredMean(Metric):
     name = "mean"
+    title = "Mean"
+    arrays = {"values": None}  # noqa: RUF012
+
+
+class Mean(BaseMetric):
+    declared = DeclaredMean
     widths = {"values": 1}  # noqa: RUF012
 
     def statistic(self) -> Sums:

@@ -64,8 +64,8 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
                     await made.tell_many(generator, 20, BIG, seed=turn)
             states = [await settled(made) for made in (kept, trimmed)]
     for generator in (0, 1):
-        states = [stored.generators[generator] for stored in states]
-        assert all(state.snapshot_seq > 0 for state in states)
+        of_both = [stored.generators[generator] for stored in states]
+        assert all(state.snapshot_seq > 0 for state in of_both)
         whole = WarmGenerator(moments_bound(), growth)
         estimates, bodies = {}, {}
         for entry in await kept.store.read_log("kept", generator, 0, max_entries=1000):
@@ -74,7 +74,7 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
             if step.scored is not None:
                 estimates[entry.seq] = json.dumps(step.scored.estimate.to_dict())
         assert len(bodies) == 60
-        for made, state in zip((kept, trimmed), states, strict=True):
+        for made, state in zip((kept, trimmed), of_both, strict=True):
             assert state.estimate_seq == state.due_seq == max(estimates)
             assert state.estimate == estimates[state.estimate_seq]
             snapshot = await made.store.snapshot(made.name, generator)

@@ -83,7 +83,7 @@ class Track:
         counts = torch.tensor([self.samples, self._last_due], dtype=torch.int64)
         found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()}
         if self.reservoir is not None:
-            found |= {f"reservoir/{key}": tensor for key, tensor in self.reservoir.to_tensors().items()}
+            found |= {f"reservoir/{key}": tensor for key, tensor in self.reservoir.state().items()}
         return {"counts": counts} | found
 
     @classmethod

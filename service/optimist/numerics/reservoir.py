@@ -78,7 +78,7 @@ class Reservoir:
         if any(len(text.encode()) > LONGEST_ID or "\0" in text for text in ids):
             raise ValueError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
 
-    def to_tensors(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, Tensor]:
         """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows_<name>` (float64).
 
         `ids` (k, longest id) holds UTF-8, zeros after its end.

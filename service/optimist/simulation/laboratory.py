@@ -98,12 +98,9 @@ def simulate(
         raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies)
     source_set = _source_set(sources, metric, reference)
-    brought = {name: source_set.settings[name] for name in ("metric", *of_metric) if name in source_set.settings}
-    brings = declared_of(**brought) if "metric" in brought else None
-    asks_the_same = brings is not None and metric in (None, brings.name)
-    settings = {**DEFAULTS, **(source_set.settings if asks_the_same else {})}
-    settings |= {name: value for name, value in given.items() if value is not None}
-    declared = _declared(metric, brings if asks_the_same else None, of_metric)
+    brought = source_set.settings if _name(metric) in (None, _name(source_set.settings.get("metric", metric))) else {}
+    settings = {**DEFAULTS, **brought} | _not_none(given)
+    declared = _declared(metric, brought, of_metric)
     question = Question(declared, delta=settings["delta"], rules=settings["rules"])
     _check_sources(source_set.sources, question)
     question = _fitted(question, source_set.sources, seed)
@@ -209,20 +206,24 @@ def _source(name: str, made: Any, metric: type[Metric]) -> Source:
         raise ValueError(f"generator {name!r}: {error}") from None
 
 
-def _declared(metric: str | Metric | None, brings: Metric | None, given: Mapping[str, Any]) -> Metric:
-    """The metric asked for, or else the one that the sources bring, with the settings `given` in place of its own."""
-    if isinstance(metric, Metric):
-        metric, given = metric.name, {**_set(metric), **_not_none(given)}
-    elif brings is not None:
-        metric, given = brings.name, {**_set(brings), **_not_none(given)}
-    name = metric or "fid"
-    if "reference" in find(name).needs and given.get("reference") is None:
+def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:
+    """The metric asked for, by default that of the sources. Settings that are not `given` are taken from there, too."""
+    chosen = brought.get("metric", "fid") if metric is None else metric
+    name = chosen if isinstance(chosen, str) else chosen.name
+    settings = {setting: brought[setting] for setting in find(name).settings() & brought.keys()}
+    settings |= {} if isinstance(chosen, str) else _set(chosen)
+    settings |= _not_none(given)
+    if "reference" in find(name).needs and settings.get("reference") is None:
         raise ValueError(
-            f"reference: the metric {name!r} needs real features, or their moments, to compare with; found none"
+            f"reference: expected real features or their moments, which the metric {name!r} compares with; found none"
         )
-    if isinstance(given.get("reference"), str | Path):
-        given = {**given, "reference": read_reference(Path(given["reference"]))}
-    return declared_of(name, **_not_none(given))
+    if isinstance(settings.get("reference"), str | Path):
+        settings["reference"] = read_reference(Path(settings["reference"]))
+    return declared_of(name, **_not_none(settings))
+
+
+def _name(metric: str | Metric | None) -> str | None:
+    return metric.name if isinstance(metric, Metric) else metric
 
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
