@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from optimist.archive.file import Archive, ArchivedGenerator, ArchiveError, ArchiveWriter, Contents, cut_history
+from optimist.archive.contents import ArchivedGenerator, Contents
+from optimist.archive.file import Archive, ArchiveError, ArchiveWriter, cut_history
 from optimist.store.records import LogEntry, Snapshot
 from optimist_client.models import Experiment, ExperimentConfig
 
