@@ -11,45 +11,45 @@ from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, Generat
 
 State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
 GeneratorState = Literal["active", "paused", "retired"]
-"""A paused generator is not picked but may be named best; a retired one is out of the contest for good."""
+"""A paused generator is not picked but may be named best. A retired one takes no further part."""
 
 
 class ReferenceInfo(Answer):
-    """A reference that is stored: real-data moments that experiments compare with."""
+    """A stored reference: the moments of real data that experiments compare with."""
 
     name: Identifier
     dimension: int
     samples: int | None = None
-    """How many real samples the moments come from, where the uploader said or sent the features."""
+    """Number of real samples behind the moments, if the upload gave it or contained the features."""
     embedding: EmbeddingName | None = None
-    """What made the features, where the uploader said."""
+    """The embedding that made the features, if the upload named it."""
     scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
-    """Root mean square of the real features' entries; None where the reference was uploaded to an earlier service."""
+    """Root mean square of the real features' entries; None if an older service received the upload."""
     digest: str
     created: float
 
 
 class Experiment(Answer):
-    """An experiment as the service keeps it: its config and what was pinned when it was created."""
+    """An experiment as the service stores it: its config and what was fixed when it was created."""
 
     config: ExperimentConfig
     dimension: int
-    """Width of the feature vectors that tells must have, or number of classes."""
+    """Width of the feature vectors that are told, or number of classes."""
     reference_digest: str | None = None
     reference_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
     """`ReferenceInfo.scale` of its reference."""
     created: float
     instance: str
-    """Tells it from an earlier or later experiment of its name."""
+    """Distinguishes it from earlier and later experiments of the same name."""
     rules: Annotated[int, Field(ge=1)] = 1
-    """Which defaults and formulas hold (`config.RULES`): those of the time when it was created, for good."""
+    """The version of the defaults and formulas (`config.RULES`) at its creation; it never changes."""
     bandwidths: dict[str, float] = Field(default_factory=dict)
-    """The σ of each kernel that was "median", by its field, once the first samples have fixed it."""
+    """The σ of each kernel with `sigma` "median", by the kernel's field, once the first samples have fixed it."""
 
     @field_validator("config", mode="before")
     @classmethod
     def _known_fields(cls, config: Any) -> Any:
-        """A later service's config may have fields that are not known here; a request's may not."""
+        """Drop unknown fields from the config of a newer service. In a request they are an error."""
         if not isinstance(config, dict):
             return config
         return {name: value for name, value in config.items() if name in ExperimentConfig.model_fields}
@@ -62,19 +62,19 @@ class Experiment(Answer):
 
 
 class GeneratorRequest(Wire):
-    """A generator to be added."""
+    """A generator to add."""
 
     name: GeneratorName
     cost: Cost | None = optional()
-    """What a sample of it costs; an experiment with `max_cost` needs it."""
+    """Cost of one sample; required if the experiment has `max_cost`."""
 
 
 class GeneratorChange(Wire):
-    """What becomes of a generator: paused, active again, or retired for good; or what its samples cost."""
+    """A change of a generator: its state (a retired one stays retired), its cost, or both."""
 
     state: GeneratorState | None = None
     cost: Cost | None = None
-    """Cost of a sample: of every one, those already told included."""
+    """Cost of one sample; it also applies to the samples told so far."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -84,24 +84,24 @@ class GeneratorChange(Wire):
 
 
 class ExperimentChange(Wire):
-    """What may change of an experiment; fields that are left out stay as they are."""
+    """A change of an experiment. Omitted fields keep their values."""
 
     state: Literal["running", "stopped"] | None = None
-    """"stopped": no more picks; "running": picks again, after a decision without stopping at the next."""
+    """"stopped" ends the picks; "running" resumes them. After a decision it also sets `stop` to false, unless given."""
     budget: Annotated[int, Field(ge=1)] | None = None
-    """Samples in all; no less than now is of use."""
+    """Total number of samples; a value below the current number of samples ends the picks."""
     max_cost: CostLimit | None = None
-    """Cost of all samples; every generator needs a cost."""
+    """Maximum cost of all samples; every generator needs a cost."""
     stop: bool | None = None
     max_wait: Annotated[float, Field(ge=0, le=60)] | None = None
 
 
 class DecisionInfo(Answer):
-    """Which generator is best, how sure that is, and whether picks have ended."""
+    """The best generator, the confidence in it, and whether it is decided."""
 
     best: str | None
     confidence: float | None
     decided: bool
     reason: str
     warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda value: not value)] = ()
-    """Why it may not be what it seems: batches that repeat earlier ones, generators that look identical."""
+    """Reasons to doubt it: batches that repeat earlier ones, generators that look identical."""

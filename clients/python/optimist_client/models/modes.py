@@ -8,22 +8,22 @@ from optimist_client.wire import Answer, GeneratorName
 
 
 class Shown(Answer):
-    """A sample and how much it shows of what it stands under."""
+    """A sample, and its weight in the mode or type of prompt that it represents."""
 
     id: str
-    """What it was told with; otherwise "<pick>:<row>", or "@<log position>:<row>" where no pick asked for it."""
+    """The `ids` it was told with; otherwise "<pick>:<row>", or "@<log position>:<row>" if no pick asked for it."""
     weight: float
 
 
 class ModeInfo(Answer):
-    """A kind of sample that a generator makes: its share of the kernel's spectrum, and samples that show it."""
+    """A kind of sample that a generator produces: its share of the kernel's spectrum, and samples that represent it."""
 
     share: float
     samples: list[Shown]
 
 
 class PromptGroupInfo(Answer):
-    """A type of prompt: its share of the prompts' spectrum, how many kinds of output it gets, and such samples."""
+    """A type of prompt: its share of the prompts' spectrum, the diversity of its outputs, and samples of it."""
 
     share: float
     score: float
@@ -32,14 +32,14 @@ class PromptGroupInfo(Answer):
 
 
 class Modes(Answer):
-    """What a generator makes, as its kernel sees it (FKEA), after `samples` samples."""
+    """The modes of a generator's kernel covariance (FKEA) after `samples` samples."""
 
     generator: GeneratorName
     samples: int
     position: int
-    """The log position it was made at."""
+    """The log position of the newest batch it includes."""
     stale: bool = False
-    """Whether the log has grown since, and no scorer answered in time."""
+    """Whether the log has grown since, and no scorer responded in time."""
     modes: list[ModeInfo]
     prompt_groups: list[PromptGroupInfo] = Field(default_factory=list)
     """The score by type of prompt, for the scores of pairs."""

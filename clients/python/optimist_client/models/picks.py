@@ -11,68 +11,68 @@ from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, Worker
 
 
 class AskRequest(Wire):
-    """What a worker says when it asks for picks."""
+    """A worker's request for picks."""
 
     worker: WorkerName | None = None
-    """Unique per loop. A worker that asks again gets its open picks back, up to `count`; None: always new ones."""
+    """Unique per loop. A worker that asks again gets its open picks again, up to `count`; None: always new picks."""
     request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = None
-    """Makes a repeat of this request after a lost reply return the same picks."""
+    """Makes the request idempotent: if it is repeated after a lost reply, it returns the same picks."""
     count: Annotated[int, Field(ge=1, le=1000)] = 1
     generators: Annotated[list[GeneratorName], Field(min_length=1)] | None = None
-    """Those that this worker can sample; None: all."""
+    """The generators that this worker can sample; None: all."""
 
 
 class Pick(Answer):
-    """One decision: sample `size` samples of `generator` with `seed`, then tell them under `number`."""
+    """One decision: draw `size` samples from `generator` with `seed`, then tell them under `number`."""
 
     experiment: Identifier
     instance: str
-    """`Experiment.instance`; told with the batch, it keeps it out of a later experiment of the same name."""
+    """`Experiment.instance`. It is told with the batch; a later experiment of the same name then refuses it."""
     number: int
     """The round, counted from 1."""
     generator: GeneratorName
     size: int
     prompts: list[str] | None = None
-    """The prompt of each sample to make, in order, where the experiment holds prompts."""
+    """The prompt of each sample, in order, if the experiment has prompts."""
     prompts_start: int | None = None
     """Their position in the seeded order that every generator goes through."""
     seed: int
-    """Distinct for every pick, the same for a pick whoever makes it: feed it to the generator's randomness."""
+    """Seed for the generator's randomness: different for every pick, the same in every repeat of a pick."""
     positions: list[int]
-    """Log position of the estimate used of each generator that is not retired (0: none), in the experiment's order."""
+    """Log position of the estimate that was used of each generator that is not retired, in order; 0: none."""
     batches: list[int]
-    """Batches told of each of them, and what was on its way under open picks, when the pick was made."""
+    """Batches told of each of these generators; the next two fields count what was pending under open picks."""
     pending_samples: list[int]
     pending_batches: list[int]
     excluded: list[GeneratorName] = Field(default_factory=list)
-    """Those of them that could not be picked: paused, or not the worker's."""
+    """Those of these generators that could not be picked: paused, or not among the worker's."""
     retired: list[GeneratorName] = Field(default_factory=list)
-    """Those that were retired by then; the others of the experiment, as far as there are `positions`, were not."""
+    """The generators that were retired when the pick was made."""
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool
-    """Whether estimates that were due were not waited for any longer."""
+    """Whether the pick was made without some estimates that were due, after `max_wait`."""
     worker: str | None = None
     request_id: str
-    """The ask it answers."""
+    """The `request_id` of the request that it answers."""
     opened: float
     """Unix time."""
     nonce: str | None = optional()
-    """Told with the batch: Redis, having lost its last writes, may give the number to another pick.
+    """Told with the batch, because Redis can give the number to another pick after it loses its last writes.
 
-    None: an older service made the pick, which is told without.
+    None if an older service made the pick; then the batch is told without it.
     """
 
 
 class AskReply(Answer):
-    """Picks, or none when the experiment has ended (`ended`) or its budget is all on its way (`retry_after`)."""
+    """Picks; none if the experiment has ended (`ended`) or open picks use up its budget (`retry_after`)."""
 
     picks: list[Pick]
     state: State
     ended: bool
     decision: DecisionInfo
     retry_after: float | None = None
-    """Seconds after which asking again may bring a pick: open picks may still be given up."""
+    """Seconds after which to ask again: open picks may be given up until then."""
 
 
 class TellReply(Answer):
@@ -86,6 +86,6 @@ class TellReply(Answer):
     position: int
     """The batch's position in the generator's log, counted from 1."""
     late: bool
-    """Whether the pick's lease had run out."""
+    """Whether the pick's lease had ended."""
     duplicate: bool = False
     next: AskReply | None = None

@@ -1,4 +1,4 @@
-"""How an experiment went, as charts draw it."""
+"""The progress of an experiment: the data of its charts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from optimist_client.wire import Answer, GeneratorName
 
 
 class Curve(Answer):
-    """Estimates of a generator as they were made, on the natural scale; None where unknown or infinite."""
+    """The estimates of a generator in the order they were made, on the natural scale; None if unknown or infinite."""
 
     told: list[int]
     """Batches told to the whole experiment when each was made."""
     samples: list[int]
-    """Samples each is made of."""
+    """Number of samples behind each estimate."""
     scores: list[float | None]
     lower: list[float | None]
     upper: list[float | None]
@@ -22,12 +22,12 @@ class GeneratorProgress(Answer):
 
     generator: GeneratorName
     batches: list[int]
-    """Batches told so far, by checkpoint: pick shares, regret and pick ratio follow from these."""
+    """Batches told so far, by checkpoint. Pick shares, regret and pick ratio are computed from them."""
     curve: Curve
 
 
 class OpenPickInfo(Answer):
-    """A pick under lease."""
+    """A pick whose lease has not ended."""
 
     number: int
     generator: GeneratorName
@@ -40,22 +40,22 @@ class OpenPickInfo(Answer):
 
 
 class Progress(Answer):
-    """How an experiment went, as charts draw it: counts at checkpoints, the estimates as they were made, open picks.
+    """The data of the charts: counts at checkpoints, estimates in the order they were made, open picks.
 
-    The checkpoints are the multiples of `stride`, a power of two that grows so that there are never more than 256, and
-    the newest batch. Those after the number that was asked for are here, and the last before it; of earlier ones, what
-    is no multiple of `stride` is to be dropped. Estimates come in the same way. Where the last one before is another
-    than the one that is known, Redis has lost batches that were told: nothing known earlier holds.
+    The checkpoints are the newest batch and the multiples of `stride`, a power of two that grows so that there are at
+    most 256 of them. The reply has the checkpoints after the requested number and the last one before it. The client
+    drops earlier checkpoints that are not multiples of `stride`. The same applies to estimates. If the last checkpoint
+    before the requested number differs from the client's, Redis has lost batches: the client drops all earlier data.
     """
 
     instance: str
-    """`Experiment.instance`: under another one, nothing known earlier holds."""
+    """`Experiment.instance`; if it differs from the client's, the client drops all earlier data."""
     told: int
-    """Batches told; the `after` to ask for next. Estimates made just then may come again."""
+    """Batches told; the next request's `after`. The newest estimates may be repeated then."""
     stride: int
     rounds: list[int]
     samples: list[int]
-    """Samples told in all, by checkpoint."""
+    """Total samples told, by checkpoint."""
     generators: list[GeneratorProgress]
     picks: list[OpenPickInfo]
-    """Open picks, the newest 100 at most."""
+    """At most the newest 100 open picks."""

@@ -15,7 +15,7 @@ from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
 
 class Standing(Answer):
-    """One generator in the report. Errors and bounds are on the metric's natural scale, None where unknown."""
+    """One generator in the report. Scores, errors and bounds are on the metric's natural scale; None if unknown."""
 
     generator: GeneratorName
     state: GeneratorState
@@ -27,36 +27,36 @@ class Standing(Answer):
     batches: int
     pick_ratio: float
     pending: int
-    """Samples on their way under open picks."""
+    """Samples pending under open picks."""
     scored_samples: int
-    """Samples the score is made of."""
+    """Number of samples behind the score."""
     warnings: tuple[str, ...] = ()
     damaged: bool = False
-    """Whether it cannot be scored, or batches that cannot be read are left out; `warnings` say which."""
+    """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
     cost_per_sample: float | None = optional()
     cost: float | None = optional()
-    """Samples told times the cost of one, as it is now; None where it has no cost."""
+    """Samples told times the current cost per sample; None without a cost."""
 
 
 class Regret(Answer):
-    """Regret(T) = Σ_t gap of the generator picked at t, by the estimates of now (equations.md §5)."""
+    """Regret(T) = Σ_t gap of the generator picked at t, by the current estimates (equations.md §5)."""
 
     total: float
     average: float
 
 
 class Report(Answer):
-    """The standings, the regret, the pick ratio and the decision: what a dashboard shows."""
+    """The standings, the regret, the pick ratio and the decision, as the dashboard shows them."""
 
     experiment: Identifier
     metric: str
     title: str = ""
-    """The metric's name as people write it."""
+    """The metric's name for display."""
     lower_is_better: bool
     scale: Scale = "linear"
-    """The scale on which scores are compared: differences, or ratios."""
+    """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
-    """What the service can say besides the score: "modes", "prompt groups"."""
+    """What the service can show besides the score: "modes", "prompt groups"."""
     state: State
     ended: bool
     decision: DecisionInfo
@@ -67,33 +67,33 @@ class Report(Answer):
     open_picks: int
     budget: int | None
     cost: float | None = optional()
-    """Of all samples told whose generator has a cost, retired ones included; None where none has."""
+    """Cost of all samples told, including those of retired generators; None if no generator has a cost."""
     max_cost: float | None = optional()
     regret: Regret | None
     """None until every generator has an estimate."""
     optimal_pick_ratio: float | None
-    """Share of batches that went to the generator now held best."""
+    """Share of the batches that went to the generator with the best current estimate."""
     uniform_samples: int | None
-    """About how many samples an even split would have needed for the same certainty; None where that is unknown."""
+    """Estimated number of samples that uniform sampling would need for the same certainty; None if unknown."""
     scored: bool
     """Whether every estimate that is due has been made."""
     progress: Progress | None = None
-    """For charts; where the report was asked for with `after`."""
+    """Data for charts; only if the request has `after`."""
 
     @property
     def metric_title(self) -> str:
-        """The metric's name as people write it; an older service does not say it."""
+        """`title`, or the name in capitals if an older service made the report."""
         return self.title or self.metric.upper()
 
     @property
     def ranking(self) -> list[Standing]:
-        """The standings, best first; those without a score come last."""
+        """The standings, best first, those without a score last."""
         sign = 1 if self.lower_is_better else -1
         return sorted(self.standings, key=lambda row: math.inf if row.score is None else sign * row.score)
 
     @property
     def sentences(self) -> list[str]:
-        """The answer so far, and what uniform sampling would have cost where that is known."""
+        """The result so far, and the cost of uniform sampling if it is known."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
         if winner is None or winner.score is None:
@@ -115,15 +115,15 @@ class Report(Answer):
         return [answer, *warnings, f"Uniform sampling would have spent {spent}."]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON has them."""
+        """The report as values that JSON can represent."""
         return self.model_dump(mode="json")
 
     def to_pandas(self) -> Any:
-        """The standings as a `pandas.DataFrame`, best first, one row a generator. Needs pandas."""
+        """The standings as a `pandas.DataFrame`, best first, one row per generator. Needs pandas."""
         return display.as_frame(self)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw scores and intervals on matplotlib's `axes`, or on new ones, and answer those. Needs matplotlib."""
+        """Draw scores and intervals on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib."""
         return display.as_plot(self, axes)
 
     def _repr_html_(self) -> str:
@@ -134,28 +134,28 @@ class Report(Answer):
 
 
 class Summary(Answer):
-    """An experiment in a line."""
+    """An experiment in the list of experiments."""
 
     name: Identifier
     metric: str
     title: str = ""
-    """The metric's name as people write it."""
+    """The metric's name for display."""
     created: float
     generators: int
-    """Those not retired."""
+    """Number of generators that are not retired."""
     state: State
     damaged: bool
-    """Whether a generator cannot be scored, or batches of one cannot be read."""
+    """Whether a generator cannot be scored, or some batches cannot be read."""
     decision: DecisionInfo
     score: float | None
-    """Of the generator that is best so far."""
+    """Score of the best generator so far."""
     error: float | None
     samples: int
     budget: int | None
 
 
 class Overview(Answer):
-    """The experiments of a service, newest first; `total` of them, of which these are a part."""
+    """A part of the service's `total` experiments, newest first."""
 
     total: int
     experiments: list[Summary]

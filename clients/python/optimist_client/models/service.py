@@ -1,4 +1,4 @@
-"""What the service says of a caller, and of a request that it refuses."""
+"""The session of a caller, and the problem document of a refused request."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from optimist_client.wire import Answer, Identifier
 
 Role = Literal["viewer", "worker", "admin"]
-"""What the holder of an access key may do: read; sample as well; everything in its namespace."""
+"""The permissions of an access key: to read; also to sample; everything in its namespace."""
 
 
 class Session(Answer):
-    """Whom the service takes a caller for."""
+    """The caller's identity and permissions."""
 
     namespace: Identifier
     role: Role
     experiments: list[Identifier]
-    """The only ones that the key is good for; none: every one of its namespace."""
+    """The experiments that the key is limited to; empty: all experiments of its namespace."""
     key: str | None
-    """Id of the key, None where the service is open."""
+    """Id of the key; None if the service needs no keys."""
     image_hosts: list[str] = Field(default_factory=list)
-    """Hosts whose images the dashboard loads without being asked."""
+    """Hosts whose images the dashboard loads without asking."""
 
 
 class Problem(BaseModel):
