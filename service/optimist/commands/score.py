@@ -32,6 +32,8 @@ from optimist_client.metrics.kernel import MEDIAN
 if TYPE_CHECKING:
     from optimist.evaluation.offline import FileScore
 
+DEPRECATED = "Deprecated: use `optimist scorer`."
+
 
 def score(
     files: Annotated[
@@ -41,9 +43,9 @@ def score(
             "scores of pairs, files of one generator each with the arrays features and prompts."
         ),
     ] = None,
-    metric: Annotated[MetricName, typer.Option(help="What to score FILES by.")] = "fid",
+    metric: Annotated[MetricName, typer.Option(help="The metric to score FILES by.")] = "fid",
     reference: ReferenceFile = None,
-    bound: Annotated[BoundName, typer.Option(help="How the interval is made.")] = "influence",
+    bound: Annotated[BoundName, typer.Option(help="The bound that makes the interval.")] = "influence",
     delta: Annotated[float, typer.Option(help="The interval covers 1 − delta.")] = 0.05,
     order: Annotated[float, typer.Option(help=ORDER)] = 1.0,
     truncation: Truncation = None,
@@ -56,13 +58,14 @@ def score(
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
     device: Annotated[
-        str | None, typer.Option(help="Where numbers live: cpu, cuda or cuda:<i>; OPTIMIST_DEVICE, else cpu.")
+        str | None,
+        typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
     ] = None,
     as_json: AsJson = False,
-    redis_url: Annotated[str | None, typer.Option(hidden=True)] = None,
-    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, hidden=True)] = None,
-    metrics_host: Annotated[str, typer.Option(hidden=True)] = METRICS_HOST,
-    log_format: Annotated[LogFormat, typer.Option(hidden=True)] = "text",
+    redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help=DEPRECATED, hidden=True)] = None,
+    metrics_host: Annotated[str, typer.Option(help=DEPRECATED, hidden=True)] = METRICS_HOST,
+    log_format: Annotated[LogFormat, typer.Option(help=DEPRECATED, hidden=True)] = "text",
 ) -> None:
     """Score FILES and print them best first. This needs no service.
 

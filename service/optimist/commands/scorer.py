@@ -15,15 +15,16 @@ METRICS_HOST = "127.0.0.1"
 def scorer(
     redis_url: Annotated[str, typer.Option(help="The Redis that the API replicas use.")],
     device: Annotated[
-        str | None, typer.Option(help="Where numbers live: cpu, cuda or cuda:<i>; OPTIMIST_DEVICE, else cpu.")
+        str | None,
+        typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
     ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Serve /metrics for Prometheus on this port.")
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option(help="Address of the metrics: anybody who reaches it may read them.")
+        str, typer.Option(help="Address to serve /metrics on. Anyone who can reach it may read them.")
     ] = METRICS_HOST,
-    log_format: Annotated[LogFormat, typer.Option(help="How to log.")] = "text",
+    log_format: Annotated[LogFormat, typer.Option(help="Log format.")] = "text",
 ) -> None:
     """Run a scorer process until it is stopped.
 
