@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from optimist.archive.file import Archive, ArchivedGenerator, ArchiveError, ArchiveWriter, Contents, cut_history
+from optimist.archive.contents import ArchivedGenerator, Contents
+from optimist.archive.file import Archive, ArchiveError, ArchiveWriter, cut_history
 from optimist.store.records import LogEntry, Snapshot
 from optimist_client.models import Experiment, ExperimentConfig
 
@@ -113,10 +114,10 @@ WRONG_ROWS = dataclasses.replace(ENTRIES[3], rows=9)
         ({"pages": ([WRONG_ROWS], ENTRIES[4:])}, "does not match the history"),
         ({"history": HISTORY[:28]}, "does not match the history"),
         ({"history": HISTORY + event(0, 5)}, "lacks the last batches"),
-        ({"history": HISTORY + event(1, 5)}, "'b' lacks the last"),
+        ({"history": HISTORY + event(1, 5)}, "'b' lacks the last batches"),
         ({"history": HISTORY + event(2, 5)}, "does not exist"),
-        ({"history": HISTORY[:-1]}, "truncated"),
-        ({"rounds": 14}, "does not exist"),
+        ({"history": HISTORY[:-1]}, "the history is truncated"),
+        ({"rounds": 14}, "a pick that does not exist"),
         ({"pages": (ENTRIES[2:], [])}, None),
         ({"pages": (ENTRIES,), "config": KEPT}, None),
     ],

@@ -16,6 +16,7 @@ import yaml
 from optimist.api.app import create_app
 from optimist.commands import app as commands
 from optimist.settings import Settings
+from optimist_client import metrics
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -40,6 +41,26 @@ def test_a_page_that_is_stale_is_named(tmp_path: Path):
     checked = check(tmp_path)
     assert checked.returncode == 1
     assert checked.stdout == "stale, run `make docs`: http.md\n"
+
+
+def test_a_generated_part_of_a_page_that_is_stale_is_named(tmp_path: Path):
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    page = tmp_path / "docs" / "metrics.md"
+    page.write_text(page.read_text().replace("| lower | linear |", "| higher | linear |", 1))
+    checked = check(tmp_path)
+    assert checked.returncode == 1
+    assert checked.stdout == "stale, run `make docs`: metrics.md\n"
+
+
+@pytest.mark.parametrize("name", metrics.__all__)
+def test_every_export_of_the_metrics_is_in_the_reference_with_its_settings(name: str):
+    _, found, after = PAGES["sdk-reference.md"].partition("\n## optimist_client.metrics\n")
+    _, heading, section = after.partition(f"\n### {name}\n")
+    assert found
+    assert heading
+    settings = getattr(getattr(metrics, name), "model_fields", {})
+    assert all(f"| `{setting}` |" in section.partition("\n### ")[0] for setting in settings)
 
 
 def test_every_route_says_what_it_does():

@@ -16,7 +16,8 @@ import optimist
 from optimist.commands import app
 from optimist.simulation.contenders import contenders
 from optimist.simulation.laboratory import SimulationWarning
-from optimist.simulation.result import Result, Run
+from optimist.simulation.result import Result
+from optimist.simulation.run import Run
 from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
 from optimist.simulation.trial import TrialResult
 

@@ -12,7 +12,8 @@ import pyarrow.parquet
 import pytest
 from safetensors.numpy import save_file
 
-from optimist.archive.file import ArchivedGenerator, ArchiveWriter, Contents
+from optimist.archive.contents import ArchivedGenerator, Contents
+from optimist.archive.file import ArchiveWriter
 from optimist.evaluation import Question
 from optimist.evaluation.offline import FileError
 from optimist.numerics.fid.reference import Reference

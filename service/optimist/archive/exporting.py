@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from optimist.archive.file import ArchivedGenerator, ArchiveWriter, Contents, cut_history
+from optimist.archive.contents import ArchivedGenerator, Contents
+from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.store import Damaged, ExperimentState, GeneratorState, LogGap, NotFound, Snapshot, Store, Unavailable
 from optimist_client.models import Experiment, Pick
 

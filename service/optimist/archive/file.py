@@ -8,7 +8,7 @@ An archive is a zip file with uncompressed members and no pickles:
     history                   seven bytes per batch, as in `Store.history`
     fitted.safetensors        the parts of the kernels that were fitted to the first samples
     reference.json, .safetensors   the moments of the reference
-    experiment.json           `Contents`, the table of contents
+    experiment.json           `contents.Contents`, the table of contents
 
 The zip's comment is the SHA-256 (hex) of all bytes before it. Members that `experiment.json` does not name are ignored.
 Counts are not stored: they are computed from the history.
@@ -20,19 +20,16 @@ import hashlib
 import zipfile
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Annotated, BinaryIO, Self
+from typing import BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from optimist.numerics.estimate import is_due
+from optimist.archive.contents import PAGE, Contents, PageEntry, generator_state
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry, Snapshot
-from optimist.store.state import ExperimentState, GeneratorState, Returned, SetAside, Suspect
-from optimist_client.models import Experiment
-from optimist_client.models import GeneratorState as State
-from optimist_client.wire import GeneratorName, Wire
+from optimist.store.state import ExperimentState
 
 FORMAT = 1
 MEDIA_TYPE = "application/zip"
@@ -41,67 +38,9 @@ _PIECE = 2**20
 _BEGINNING = b"PK\x03\x04"
 _UNREADABLE = (zipfile.BadZipFile, KeyError, ValueError, RuntimeError, EOFError)
 
-Count = Annotated[int, Field(ge=0)]
-Position = Annotated[int, Field(ge=1)]
-Stored = Annotated[str, Field(pattern=r"^[0-9]{0,15}\t[^\t]{0,500}$")]
-"""`Suspect.stored`."""
-_NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
-Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
-NOT_EMPTY = Field(exclude_if=lambda value: not value)
-"""Omits a field that is empty, so that an older service, which does not know the field, can read the archive."""
-
 
 class ArchiveError(ValueError):
     """The file cannot be imported; the message says why."""
-
-
-class ArchivedGenerator(Wire):
-    """A generator, with the positions of its log and snapshot in the archive."""
-
-    name: GeneratorName
-    state: State
-    handed: Count
-    returned: list[tuple[Position, Count, Position]]
-    """Slices of prompts without samples so far: pick, start and size."""
-    estimate_position: Count
-    estimate: str | None
-    aside: dict[Position, str]
-    aside_count: Count
-    suspects: Annotated[dict[Position, Stored], Field(max_length=256), NOT_EMPTY] = Field(default_factory=dict)
-    large: Annotated[Count, NOT_EMPTY] = 0
-    copies: Annotated[Count, NOT_EMPTY] = 0
-    twins: Annotated[dict[Count, Position], NOT_EMPTY] = Field(default_factory=dict)
-    """This field and the three before it count the suspicious batches, as in `GeneratorState`."""
-    snapshot_position: Count
-    """0 without a snapshot."""
-    pages: list[str]
-    """The names of the log pages in order, from the first batch or at the latest from the one after the snapshot."""
-
-
-class Contents(Wire):
-    """Everything except the binary bodies. Strings are in the format of the store."""
-
-    experiment: Experiment
-    rounds: Count
-    controls: dict[str, str]
-    decision: str | None
-    generators: list[ArchivedGenerator]
-    sizes: Annotated[dict[Annotated[str, Field(pattern=r"^(usual|[0-9]{1,3})$")], Sizes], NOT_EMPTY] = Field(
-        default_factory=dict
-    )
-    """The usual sizes that batches are compared with, as in `Store.usual_sizes`."""
-
-
-class _Entry(Wire):
-    seq: Position
-    pick: Count
-    rows: Position
-    digest: str
-    bytes: Count
-    record: str | None
-
-
-_ENTRIES = TypeAdapter(list[_Entry])
 
 
 class ArchiveWriter:
@@ -117,8 +56,8 @@ class ArchiveWriter:
         """Write a page of log entries, and return its name for `ArchivedGenerator.pages`."""
         self._pages += 1
         name = f"logs/{self._pages}"
-        rows = [_entry(entry) for entry in entries]
-        self._add(f"{name}.json", _ENTRIES.dump_json(rows))
+        rows = [PageEntry.of(entry) for entry in entries]
+        self._add(f"{name}.json", PAGE.dump_json(rows))
         self._add(f"{name}.batches", b"".join(entry.body for entry in entries))
         return name
 
@@ -226,7 +165,7 @@ class Archive:
             rounds=self.contents.rounds,
             told=sum(map(len, self._rows)),
             generators=[
-                _state(ordinal, known, rows, config.rescore_growth)
+                generator_state(ordinal, known, rows, config.rescore_growth)
                 for ordinal, (known, rows) in enumerate(zip(self.contents.generators, self._rows, strict=True))
             ],
             decision=self.contents.decision,
@@ -251,7 +190,7 @@ class Archive:
 
     def _page(self, name: str) -> list[LogEntry]:
         try:
-            entries = _ENTRIES.validate_json(self._read(f"{name}.json"))
+            entries = PAGE.validate_json(self._read(f"{name}.json"))
         except ValidationError as error:
             raise ArchiveError(f"{name}.json: {error}") from None
         bodies = self._read(f"{name}.batches")
@@ -277,46 +216,6 @@ def cut_history(history: bytes, positions: Sequence[int]) -> bytes:
     for generator, position in enumerate(positions):
         keep[np.flatnonzero(batches["generator"] == generator)[:position]] = True
     return batches[keep].tobytes()
-
-
-def _state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int], growth: float) -> GeneratorState:
-    samples = due_samples = due_seq = 0
-    for seq, count in enumerate(rows, start=1):
-        samples += count
-        if is_due(samples, due_samples, growth):
-            due_samples, due_seq = samples, seq
-    return GeneratorState(
-        ordinal=ordinal,
-        name=known.name,
-        samples=samples,
-        batches=len(rows),
-        seq=len(rows),
-        due_samples=due_samples,
-        due_seq=due_seq,
-        estimate_seq=known.estimate_position,
-        estimate=known.estimate,
-        handed=known.handed,
-        returned=[Returned(*slice_) for slice_ in known.returned],
-        state=known.state,
-        snapshot_seq=known.snapshot_position,
-        aside=[SetAside(seq, reason) for seq, reason in sorted(known.aside.items())],
-        aside_count=known.aside_count,
-        suspects=[Suspect.of(seq, stored) for seq, stored in sorted(known.suspects.items())],
-        large=known.large,
-        copies=known.copies,
-        twins=known.twins,
-    )
-
-
-def _entry(entry: LogEntry) -> _Entry:
-    return _Entry(
-        seq=entry.seq,
-        pick=entry.pick,
-        rows=entry.rows,
-        digest=entry.digest,
-        bytes=len(entry.body),
-        record=entry.record,
-    )
 
 
 def _digest(file: BinaryIO, size: int) -> bytes:

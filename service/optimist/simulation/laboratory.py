@@ -20,7 +20,8 @@ from optimist.evaluation.offline import read_reference
 from optimist.numerics.batches import BatchError
 from optimist.numerics.checks import check_whole
 from optimist.simulation.contenders import contenders
-from optimist.simulation.result import Result, Run
+from optimist.simulation.result import Result
+from optimist.simulation.run import Run
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score

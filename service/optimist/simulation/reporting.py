@@ -21,7 +21,8 @@ from rich.text import Text
 from optimist_client.metrics import find
 
 if TYPE_CHECKING:
-    from optimist.simulation.result import Result, Summary
+    from optimist.simulation.result import Result
+    from optimist.simulation.run import Summary
 
 WIDE = 200
 """Width in columns of text that is not written to a terminal."""

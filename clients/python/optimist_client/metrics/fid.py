@@ -9,7 +9,7 @@ from optimist_client.metrics.base import Metric, declare
 
 @declare
 class FID(Metric):
-    """How far the distribution of the generator's features is from that of real ones."""
+    """The distance between the distributions of the generator's features and of real features."""
 
     name = "fid"
     title = "FID"
@@ -27,4 +27,4 @@ class FID(Metric):
     flat = True
 
     reference: Any = None
-    """The name of an uploaded reference, or real data as `create_experiment` and `Evaluation` take them."""
+    """The name of an uploaded reference, or real data in a form that `create_experiment` and `Evaluation` accept."""

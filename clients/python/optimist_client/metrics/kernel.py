@@ -10,9 +10,9 @@ from optimist_client.metrics.base import Dimension, Metric, declare
 from optimist_client.wire import Wire
 
 MEDIAN = "median"
-"""The bandwidth that the first samples fix: the median of the generators' median distances."""
+"""The bandwidth that is fitted to the first samples: the median of the generators' median distances."""
 Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
-"""σ of a kernel: within these limits its frequencies, normals divided by σ, are of a size that is taken."""
+"""σ of a kernel. Within these limits the size of its frequencies, normals divided by σ, is accepted."""
 Order = Annotated[float, Field(ge=1e-6)]
 Truncation = Annotated[int, Field(ge=1)]
 
@@ -21,12 +21,13 @@ class Kernel(Wire):
     """A kernel by its feature map: `gaussian` by random Fourier features, `nystrom` or `cosine` (equations.md §3)."""
 
     name: Literal["gaussian", "nystrom", "cosine"] = "gaussian"
+    """`gaussian` and `nystrom` approximate the same kernel; `cosine` is exact."""
     sigma: Bandwidth | Literal["median"] | None = None
-    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": that of the generators' median distances."""
+    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)), or "median" (of the generators' median distances)."""
     features: Annotated[int, Field(ge=1, le=8192)] = 1000
-    """r random frequencies (φ has 2r entries), or the number of landmarks that `nystrom` keeps of the first samples."""
+    """r, the number of random frequencies (φ has 2r entries); for `nystrom` the number of landmarks."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Every process draws the same frequencies from it."""
+    """Seed of the frequencies, which are the same in every process."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -44,28 +45,28 @@ class Kernel(Wire):
 
     @property
     def described(self) -> str:
-        """The kernel in words."""
+        """The kernel's name for messages."""
         return f"{self.name} kernel"
 
     @property
     def has_bandwidth(self) -> bool:
-        """Whether it has a σ."""
+        """Whether the kernel has a σ."""
         return self.name != "cosine"
 
     @property
     def is_open(self) -> bool:
-        """Whether the first samples have still to fix its bandwidth or its landmarks."""
+        """Whether its bandwidth or its landmarks are still to be fitted to the first samples."""
         return self.sigma == MEDIAN or self.name == "nystrom"
 
     @property
     def multiplies(self) -> bool:
-        """Whether its product with another kernel of this kind is one again, as scores of pairs need."""
+        """Whether its product with another kernel of this kind is again of this kind, as scores of pairs require."""
         return self.name == "gaussian"
 
     def width(self, dimension: int | None) -> int | None:
         """Entries of φ for features of this dimension: the largest rank that the kernel's covariance can have.
 
-        None for the cosine kernel while the dimension is not known.
+        None for the cosine kernel if the dimension is unknown.
         """
         return {"gaussian": 2 * self.features, "nystrom": self.features, "cosine": dimension}[self.name]
 
@@ -80,7 +81,7 @@ def Gaussian(sigma: float | Literal["median"], features: int = 1000, seed: int =
 
 
 def Nystrom(sigma: float | Literal["median"], features: int = 1000) -> Kernel:
-    """The same kernel seen from as many landmarks as `features`: the first samples of all generators together."""
+    """The Gaussian kernel, approximated from `features` landmarks: the first samples of all generators together."""
     return Kernel(name="nystrom", sigma=_as_sigma(sigma), features=features)
 
 
@@ -94,7 +95,7 @@ def _as_sigma(sigma: float | Literal["median"]) -> float | Literal["median"]:
 
 
 class OneKernel(Metric):
-    """What the scores of one kernel share."""
+    """The base class of the scores of one kernel."""
 
     arrays = {"features": "dimension"}
     scale = "log"
@@ -106,13 +107,14 @@ class OneKernel(Metric):
     flat = True
 
     dimension: Dimension | None = None
-    """Columns of the features; an experiment needs it."""
+    """Number of columns of the features; required for an experiment."""
     kernel: Kernel | None = None
+    """Kernel of the features; required for an experiment."""
 
 
 @declare
 class RKE(OneKernel):
-    """How many modes there are, by the order-2 entropy of their shares."""
+    """The number of modes, by the order-2 entropy of their shares."""
 
     name = "rke"
     title = "RKE"
@@ -121,14 +123,14 @@ class RKE(OneKernel):
 
 @declare
 class Vendi(OneKernel):
-    """How diverse the samples are: the exponential of the entropy of a kernel's spectrum."""
+    """The diversity of the samples: the exponential of the entropy of the kernel's spectrum."""
 
     name = "vendi"
     title = "Vendi"
     presets = {"vendi-ucb": "theorem"}
 
     order: Order = 1.0
-    """α of the Vendi score, 1e-6 or more; infinity for the largest eigenvalue alone."""
+    """α of the Vendi score, at least 1e-6; with infinity, only the largest eigenvalue counts."""
     truncation: Truncation | None = None
     """t of the truncated Vendi score: only the t largest eigenvalues count."""
 
@@ -140,7 +142,7 @@ class Vendi(OneKernel):
         return self
 
     def check_bound(self, bound: str) -> None:
-        """Raise ValueError as every metric does, and for the theorem below order 1."""
+        """Raise ValueError if there is no such bound, and for `theorem` if the order is below 1."""
         super().check_bound(bound)
         if bound == "theorem" and self.order < 1:
             raise ValueError(f"order: no theorem bounds the Vendi score of order {self.order:g}; it needs at least 1")

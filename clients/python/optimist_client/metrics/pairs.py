@@ -9,7 +9,7 @@ from optimist_client.metrics.kernel import Kernel, Order
 
 
 class OfPairs(Metric):
-    """What the scores of pairs share."""
+    """The base class of the scores of pairs."""
 
     arrays = {"features": "dimension", "prompts": "prompt_dimension"}
     scale = "log"
@@ -20,14 +20,15 @@ class OfPairs(Metric):
     flat = True
 
     dimension: Dimension | None = None
-    """Columns of the features; an experiment needs it."""
+    """Number of columns of the features; required for an experiment."""
     kernel: Kernel | None = None
+    """Kernel of the features; required for an experiment."""
     order: Order = 1.0
-    """α of the entropies, 1e-6 or more."""
+    """α of the entropies, at least 1e-6."""
     prompt_dimension: Dimension | None = None
-    """Columns of the prompts' embeddings; an experiment needs it."""
+    """Number of columns of the prompts' embeddings; required for an experiment."""
     prompt_kernel: Kernel | None = None
-    """Kernel of the prompts, of as many features as `kernel`."""
+    """Kernel of the prompts, with as many features as `kernel`; required for an experiment."""
 
     @field_validator("prompt_kernel")
     @classmethod
@@ -46,7 +47,7 @@ class OfPairs(Metric):
 
 @declare
 class ConditionalVendi(OfPairs):
-    """How diverse the samples are beyond what their prompts ask for."""
+    """The diversity of the samples beyond what their prompts ask for."""
 
     name = "conditional-vendi"
     title = "Conditional Vendi"
@@ -54,7 +55,7 @@ class ConditionalVendi(OfPairs):
 
 @declare
 class InformationVendi(OfPairs):
-    """How much the samples tell of their prompts."""
+    """How much the samples say about their prompts."""
 
     name = "information-vendi"
     title = "Information Vendi"

@@ -1,0 +1,52 @@
+"""The models of what the service and the SDK send each other as JSON. The service imports them from here."""
+
+from optimist_client.config import ExperimentConfig
+from optimist_client.models.experiments import (
+    DecisionInfo,
+    Experiment,
+    ExperimentChange,
+    GeneratorChange,
+    GeneratorRequest,
+    GeneratorState,
+    ReferenceInfo,
+    State,
+)
+from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
+from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
+from optimist_client.models.progress import Curve, GeneratorProgress, OpenPickInfo, Progress
+from optimist_client.models.reports import Overview, Regret, Report, Standing, Summary
+from optimist_client.models.service import Problem, Role, Session
+from optimist_client.wire import Identifier
+
+__all__ = [
+    "AskReply",
+    "AskRequest",
+    "Curve",
+    "DecisionInfo",
+    "Experiment",
+    "ExperimentChange",
+    "ExperimentConfig",
+    "GeneratorChange",
+    "GeneratorProgress",
+    "GeneratorRequest",
+    "GeneratorState",
+    "Identifier",
+    "ModeInfo",
+    "Modes",
+    "OpenPickInfo",
+    "Overview",
+    "Pick",
+    "Problem",
+    "Progress",
+    "PromptGroupInfo",
+    "ReferenceInfo",
+    "Regret",
+    "Report",
+    "Role",
+    "Session",
+    "Shown",
+    "Standing",
+    "State",
+    "Summary",
+    "TellReply",
+]

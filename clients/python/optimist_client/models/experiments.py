@@ -1,0 +1,107 @@
+"""An experiment, its generators and its reference, what may change of them, and its decision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from optimist_client.config import ExperimentConfig
+from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, optional
+
+State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
+GeneratorState = Literal["active", "paused", "retired"]
+"""A paused generator is not picked but may be named best. A retired one takes no further part."""
+
+
+class ReferenceInfo(Answer):
+    """A stored reference: the moments of real data that experiments compare with."""
+
+    name: Identifier
+    dimension: int
+    samples: int | None = None
+    """Number of real samples behind the moments, if the upload gave it or contained the features."""
+    embedding: EmbeddingName | None = None
+    """The embedding that made the features, if the upload named it."""
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
+    """Root mean square of the real features' entries; None if an older service received the upload."""
+    digest: str
+    created: float
+
+
+class Experiment(Answer):
+    """An experiment as the service stores it: its config and what was fixed when it was created."""
+
+    config: ExperimentConfig
+    dimension: int
+    """Width of the feature vectors that are told, or number of classes."""
+    reference_digest: str | None = None
+    reference_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
+    """`ReferenceInfo.scale` of its reference."""
+    created: float
+    instance: str
+    """Distinguishes it from earlier and later experiments of the same name."""
+    rules: Annotated[int, Field(ge=1)] = 1
+    """The version of the defaults and formulas (`config.RULES`) at its creation; it never changes."""
+    bandwidths: dict[str, float] = Field(default_factory=dict)
+    """The σ of each kernel with `sigma` "median", by the kernel's field, once the first samples have fixed it."""
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _known_fields(cls, config: Any) -> Any:
+        """Drop unknown fields from the config of a newer service. In a request they are an error."""
+        if not isinstance(config, dict):
+            return config
+        return {name: value for name, value in config.items() if name in ExperimentConfig.model_fields}
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns of each array that a batch must hold."""
+        first, *others = self.config.kind.arrays.items()
+        return {first[0]: self.dimension} | {array: self.config.setting(field) for array, field in others}
+
+
+class GeneratorRequest(Wire):
+    """A generator to add."""
+
+    name: GeneratorName
+    cost: Cost | None = optional()
+    """Cost of one sample; required if the experiment has `max_cost`."""
+
+
+class GeneratorChange(Wire):
+    """A change of a generator: its state (a retired one stays retired), its cost, or both."""
+
+    state: GeneratorState | None = None
+    cost: Cost | None = None
+    """Cost of one sample; it also applies to the samples told so far."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.state is None and self.cost is None:
+            raise ValueError("expected a state, a cost, or both")
+        return self
+
+
+class ExperimentChange(Wire):
+    """A change of an experiment. Omitted fields keep their values."""
+
+    state: Literal["running", "stopped"] | None = None
+    """"stopped" ends the picks; "running" resumes them. After a decision it also sets `stop` to false, unless given."""
+    budget: Annotated[int, Field(ge=1)] | None = None
+    """Total number of samples; a value below the current number of samples ends the picks."""
+    max_cost: CostLimit | None = None
+    """Maximum cost of all samples; every generator needs a cost."""
+    stop: bool | None = None
+    max_wait: Annotated[float, Field(ge=0, le=60)] | None = None
+
+
+class DecisionInfo(Answer):
+    """The best generator, the confidence in it, and whether it is decided."""
+
+    best: str | None
+    confidence: float | None
+    decided: bool
+    reason: str
+    warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda value: not value)] = ()
+    """Reasons to doubt it: batches that repeat earlier ones, generators that look identical."""

@@ -1,0 +1,91 @@
+"""Asking for picks and telling their batches."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from optimist_client.models.experiments import DecisionInfo, State
+from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, WorkerName, optional
+
+
+class AskRequest(Wire):
+    """A worker's request for picks."""
+
+    worker: WorkerName | None = None
+    """Unique per loop. A worker that asks again gets its open picks again, up to `count`; None: always new picks."""
+    request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = None
+    """Makes the request idempotent: if it is repeated after a lost reply, it returns the same picks."""
+    count: Annotated[int, Field(ge=1, le=1000)] = 1
+    generators: Annotated[list[GeneratorName], Field(min_length=1)] | None = None
+    """The generators that this worker can sample; None: all."""
+
+
+class Pick(Answer):
+    """One decision: draw `size` samples from `generator` with `seed`, then tell them under `number`."""
+
+    experiment: Identifier
+    instance: str
+    """`Experiment.instance`. It is told with the batch; a later experiment of the same name then refuses it."""
+    number: int
+    """The round, counted from 1."""
+    generator: GeneratorName
+    size: int
+    prompts: list[str] | None = None
+    """The prompt of each sample, in order, if the experiment has prompts."""
+    prompts_start: int | None = None
+    """Their position in the seeded order that every generator goes through."""
+    seed: int
+    """Seed for the generator's randomness: different for every pick, the same in every repeat of a pick."""
+    positions: list[int]
+    """Log position of the estimate that was used of each generator that is not retired, in order; 0: none."""
+    batches: list[int]
+    """Batches told of each of these generators; the next two fields count what was pending under open picks."""
+    pending_samples: list[int]
+    pending_batches: list[int]
+    excluded: list[GeneratorName] = Field(default_factory=list)
+    """Those of these generators that could not be picked: paused, or not among the worker's."""
+    retired: list[GeneratorName] = Field(default_factory=list)
+    """The generators that were retired when the pick was made."""
+    told: int
+    """Batches told to the experiment when the pick was made."""
+    stale: bool
+    """Whether the pick was made without some estimates that were due, after `max_wait`."""
+    worker: str | None = None
+    request_id: str
+    """The `request_id` of the request that it answers."""
+    opened: float
+    """Unix time."""
+    nonce: str | None = optional()
+    """Told with the batch, because Redis can give the number to another pick after it loses its last writes.
+
+    None if an older service made the pick; then the batch is told without it.
+    """
+
+
+class AskReply(Answer):
+    """Picks; none if the experiment has ended (`ended`) or open picks use up its budget (`retry_after`)."""
+
+    picks: list[Pick]
+    state: State
+    ended: bool
+    decision: DecisionInfo
+    retry_after: float | None = None
+    """Seconds after which to ask again: open picks may be given up until then."""
+
+
+class TellReply(Answer):
+    """A batch was accepted and is durable. A repeat of the same tell gets the same reply."""
+
+    pick: int
+    generator: GeneratorName
+    samples: int
+    """Samples of the generator, this batch included."""
+    batches: int
+    position: int
+    """The batch's position in the generator's log, counted from 1."""
+    late: bool
+    """Whether the pick's lease had ended."""
+    duplicate: bool = False
+    next: AskReply | None = None

@@ -1,0 +1,61 @@
+"""The progress of an experiment: the data of its charts."""
+
+from __future__ import annotations
+
+from optimist_client.wire import Answer, GeneratorName
+
+
+class Curve(Answer):
+    """The estimates of a generator in the order they were made, on the natural scale; None if unknown or infinite."""
+
+    told: list[int]
+    """Batches told to the whole experiment when each was made."""
+    samples: list[int]
+    """Number of samples behind each estimate."""
+    scores: list[float | None]
+    lower: list[float | None]
+    upper: list[float | None]
+
+
+class GeneratorProgress(Answer):
+    """One generator, retired or not, at the checkpoints of `Progress`."""
+
+    generator: GeneratorName
+    batches: list[int]
+    """Batches told so far, by checkpoint. Pick shares, regret and pick ratio are computed from them."""
+    curve: Curve
+
+
+class OpenPickInfo(Answer):
+    """A pick whose lease has not ended."""
+
+    number: int
+    generator: GeneratorName
+    size: int
+    worker: str | None
+    opened: float
+    deadline: float
+    """Unix times of the service."""
+    stale: bool
+
+
+class Progress(Answer):
+    """The data of the charts: counts at checkpoints, estimates in the order they were made, open picks.
+
+    The checkpoints are the newest batch and the multiples of `stride`, a power of two that grows so that there are at
+    most 256 of them. The reply has the checkpoints after the requested number and the last one before it. The client
+    drops earlier checkpoints that are not multiples of `stride`. The same applies to estimates. If the last checkpoint
+    before the requested number differs from the client's, Redis has lost batches: the client drops all earlier data.
+    """
+
+    instance: str
+    """`Experiment.instance`; if it differs from the client's, the client drops all earlier data."""
+    told: int
+    """Batches told; the next request's `after`. The newest estimates may be repeated then."""
+    stride: int
+    rounds: list[int]
+    samples: list[int]
+    """Total samples told, by checkpoint."""
+    generators: list[GeneratorProgress]
+    picks: list[OpenPickInfo]
+    """At most the newest 100 open picks."""

@@ -1,0 +1,161 @@
+"""The report on an experiment, and the list of experiments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import Field
+
+from optimist_client import display
+from optimist_client.metrics import Scale
+from optimist_client.models.experiments import DecisionInfo, GeneratorState, State
+from optimist_client.models.progress import Progress
+from optimist_client.wire import Answer, GeneratorName, Identifier, optional
+
+
+class Standing(Answer):
+    """One generator in the report. Scores, errors and bounds are on the metric's natural scale; None if unknown."""
+
+    generator: GeneratorName
+    state: GeneratorState
+    score: float | None
+    error: float | None
+    lower: float | None
+    upper: float | None
+    samples: int
+    batches: int
+    pick_ratio: float
+    pending: int
+    """Samples pending under open picks."""
+    scored_samples: int
+    """Number of samples behind the score."""
+    warnings: tuple[str, ...] = ()
+    damaged: bool = False
+    """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
+    cost_per_sample: float | None = optional()
+    cost: float | None = optional()
+    """Samples told times the current cost per sample; None without a cost."""
+
+
+class Regret(Answer):
+    """Regret(T) = Σ_t gap of the generator picked at t, by the current estimates (equations.md §5)."""
+
+    total: float
+    average: float
+
+
+class Report(Answer):
+    """The standings, the regret, the pick ratio and the decision, as the dashboard shows them."""
+
+    experiment: Identifier
+    metric: str
+    title: str = ""
+    """The metric's name for display."""
+    lower_is_better: bool
+    scale: Scale = "linear"
+    """The scale on which scores are compared: by differences (linear) or ratios (log)."""
+    offers: list[str] = Field(default_factory=list)
+    """What the service can show besides the score: "modes", "prompt groups"."""
+    state: State
+    ended: bool
+    decision: DecisionInfo
+    standings: list[Standing]
+    samples: int
+    rounds: int
+    """Batches told."""
+    open_picks: int
+    budget: int | None
+    cost: float | None = optional()
+    """Cost of all samples told, including those of retired generators; None if no generator has a cost."""
+    max_cost: float | None = optional()
+    regret: Regret | None
+    """None until every generator has an estimate."""
+    optimal_pick_ratio: float | None
+    """Share of the batches that went to the generator with the best current estimate."""
+    uniform_samples: int | None
+    """Estimated number of samples that uniform sampling would need for the same certainty; None if unknown."""
+    scored: bool
+    """Whether every estimate that is due has been made."""
+    progress: Progress | None = None
+    """Data for charts; only if the request has `after`."""
+
+    @property
+    def metric_title(self) -> str:
+        """`title`, or the name in capitals if an older service made the report."""
+        return self.title or self.metric.upper()
+
+    @property
+    def ranking(self) -> list[Standing]:
+        """The standings, best first, those without a score last."""
+        sign = 1 if self.lower_is_better else -1
+        return sorted(self.standings, key=lambda row: math.inf if row.score is None else sign * row.score)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The result so far, and the cost of uniform sampling if it is known."""
+        warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
+        winner = next((row for row in self.standings if row.generator == self.decision.best), None)
+        if winner is None or winner.score is None:
+            return ["No winner: not every generator has an estimate.", *warnings]
+        interval = ""
+        if winner.lower is not None and winner.upper is not None:
+            interval = f" (interval {winner.lower:.3f} to {winner.upper:.3f})"
+        undecided = f"leads, undecided{' at the budget' if self.state == 'out of budget' else ''},"
+        verdict = "is best" if self.decision.decided else undecided
+        confidence = "" if self.decision.confidence is None else f" with {self.decision.confidence:.1%} confidence"
+        answer = (
+            f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
+            f"{self.metric_title} {winner.score:.3f}{interval}."
+        )
+        if self.uniform_samples is None:
+            return [answer, *warnings]
+        ratio = self.uniform_samples / self.samples
+        spent = f"about {self.uniform_samples:,} samples ({ratio:.1f} times)"
+        return [answer, *warnings, f"Uniform sampling would have spent {spent}."]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as values that JSON can represent."""
+        return self.model_dump(mode="json")
+
+    def to_pandas(self) -> Any:
+        """The standings as a `pandas.DataFrame`, best first, one row per generator. Needs pandas."""
+        return display.as_frame(self)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw scores and intervals on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib."""
+        return display.as_plot(self, axes)
+
+    def _repr_html_(self) -> str:
+        return display.as_html(self)
+
+    def __str__(self) -> str:
+        return display.as_text(self)
+
+
+class Summary(Answer):
+    """An experiment in the list of experiments."""
+
+    name: Identifier
+    metric: str
+    title: str = ""
+    """The metric's name for display."""
+    created: float
+    generators: int
+    """Number of generators that are not retired."""
+    state: State
+    damaged: bool
+    """Whether a generator cannot be scored, or some batches cannot be read."""
+    decision: DecisionInfo
+    score: float | None
+    """Score of the best generator so far."""
+    error: float | None
+    samples: int
+    budget: int | None
+
+
+class Overview(Answer):
+    """A part of the service's `total` experiments, newest first."""
+
+    total: int
+    experiments: list[Summary]

@@ -1,0 +1,120 @@
+"""The table of contents of an archive, and the entries of its log pages. It does not import torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import Field, TypeAdapter
+
+from optimist.numerics.estimate import is_due
+from optimist.store.records import LogEntry
+from optimist.store.state import GeneratorState, Returned, SetAside, Suspect
+from optimist_client.models import Experiment
+from optimist_client.models import GeneratorState as State
+from optimist_client.wire import GeneratorName, Wire
+
+Count = Annotated[int, Field(ge=0)]
+Position = Annotated[int, Field(ge=1)]
+Stored = Annotated[str, Field(pattern=r"^[0-9]{0,15}\t[^\t]{0,500}$")]
+"""`Suspect.stored`."""
+_NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
+Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
+NOT_EMPTY = Field(exclude_if=lambda value: not value)
+"""Omits a field that is empty, so that an older service, which does not know the field, can read the archive."""
+
+
+class ArchivedGenerator(Wire):
+    """A generator, with the positions of its log and snapshot in the archive."""
+
+    name: GeneratorName
+    state: State
+    handed: Count
+    returned: list[tuple[Position, Count, Position]]
+    """Slices of prompts without samples so far: pick, start and size."""
+    estimate_position: Count
+    estimate: str | None
+    aside: dict[Position, str]
+    aside_count: Count
+    suspects: Annotated[dict[Position, Stored], Field(max_length=256), NOT_EMPTY] = Field(default_factory=dict)
+    large: Annotated[Count, NOT_EMPTY] = 0
+    copies: Annotated[Count, NOT_EMPTY] = 0
+    twins: Annotated[dict[Count, Position], NOT_EMPTY] = Field(default_factory=dict)
+    """This field and the three before it count the suspicious batches, as in `GeneratorState`."""
+    snapshot_position: Count
+    """0 without a snapshot."""
+    pages: list[str]
+    """The names of the log pages in order, from the first batch or at the latest from the one after the snapshot."""
+
+
+class Contents(Wire):
+    """Everything except the binary bodies. Strings are in the format of the store."""
+
+    experiment: Experiment
+    rounds: Count
+    controls: dict[str, str]
+    decision: str | None
+    generators: list[ArchivedGenerator]
+    sizes: Annotated[dict[Annotated[str, Field(pattern=r"^(usual|[0-9]{1,3})$")], Sizes], NOT_EMPTY] = Field(
+        default_factory=dict
+    )
+    """The usual sizes that batches are compared with, as in `Store.usual_sizes`."""
+
+
+class PageEntry(Wire):
+    """A log entry without its body, which has `bytes` bytes."""
+
+    seq: Position
+    pick: Count
+    rows: Position
+    digest: str
+    bytes: Count
+    record: str | None
+
+    @classmethod
+    def of(cls, entry: LogEntry) -> Self:
+        """The page's entry for this log entry."""
+        return cls(
+            seq=entry.seq,
+            pick=entry.pick,
+            rows=entry.rows,
+            digest=entry.digest,
+            bytes=len(entry.body),
+            record=entry.record,
+        )
+
+
+PAGE = TypeAdapter(list[PageEntry])
+
+
+def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int], growth: float) -> GeneratorState:
+    """The state of a generator as the store will return it, with counts from `rows`, the size of each of its batches.
+
+    `growth` is the experiment's `rescore_growth`.
+    """
+    samples = due_samples = due_seq = 0
+    for seq, count in enumerate(rows, start=1):
+        samples += count
+        if is_due(samples, due_samples, growth):
+            due_samples, due_seq = samples, seq
+    return GeneratorState(
+        ordinal=ordinal,
+        name=known.name,
+        samples=samples,
+        batches=len(rows),
+        seq=len(rows),
+        due_samples=due_samples,
+        due_seq=due_seq,
+        estimate_seq=known.estimate_position,
+        estimate=known.estimate,
+        handed=known.handed,
+        returned=[Returned(*slice_) for slice_ in known.returned],
+        state=known.state,
+        snapshot_seq=known.snapshot_position,
+        aside=[SetAside(seq, reason) for seq, reason in sorted(known.aside.items())],
+        aside_count=known.aside_count,
+        suspects=[Suspect.of(seq, stored) for seq, stored in sorted(known.suspects.items())],
+        large=known.large,
+        copies=known.copies,
+        twins=known.twins,
+    )
