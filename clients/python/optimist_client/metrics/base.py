@@ -1,4 +1,4 @@
-"""What every metric declares: its settings as fields, and what others must know of it as facts of its class."""
+"""What every metric declares: its settings are fields of the class, its facts are class variables."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ Dimension = Annotated[int, Field(ge=1, le=16_384)]
 
 
 class Metric(Wire):
-    """One score with its settings. A subclass names it by `name`, and is registered by `declare`.
+    """A declared metric with its settings. A subclass sets at least `name`, `title` and `arrays`; `declare` registers it.
 
+    What computes it is registered by `optimist.numerics.registry.register`, which calls `declare`, too.
     On the wire a metric is an object with its `name` and its settings; see `flat` for the exceptions.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """What people read."""
+    """The name in reports and on the dashboard."""
     arrays: ClassVar[Mapping[str, str]]
-    """The arrays of a batch, in the order that the statistic takes them, each with the setting that holds its columns;
-    "" where the reference tells them."""
+    """The arrays of a batch, in the order of the statistic's arguments. Each value names the setting that holds the
+    number of columns; "" means that the reference determines it."""
     lower_is_better: ClassVar[bool] = False
     scale: ClassVar[Scale] = "linear"
     """The scale on which it is estimated, compared and bounded."""
     floor: ClassVar[float | None] = None
-    """The least value that is shown, where a de-biased estimate may fall below what the metric can be; None: any."""
+    """The smallest value that is shown: a de-biased estimate may lie below the metric's minimum. None: no limit."""
     bounds: ClassVar[Mapping[str, frozenset[str]]] = {"influence": frozenset()}
-    """How its interval can be made, with the options that each bound takes (equations.md has meaning and defaults)."""
+    """The available bounds, each with its options (equations.md explains them and their defaults)."""
     presets: ClassVar[Mapping[str, str]] = {}
-    """The papers' algorithms on it by name, with the bound of each."""
+    """The papers' algorithms for this metric by name, each with its bound."""
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What an experiment must be given: some of the settings, and "prompts" where a batch answers prompts."""
+    """The settings that an experiment must have; and "prompts" if samples answer prompts."""
     kernels: ClassVar[Mapping[str, str]] = {}
-    """The settings that hold kernels, with the array that each kernel looks at."""
+    """The settings that hold kernels, each with the array that the kernel is applied to."""
     offers: ClassVar[frozenset[str]] = frozenset()
-    """What it can say besides the score: "modes", "prompt groups"."""
+    """Results besides the score: "modes", "prompt groups"."""
     warmup: ClassVar[int] = 2
     """Batches per generator before the policy decides, under the bound `influence` (decisions.md §3)."""
     flat: ClassVar[bool] = False
-    """Whether its settings are fields of the config beside its name, on the wire too, as in version 0.1."""
+    """Whether its settings are fields of the config beside the metric's name, as in version 0.1, also on the wire."""
 
     @model_validator(mode="before")
     @classmethod
     def _without_name(cls, data: Any) -> Any:
-        """An object on the wire carries the name, which is no setting."""
+        """Remove the name, which an object on the wire has although it is not a setting."""
         if not isinstance(data, Mapping) or "name" not in data:
             return data
         if data["name"] != cls.name:
@@ -71,23 +72,23 @@ class Metric(Wire):
 
     @property
     def widths(self) -> dict[str, int]:
-        """The columns of those arrays whose columns the settings tell."""
+        """The number of columns of each array, for arrays where the settings determine it."""
         known = {array: self.setting(field) for array, field in self.arrays.items() if field}
         return {array: columns for array, columns in known.items() if columns is not None}
 
     @classmethod
     def first_array(cls) -> str:
-        """The array that a batch of one array holds."""
+        """The name of the array, for a batch that is given without names."""
         return next(iter(cls.arrays))
 
     def check_bound(self, bound: str) -> None:
-        """Raise ValueError where the metric, with these settings, has no such bound."""
+        """Raise ValueError if the metric, with these settings, has no such bound."""
         if bound not in self.bounds:
             raise ValueError(f"metric {self.name!r} has the bounds {', '.join(self.bounds)}; got {bound!r}")
 
     @classmethod
     def check_options(cls, bound: str, given: Iterable[str]) -> None:
-        """Raise ValueError where the bound does not take one of the options that are `given`."""
+        """Raise ValueError if the bound has no such option, for any of the `given` ones."""
         taken = cls.bounds[bound]
         if foreign := sorted(set(given) - taken):
             takes = ", ".join(sorted(taken)) or "none"
@@ -95,14 +96,14 @@ class Metric(Wire):
 
     @classmethod
     def check_settings(cls, given: set[str]) -> None:
-        """Raise ValueError where the metric does not take one of the settings that are `given`."""
+        """Raise ValueError if the metric has no such setting, for any of the `given` ones."""
         if foreign := sorted(given - cls.settings()):
             takes = ", ".join(sorted(cls.settings())) or "no settings"
             raise ValueError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """The metric with these settings. Raises ValueError, in one line, where it does not take them."""
+        """The metric with these settings. Raises ValueError with a message of one line if they are invalid."""
         cls.check_settings(set(settings))
         try:
             return cls(**settings)
@@ -115,7 +116,7 @@ _DECLARED: dict[str, type[Metric]] = {}
 
 
 def declare(metric: AnyMetric) -> AnyMetric:
-    """Make a metric known by its name. Raises ValueError where another class has the name."""
+    """Register a metric under its name. Raises ValueError if another class has the name."""
     known = _DECLARED.setdefault(metric.name, metric)
     if (known.__module__, known.__qualname__) != (metric.__module__, metric.__qualname__):
         raise ValueError(f"metric {metric.name!r}: {known.__module__}.{known.__qualname__} has this name already")
@@ -124,19 +125,19 @@ def declare(metric: AnyMetric) -> AnyMetric:
 
 
 def declared() -> dict[str, type[Metric]]:
-    """All metrics that are known in this process, by name, those of the project first."""
+    """All metrics registered in this process, by name; the project's own come first."""
     return dict(_DECLARED)
 
 
 def find(name: object) -> type[Metric]:
-    """The metric of this name. Raises ValueError, naming those that are known, where there is none."""
+    """The metric of this name. Raises ValueError, listing the known names, if there is none."""
     if isinstance(name, str) and name in _DECLARED:
         return _DECLARED[name]
     raise ValueError(f"unknown metric {name!r}: expected one of {', '.join(_DECLARED)}")
 
 
 def in_words(error: ValidationError, field: str = "") -> str:
-    """A validation error in one line, each of its parts behind the field that it is about."""
+    """A validation error as one line: each part is preceded by its field."""
     return "; ".join(_in_words(part, field) for part in error.errors(include_url=False, include_context=False))
 
 
