@@ -1,4 +1,4 @@
-"""The metrics: each is declared here once, as a class of its settings that knows what the others must know of it."""
+"""The declared metrics: one class each, with the settings as fields and the facts as class variables."""
 
 from optimist_client.metrics.base import Metric, Scale, declare, declared, find
 from optimist_client.metrics.fid import FID

@@ -9,7 +9,7 @@ from optimist_client.metrics.base import Metric, declare
 
 @declare
 class FID(Metric):
-    """How far the distribution of the generator's features is from that of real ones."""
+    """The distance between the distribution of the generator's features and that of real features."""
 
     name = "fid"
     title = "FID"

@@ -7,7 +7,7 @@ from optimist_client.metrics.base import Dimension, Metric, declare
 
 @declare
 class InceptionScore(Metric):
-    """Whether each sample is of one class, and whether all classes are there."""
+    """Whether each sample clearly belongs to one class, and whether all classes occur."""
 
     name = "is"
     title = "Inception Score"

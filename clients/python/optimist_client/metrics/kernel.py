@@ -10,9 +10,9 @@ from optimist_client.metrics.base import Dimension, Metric, declare
 from optimist_client.wire import Wire
 
 MEDIAN = "median"
-"""The bandwidth that the first samples fix: the median of the generators' median distances."""
+"""The bandwidth that is computed from the first samples: the median of the generators' median distances."""
 Bandwidth = Annotated[float, Field(ge=1e-29, le=1e30, strict=True)]
-"""σ of a kernel: within these limits its frequencies, normals divided by σ, are of a size that is taken."""
+"""σ of a kernel. Within these limits its frequencies, which are normals divided by σ, pass the check of their size."""
 Order = Annotated[float, Field(ge=1e-6)]
 Truncation = Annotated[int, Field(ge=1)]
 
@@ -22,11 +22,11 @@ class Kernel(Wire):
 
     name: Literal["gaussian", "nystrom", "cosine"] = "gaussian"
     sigma: Bandwidth | Literal["median"] | None = None
-    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": that of the generators' median distances."""
+    """Bandwidth of the Gaussian kernel exp(−‖x − y‖²/(2σ²)); "median": the median of the generators' own."""
     features: Annotated[int, Field(ge=1, le=8192)] = 1000
     """r random frequencies (φ has 2r entries), or the number of landmarks that `nystrom` keeps of the first samples."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Every process draws the same frequencies from it."""
+    """Seed of the frequencies, which are the same in every process."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -34,7 +34,7 @@ class Kernel(Wire):
             raise ValueError(f"the {self.name} kernel needs sigma, its bandwidth: a number above 0, or {MEDIAN!r}")
         if not self.has_bandwidth and self.sigma is not None:
             raise ValueError(f"the {self.described} has no sigma")
-        # Not those that were set: a kernel that was stored names all of its fields.
+        # Compared with the defaults instead of `model_fields_set`: a stored kernel sets all of its fields.
         drawn = [name for name in ("features", "seed") if getattr(self, name) not in (None, _default(name))]
         if self.name == "cosine" and drawn:
             raise ValueError(
@@ -49,17 +49,17 @@ class Kernel(Wire):
 
     @property
     def has_bandwidth(self) -> bool:
-        """Whether it has a σ."""
+        """Whether the kernel has a bandwidth σ."""
         return self.name != "cosine"
 
     @property
     def is_open(self) -> bool:
-        """Whether the first samples have still to fix its bandwidth or its landmarks."""
+        """Whether its bandwidth or its landmarks have still to be computed from the first samples."""
         return self.sigma == MEDIAN or self.name == "nystrom"
 
     @property
     def multiplies(self) -> bool:
-        """Whether its product with another kernel of this kind is one again, as scores of pairs need."""
+        """Whether the product of two kernels of this kind is of the same kind, as scores of pairs need."""
         return self.name == "gaussian"
 
     def width(self, dimension: int | None) -> int | None:
@@ -80,7 +80,7 @@ def Gaussian(sigma: float | Literal["median"], features: int = 1000, seed: int =
 
 
 def Nystrom(sigma: float | Literal["median"], features: int = 1000) -> Kernel:
-    """The same kernel seen from as many landmarks as `features`: the first samples of all generators together."""
+    """The Gaussian kernel by `features` landmarks, which are the first samples of all generators together."""
     return Kernel(name="nystrom", sigma=_as_sigma(sigma), features=features)
 
 
@@ -94,7 +94,7 @@ def _as_sigma(sigma: float | Literal["median"]) -> float | Literal["median"]:
 
 
 class OneKernel(Metric):
-    """What the scores of one kernel share."""
+    """Base of the scores that use one kernel."""
 
     arrays = {"features": "dimension"}
     scale = "log"

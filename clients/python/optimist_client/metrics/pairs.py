@@ -9,7 +9,7 @@ from optimist_client.metrics.kernel import Kernel, Order
 
 
 class OfPairs(Metric):
-    """What the scores of pairs share."""
+    """Base of the scores of pairs of a sample and its prompt."""
 
     arrays = {"features": "dimension", "prompts": "prompt_dimension"}
     scale = "log"
@@ -46,7 +46,7 @@ class OfPairs(Metric):
 
 @declare
 class ConditionalVendi(OfPairs):
-    """How diverse the samples are beyond what their prompts ask for."""
+    """How diverse the samples are beyond the diversity of their prompts."""
 
     name = "conditional-vendi"
     title = "Conditional Vendi"
@@ -54,7 +54,7 @@ class ConditionalVendi(OfPairs):
 
 @declare
 class InformationVendi(OfPairs):
-    """How much the samples tell of their prompts."""
+    """How much information the samples carry about their prompts."""
 
     name = "information-vendi"
     title = "Information Vendi"
