@@ -93,8 +93,8 @@ class Scorer:
             tasks = [*loops, *self._turns]
             for task in tasks:
                 task.cancel()
-            # Wait for them to close their connections. A call to Redis may swallow a cancellation, as wait_for of Python
-            # 3.11 does if result and cancellation coincide; such a task ends after its turn.
+            # Wait until they have closed their connections. A call to Redis may swallow a cancellation, as wait_for of
+            # Python 3.11 does if result and cancellation coincide; such a task ends after its turn.
             await asyncio.wait(tasks, timeout=2.0)
             self._pool.shutdown(wait=False, cancel_futures=True)
             with contextlib.suppress(StoreError, TimeoutError):
