@@ -224,7 +224,7 @@ class Dispatcher:
         self._refused = self._refused or time.monotonic()
         if time.monotonic() - self._refused > TURN_PATIENCE:
             self._refused = None
-            raise Unavailable("others have had the turn at opening picks for too long: ask again")
+            raise Unavailable("other replicas have kept the turn at opening picks for too long: ask again")
         await asyncio.sleep(TURN_POLL)
 
     async def _sleep(self) -> None:

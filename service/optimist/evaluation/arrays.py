@@ -67,7 +67,7 @@ def reference_of(reference: Any, device: torch.device) -> Reference:
         mean, covariance = reference
         return Reference(real_array("reference: mean", mean), real_array("reference: covariance", covariance), device)
     found = moments_of_features(
-        "reference, where it is no (mean, covariance) tuple", real_array("reference", reference)
+        "reference: features, as it is not a (mean, covariance) tuple", real_array("reference", reference)
     )
     return Reference(*found, device)
 

@@ -36,7 +36,7 @@ def check_whole(name: str, value: Any, least: int) -> int:
 def check_text(name: str, value: Any) -> str:
     """The value. Raises ValueError, beginning with `name`, unless it is a string."""
     if not isinstance(value, str):
-        raise ValueError(f"{name}: expected a text, got {value!r}")
+        raise ValueError(f"{name}: expected a string, got {value!r}")
     return value
 
 

@@ -69,7 +69,7 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
                 _heed_cancellation()
                 if message is None and asked:
                     # A frozen or disconnected server does not close its connections.
-                    raise Unavailable("Redis has fallen silent")
+                    raise Unavailable("Redis no longer answers")
                 if message is None:
                     await pubsub.ping()
             asked = message is None

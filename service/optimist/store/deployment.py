@@ -34,7 +34,7 @@ _OF_FSYNC = {
     "machine fails",
 }
 _NO_DISK = "keeps nothing on disk: when it stops, every experiment is gone"
-_DUMPS = "has no append-only file: when it stops unasked, what it acknowledged since its last dump is lost"
+_DUMPS = "has no append-only file: when it crashes, what it acknowledged since its last dump is lost"
 _ADVICE = "; appendonly yes with appendfsync always loses nothing"
 
 

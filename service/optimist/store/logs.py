@@ -42,7 +42,7 @@ class Logs:
         if after_seq > int(last):
             raise LogGap(f"log of generator {generator} in {experiment!r} ends at {int(last)}, before {after_seq}")
         if chain and after_seq == int(last) and ends not in (None, f"{after_seq} {chain}".encode()):
-            raise LogGap(f"log of generator {generator} in {experiment!r} is another one at {after_seq}")
+            raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {after_seq}")
         entries: list[LogEntry] = []
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
         while (position := after_seq + len(entries)) < int(last) and page > 0:
@@ -58,13 +58,13 @@ class Logs:
                 if entry_id != b"%d-0" % (position + offset):
                     raise LogGap(
                         f"log of generator {generator} in {experiment!r} has {entry_id.decode()} "
-                        f"where {position + offset}-0 should stand"
+                        f"where {position + offset}-0 was expected"
                     )
                 entry = _log_entry(position + offset, fields)
                 is_next = not (chain and entry.chain) or entry.chain == chained(chain, entry.digest)
                 # Otherwise the entry is damaged, or it belongs to another log.
                 if not is_next and await self._chain(experiment, generator, entry.seq - 1) != chain:
-                    raise LogGap(f"log of generator {generator} in {experiment!r} is another one before {entry.seq}")
+                    raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {entry.seq}")
                 chain = entry.chain
                 entries.append(entry)
                 left -= len(entries[-1].body)

@@ -112,9 +112,9 @@ class Picks:
         )
         if not any(known):
             if 0 < number <= int(rounds or 0):
-                raise Gone(f"pick {number} lies too far back to be known")
+                raise Gone(f"pick {number} ended too long ago: its end is no longer known")
             if nonce:
-                raise Gone(f"pick {number} is not the one that was made: Redis has lost that one")
+                raise Gone(f"pick {number} is unknown: Redis has lost the pick that had this number")
             raise NotFound(f"pick {number} was never made")
 
     async def give_up(

@@ -67,7 +67,7 @@ class KernelSettings(Kernel):
             if getattr(self, name) is not None and self.name != owner:
                 raise ValueError(f"the {self.described} has no {name}")
         if self.is_exact and (self.name == "nystrom" or self.omegas is not None):
-            raise ValueError("features=None, the exact kernel, is 'gaussian' with sigma, or 'cosine'")
+            raise ValueError("features=None, the exact kernel: expected 'gaussian' with sigma, or 'cosine'")
         if self.omegas is None:
             return self
         frequencies = self.omegas.shape[1]

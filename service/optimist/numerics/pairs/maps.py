@@ -26,5 +26,5 @@ def pair_maps(
     # With one stream of normals the frequencies of samples and prompts would be dependent.
     prompts = feature_map_of(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
     if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
-        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
+        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is gaussian, too")
     return features, prompts

@@ -48,7 +48,7 @@ end
 
 -- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.
 local function lost(number)
-  return {'gone', 'pick ' .. number .. ' is not the one that was made: Redis has lost that one'}
+  return {'gone', 'pick ' .. number .. ' is unknown: Redis has lost the pick that had this number'}
 end
 
 -- The answer for a pick that is no longer open: a repeated tell, or give-up, gets the first answer again.
@@ -67,7 +67,7 @@ local function recall(number, digest, nonce)
     return {'conflict', 'pick ' .. number .. ' was told with another batch'}
   end
   if tonumber(number) > 0 and tonumber(number) <= tonumber(redis.call('HGET', counts, 'rounds')) then
-    return {'gone', 'pick ' .. number .. ' lies too far back to be known'}
+    return {'gone', 'pick ' .. number .. ' ended too long ago: its end is no longer known'}
   end
   if nonce ~= '' then
     return lost(number)
