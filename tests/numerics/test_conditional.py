@@ -144,7 +144,9 @@ def test_what_outputs_tell_of_their_prompts_is_what_is_scored():
     random = torch.from_numpy(np.random.default_rng(3).standard_normal((400, 3)))
     copied = torch.cat([prompts, torch.zeros(400, 1)], 1)
     scored = {
-        score.name: [score(*maps).plug_in(taken(score(*maps), (rows, prompts), 100)) for rows in (copied, own, random)]
+        score.declared.name: [
+            score(*maps).plug_in(taken(score(*maps), (rows, prompts), 100)) for rows in (copied, own, random)
+        ]
         for score in SCORES
     }
     assert scored["information-vendi"] == sorted(scored["information-vendi"], reverse=True)
