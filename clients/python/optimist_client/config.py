@@ -1,4 +1,4 @@
-"""What an experiment asks: metric, kernel, bound, policy, and the papers' presets of them."""
+"""The configuration of an experiment: metric, kernel, bound, policy, and the papers' presets."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ BoundName = Literal["influence", "theorem", "authors", "naive"]
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 
 RULES = 2
-"""The defaults and formulas that an experiment created now has for good; one that was stored without has 1.
+"""Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
 
 2: batches are checked for absurd rows, for more rows than were asked for, and for copies; the bandwidth "median" is the
 median of the generators' own medians.
 """
 
 MAX_MAGNITUDE = 1e6
-"""`max_magnitude` where it is not given."""
+"""Default of `max_magnitude`."""
 
 SETTINGS = ("reference", "dimension", "order", "truncation", "kernel", "prompt_dimension", "prompt_kernel")
-"""The fields of a config that are settings of its metric, where that is given by its name."""
+"""The fields of a config that are settings of its metric, if the metric is given by name."""
 
 
 def presets() -> dict[str, str | None]:
-    """The names that stand for a policy and more, each with the one metric it is of, or None."""
+    """The names of the presets, each with the only metric that it works with, or None for any."""
     of_papers = {preset: metric.name for metric in declared().values() for preset in metric.presets}
     return {**of_papers, "naive-ucb": None, "greedy": None}
 
 
 def resolve_preset(policy: str, metric: type[Metric], bound: str | None = None) -> dict[str, Any]:
-    """The settings a preset stands for, {} for a plain policy; `bound` is the one that was asked for, if any.
+    """The settings of a preset, or {} for a plain policy. `bound` is the requested bound, if any.
 
-    The papers' algorithms are policy `ucb` on their bound, one batch of warm-up, every batch rescored. `greedy` takes
-    any bound; without one it ranks by the plug-in score, as the papers' does. Raises ValueError when the preset is of
-    another metric or bound.
+    The papers' algorithms are policy `ucb` with their bound, one batch of warm-up, and a score after every batch.
+    `greedy` takes any bound; without one it ranks by the plug-in score, as in the papers. Raises ValueError if the
+    preset belongs to another metric or bound.
     """
     known = presets()
     if policy not in known:
@@ -74,7 +74,7 @@ def _kind(metric: str | Metric) -> type[Metric]:
 
 
 def _on_the_wire(metric: str | Metric) -> Any:
-    # By way of text: JSON has no infinity, which is written as a string.
+    # Through JSON text, because pydantic writes infinity as a string there.
     return metric if isinstance(metric, str) else json.loads(metric.model_dump_json())
 
 
@@ -110,7 +110,7 @@ class BoundOptions(Wire):
 class ExperimentConfig(Wire):
     """One question: which of these generators is best by this metric, at this confidence, within this budget?
 
-    `policy` may be given as one of `PRESETS`, which stands for a policy, a bound, a warm-up and a rescore growth.
+    `policy` may be one of `presets()`, which sets a policy, a bound, a warm-up and a rescore growth.
     """
 
     name: Identifier
@@ -122,7 +122,7 @@ class ExperimentConfig(Wire):
     dimension: Dimension | None = None
     """Width of the features, or number of classes; metrics without a reference need it."""
     embedding: EmbeddingName | None = None
-    """What makes the tensors of a batch; tells that do not name the same are refused. None: not checked."""
+    """Name of the embedding that produces the tensors; tells that name another one are refused. None: not checked."""
     order: Order = 1.0
     """α of the Vendi score, 1e-6 or more; "Infinity" for the largest eigenvalue alone."""
     truncation: Truncation | None = None
@@ -140,48 +140,48 @@ class ExperimentConfig(Wire):
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
     """Accepted probability of naming a wrong generator; intervals cover 1 − delta."""
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """A difference in score that does not matter; for all metrics but `fid`, in its logarithm."""
+    """A difference in score that does not matter; for all metrics but `fid`, a difference of its logarithm."""
     batch_size: Annotated[int, Field(ge=1, le=10_000)] = 5
     warmup: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Batches per generator before the policy decides; None: 2 (`is`: 4), or 1 for the papers' bounds."""
     rescore_growth: Annotated[float, Field(ge=0, le=1)] = 0.04
     """A generator is rescored when its samples have grown by this fraction; 0 rescores after every batch."""
     budget: Annotated[int, Field(ge=1)] | None = None
-    """Samples in all after which no more picks are made; None: no limit."""
+    """Total number of samples after which no more picks are made; None: no limit."""
     costs: dict[GeneratorName, Cost] | None = optional()
-    """What a sample of each generator costs, in any unit; those that are left out have no known cost."""
+    """Cost of one sample of each generator, in any unit; a generator that is left out has no known cost."""
     max_cost: CostLimit | None = optional()
-    """Cost of all samples after which no more picks are made; every generator needs a cost then. None: no limit."""
+    """Total cost after which no more picks are made; every generator then needs a cost. None: no limit."""
     stop: bool = True
     """Whether picks end once the answer is sure."""
     allow_extra: bool = flag()
     """Whether a batch may have more rows than its pick asked for; they count towards the budget."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_wait: Annotated[float, Field(ge=0, le=60)] = 2.0
-    """Seconds an ask waits for estimates that are due before it answers with what there is."""
+    """Seconds that an ask waits for estimates that are due. After that it is answered from the estimates that exist."""
     keep_log: bool = False
     """Whether every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
     lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0
-    """Seconds after which a pick no longer counts as on its way; a tell after that is accepted and marked late.
+    """Seconds after which a pick no longer counts as open; a later tell is accepted and marked late.
 
-    The service refuses a new experiment with a longer one than its `OPTIMIST_MAX_LEASE`, an hour by default.
+    The service refuses a new experiment whose lease exceeds `OPTIMIST_MAX_LEASE`, an hour by default.
     """
 
     max_magnitude: Annotated[float, Field(gt=1, allow_inf_nan=False)] = optional(MAX_MAGNITUDE)
-    """Batches with a value of more than so many times the usual size, the root mean square of what was told before, are
-    refused; from a thousand times on they are warned about."""
+    """A batch is refused if a value exceeds the usual size by this factor. The usual size is the root mean square of
+    the earlier batches. From a factor of 1000 on, a batch is accepted with a warning."""
     refuse_copies: bool = optional(False)
-    """Whether a batch is refused that repeats an earlier one of its generator; otherwise it counts, with a warning."""
+    """Whether a batch that repeats an earlier one of its generator is refused; otherwise it counts, with a warning."""
 
     @model_validator(mode="before")
     @classmethod
     def _spelled_out(cls, data: Any) -> Any:
-        """The same question in its one form: settings of a metric of 0.1 beside its name, and no preset."""
+        """The config in canonical form: presets are resolved, and a flat metric's settings stand beside its name."""
         if not isinstance(data, Mapping):
             return data
         data = _beside_the_name(data)
         policy, metric, bound = data.get("policy"), data.get("metric", "fid"), data.get("bound")
-        # What has another type is refused by the fields themselves.
+        # Values of another type are refused by the validation of the fields.
         if not isinstance(policy, str) or not isinstance(bound, str | None):
             return data
         settings = resolve_preset(policy, _kind(_metric(metric)), bound)
@@ -199,7 +199,7 @@ class ExperimentConfig(Wire):
         if isinstance(self.metric, Metric) and given:
             raise ValueError(f"metric {self.metric.name!r} is an object, which holds its settings: {', '.join(given)}")
         declared = self.declared
-        # A metric may settle one setting by another, as the features of `prompt_kernel` by those of `kernel`.
+        # A metric may derive a setting from another one, as the features of `prompt_kernel` from those of `kernel`.
         for name in given:
             object.__setattr__(self, name, declared.setting(name))
         if self.prompts is not None and "prompts" not in declared.needs:
@@ -212,7 +212,7 @@ class ExperimentConfig(Wire):
 
     @property
     def kind(self) -> type[Metric]:
-        """The class of the metric, whose facts need none of its settings."""
+        """The class of the metric, for facts that do not depend on its settings."""
         return _kind(self.metric)
 
     @property
@@ -239,7 +239,7 @@ class ExperimentConfig(Wire):
 
 
 def _beside_the_name(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Data of a config, in which a metric of 0.1 that is an object gives way to its name and settings."""
+    """Data of a config in which a flat metric given as an object is replaced by its name and settings."""
     metric = data.get("metric")
     if isinstance(metric, Metric):
         kind, settings = type(metric), {name: metric.setting(name) for name in type(metric).model_fields}

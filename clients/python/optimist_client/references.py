@@ -1,4 +1,4 @@
-"""What a reference may be given as: real features, their moments, or a file of either."""
+"""The forms in which a reference can be given: real features, their moments, or a file of either."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Moments(NamedTuple):
 
 
 def names_file(reference: object) -> bool:
-    """Whether it is the path of a file, and not the name of an uploaded reference."""
+    """Whether `reference` is the path of a file rather than the name of an uploaded reference."""
     return isinstance(reference, Path) or (isinstance(reference, str) and reference.endswith(SUFFIXES))
 
 
 def moments_of(reference: Any) -> Moments:
-    """The moments that features (n, d), a pair (mean, covariance), or a file stand for.
+    """The moments given by features (n, d), by a pair (mean, covariance), or by a file.
 
-    Arrays may be torch's, wherever they lie. A file holds `mu` and `sigma`, as pytorch-fid writes them, or `mean` and
+    Arrays may be torch tensors on any device. A file holds `mu` and `sigma`, as pytorch-fid writes them, or `mean` and
     `covariance`, or one array of features. The covariance of features is the unbiased one. Raises ValueError for
     anything else.
     """
@@ -49,9 +49,9 @@ def moments_of(reference: Any) -> Moments:
 
 
 def moments_in(file: Path) -> Arrays:
-    """What a file of real data holds: `mean` (or `mu`), then `covariance` (or `sigma`); or one array of features.
+    """The arrays in a file of real data: `mean` (or `mu`), then `covariance` (or `sigma`); or one array of features.
 
-    Raises FileError for a file that cannot be read, or has arrays of other names.
+    Raises FileError for a file that cannot be read, or has arrays with other names.
     """
     arrays = read_arrays(file)
     for names in MOMENTS:

@@ -1,4 +1,4 @@
-"""Which picks the asks of one moment get: a pure function of the state. No I/O."""
+"""Chooses the picks for the asks of one round from the state. No I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from optimist_client.models import AskRequest, Pick
 
 @dataclass(frozen=True, slots=True)
 class MostOpen:
-    """How many picks of an experiment may be on their way at once: in all, of one worker, of one access key."""
+    """How many picks of an experiment may be open at once: in total, per worker, per access key."""
 
     experiment: int
     worker: int
@@ -27,13 +27,13 @@ class MostOpen:
 
 
 class Assignment:
-    """Answers asks one after the other, each seeing the picks before it as on their way: they are opened on the state.
+    """Answers asks one after the other. New picks are opened on the state in place, so later choices consider them.
 
-    `returned` are the numbers of open picks that their workers got back.
+    `returned` has the numbers of picks that were open already and that their workers got again.
     """
 
     def __init__(self, state: PolicyState, most_open: MostOpen, lease: float) -> None:
-        """lease: seconds for which new picks count as on their way."""
+        """lease: seconds for which new picks count as open."""
         self._state = state
         self._most_open = most_open
         self._lease = lease
@@ -45,14 +45,14 @@ class Assignment:
 
     @property
     def opened(self) -> int:
-        """How many picks are new."""
+        """How many new picks were chosen."""
         return self._state.stored.rounds - self._before[0]
 
     def opening(self, exactly: bool) -> Opening | None:
-        """The new picks, for the store to open; None where there are none. The state's version then counts them.
+        """The new picks for the store to open, or None. Increments the state's version, as the store will do.
 
-        exactly: only if nothing has changed since the state that they were chosen by; else, if no other picks were
-        opened since.
+        exactly: open them only if nothing at all has changed since the state that they were chosen from; otherwise
+        they are opened unless other picks were opened since.
         """
         if not self._groups:
             return None
@@ -62,17 +62,17 @@ class Assignment:
         return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.mark)
 
     def answer(self, request: AskRequest, stale: bool, key: str = "") -> list[Pick]:
-        """What this request gets: the picks it may have back, and new ones up to `count`, as far as the budget goes.
+        """The picks for this request: its own open ones first, then new ones up to `count` within the budgets.
 
         key: id of the access key that asks.
         """
         kept = self._state.open_picks.owned(request)
         self.returned += [pick.number for pick in kept]
-        # A repeat gets what it had, even where that was less than it asked for.
+        # A repeated request gets the same picks again, even if they are fewer than it asked for.
         if any(pick.request_id == request.request_id for pick in kept):
             return kept
         new: list[Pick] = []
-        # One without a name is one worker, too.
+        # An ask without a worker name counts as one worker.
         count = min(request.count, self._most_open.worker)
         while len(kept) + len(new) < count and self._has_room(request.worker, key):
             able = self._able(request)
@@ -82,7 +82,7 @@ class Assignment:
         return kept + new
 
     def _has_room(self, worker: str | None, key: str) -> bool:
-        """Whether the budgets, and how many picks may be open, leave room for one more."""
+        """Whether the budgets and the limits on open picks allow one more pick."""
         picks, most = self._state.open_picks, self._most_open
         return (
             len(picks) < most.experiment
@@ -93,7 +93,7 @@ class Assignment:
         )
 
     def _able(self, request: AskRequest) -> list[Arm]:
-        """The arms, of which those are active that the request can have."""
+        """All arms; those that the request excludes are not active."""
         if request.generators is None:
             return self._state.arms
         return [replace(arm, active=arm.active and arm.name in request.generators) for arm in self._state.arms]
@@ -140,7 +140,7 @@ class Assignment:
         return pick
 
     def _rows(self, size: int, is_prompted: bool) -> tuple[int, int]:
-        """The least and the most rows that a pick's batch may have, the most 0 for any number."""
+        """The smallest and the largest number of rows of a pick's batch; 0 as the largest means no limit."""
         if self._state.experiment.rules < 2:
             return 1, 0
         if is_prompted:
@@ -148,14 +148,14 @@ class Assignment:
         return 1, 0 if self._state.config.allow_extra else size
 
     def _size(self, cost: float) -> int:
-        """A batch, or what the budgets leave of it; that of cost is passed by less than one sample, at this `cost`."""
+        """`batch_size`, or less where the budgets leave less; cost may exceed its budget by less than one sample."""
         size, left = self._state.config.batch_size, self._cost_left
         size = size if self._samples_left is None else min(size, self._samples_left)
         return math.ceil(left / cost) if left is not None and size * cost > left else size
 
 
 def pick_seed(seed: int, number: int) -> int:
-    """A 32-bit seed, distinct for each of 2³² picks of an experiment and the same whoever computes it."""
+    """A 32-bit seed, distinct for 2³² picks of an experiment, and reproducible."""
     return (_first_seed(seed) + number) % 2**32
 
 
@@ -165,5 +165,5 @@ def _first_seed(seed: int) -> int:
 
 
 def _taken(part: Slice | None) -> tuple[int | None, int, int | None]:
-    """Start, size and origin of a slice, as `NewPick` has them."""
+    """The fields `start`, `size` and `again` of `NewPick` for a slice."""
     return (None, 0, None) if part is None else (part.start, part.size, part.again)

@@ -1,4 +1,4 @@
-"""What asks and tells come to, for the metrics."""
+"""Counts asks and tells for the Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def count_ask(reply: AskReply) -> None:
 
 
 def count_tell(settled: Settled) -> None:
-    """Count a batch that was accepted; a repeat as no more than that."""
+    """Count an accepted batch; a repeat counts only as a duplicate."""
     if settled.duplicate:
         DUPLICATES.inc()
         return

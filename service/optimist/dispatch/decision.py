@@ -1,4 +1,4 @@
-"""The moment at which an experiment is decided."""
+"""Latches the decision of an experiment."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from optimist.store import Store
 
 
 async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState:
-    """The state with its decision latched, if the stopping rule says stop by it; whoever latches first decides.
+    """The state, with a decision latched if the stopping rule is satisfied. The first call to latch one decides.
 
-    A decision by estimates that are no longer the newest is not latched: it is made again by the newest.
+    A decision from outdated estimates is not latched; it is made again from the newest ones.
     """
     name = state.config.name
     while state.would_stop and not state.is_decided:

@@ -1,8 +1,8 @@
 """The dispatcher of one experiment: takes its tells, gathers the asks that wait, and opens their picks together.
 
-One coroutine for each experiment serves all its workers in this replica. It is one loop with one call: gather what
-waits, plan from what is known, `Store.exchange`, reply or sleep. A hundred workers that tell and ask at once cost one
-round trip to Redis, and each pick sees the ones before it as on their way.
+One coroutine for each experiment serves all its workers in this replica. It is one loop with one store call:
+gather the waiting tells and asks, plan picks, `Store.exchange`, reply or sleep. A hundred workers that tell and ask at
+once cost one round trip to Redis, and each pick counts the ones before it as open.
 
 The dispatcher keeps one state of the experiment and applies its own steps to it in place. As long as nobody else
 changes anything, that is the state in the store, and picks are planned from it; the store opens them only if its
@@ -32,11 +32,11 @@ POLL = 0.25
 TURN_POLL = 0.005
 """Seconds between attempts to read the state while another replica has the turn at opening picks."""
 TURN_PATIENCE = 3.0
-"""Seconds for which others may have the turn before the asks are put off; each of them has it for half a second."""
+"""Seconds for which other replicas may have the turn before the asks fail; each of them has it for half a second."""
 DRAINING = 0.5
-"""Seconds after which to ask again when the whole budget, or as many picks as may be, are on their way."""
+"""Seconds after which to ask again when open picks use up the budget, or when no more picks may be open."""
 GATHERED_BYTES = 4 * 2**20
-"""Bytes of batches that go to Redis together, unless one alone is larger."""
+"""Bytes of batches that are sent to Redis together, unless one batch alone is larger."""
 
 
 class Dispatcher:
@@ -53,16 +53,16 @@ class Dispatcher:
         self._serving: asyncio.Task[None] | None = None
         self._who = uuid.uuid4().hex
         self._refused: float | None = None
-        """Since when others have had the turn."""
+        """Since when other replicas have had the turn; None: they do not."""
         self._epoch = store.epoch
         self._state: PolicyState | None = None
         self._is_known = False
-        """Whether `_state` is that of the store, as far as the dispatcher knows."""
+        """Whether `_state` equals the state in the store, as far as the dispatcher knows."""
         self._announced = False
-        """Whether something was announced since the last exchange began."""
+        """Whether an announcement came since the last exchange began."""
         self._fresh: list[Ask] | None = None
-        """The asks that the state was read for, where nothing has been done since; what came later has to wait for the
-        next one, as in this one what they just told elsewhere is still open."""
+        """The asks that the state was just read for, to be answered first. A later ask must wait for the next state:
+        a pick that its worker has told through another replica meanwhile is still open in this one."""
 
     def wake(self) -> None:
         """Read the state again: something was announced."""
@@ -82,9 +82,9 @@ class Dispatcher:
     async def tell(
         self, batch: Batch, then: AskRequest | None = None, key: str = ""
     ) -> tuple[Settled, asyncio.Future[AskReply] | None]:
-        """Settle a pick; with the answer to come for `then`, an ask that the tell brings along.
+        """Settle a pick. Also returns the future answer to `then`, an ask sent along with the tell, or None.
 
-        key: id of the access key that asks. Raises what `Store.exchange` answers for a batch that is refused.
+        key: id of the access key that asks. Raises the error that `Store.exchange` returns for a refused batch.
         """
         following = None if then is None else Ask(then, key)
         tell = Tell(batch, following)
@@ -100,18 +100,18 @@ class Dispatcher:
     async def _serve(self) -> None:
         try:
             while self._tells or self._waiting:
-                # What its client has cancelled goes.
+                # Drop what clients have cancelled.
                 self._tells = [tell for tell in self._tells if not tell.answer.done()]
                 self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
                 await self._round()
-        except Exception as error:  # each of them gets the error; the next one starts a new coroutine
+        except Exception as error:  # all waiting requests get the error; the next request starts a new coroutine
             left = [*self._tells, *self._waiting]
             self._tells, self._waiting, self._is_known, self._fresh = [], [], False, None
             for one in left:
                 resolve(one.answer, error=error)
 
     async def _round(self) -> None:
-        """Gather what waits, plan, exchange and reply; or sleep where there is nothing to do."""
+        """Gather waiting requests, plan, exchange and reply; or sleep if there is nothing to do."""
         self._changed.clear()
         fresh, self._fresh = self._fresh, None
         if self._store.epoch != self._epoch:
@@ -120,7 +120,7 @@ class Dispatcher:
             self._is_known = self._is_known and not self._announced
             tells = self._gathered()
             asks = [*self._waiting, *(tell.then for tell in tells if tell.then is not None)]
-        else:  # first what the state was read for
+        else:  # first the asks that the state was read for
             tells, asks = [], [ask for ask in fresh if not ask.answer.done()]
         new = [ask for ask in asks if ask.needed is None]
         plan = await self._plan(tells, asks, is_fresh=fresh is not None)
@@ -130,11 +130,11 @@ class Dispatcher:
             if fresh is None:
                 await self._sleep()
         elif not await self._exchange(tells, asks, plan):
-            for ask in new:  # what they noted is not what they came to
+            for ask in new:  # they noted it from a planned state that did not come about
                 ask.needed = None
 
     def _gathered(self) -> list[Tell]:
-        """The tells that go together."""
+        """The tells that are sent together, in order."""
         size = 0
         for count, tell in enumerate(self._tells):
             size += len(tell.batch.body)
@@ -143,10 +143,10 @@ class Dispatcher:
         return list(self._tells)
 
     async def _plan(self, tells: Sequence[Tell], asks: Sequence[Ask], is_fresh: bool) -> Plan | None:
-        """What those get that may go, once the tells are settled; the state is brought up to then, in place.
+        """Apply the tells to the state in place, and plan the answers of the asks that need not wait any longer.
 
-        None where none may go, or where the state must be read first: it is then no longer known. A state that is not
-        fresh has nothing but new picks to give.
+        None if all asks must wait, or if the state must be read first; `_is_known` is then False. From a state that is
+        not fresh only new picks are given, never an end or picks that were open before.
         """
         state = self._state
         if state is None or not self._is_known:
@@ -154,9 +154,9 @@ class Dispatcher:
         self._is_known = all(state.settle(tell.batch) for tell in tells)
         if not self._is_known or not asks:
             return None
-        lacking = [ask.lacks(state) for ask in asks]  # of every one, as it notes what it needs
+        lacking = [ask.lacks(state) for ask in asks]  # called for every ask, because it notes what the ask needs
         if is_fresh and not all(lacking):
-            # Never from estimates that are out of date, as an ask past its deadline may have to take them.
+            # Not if every ask lacks an estimate: outdated estimates may lead to picks, but never to a decision.
             state = self._state = await with_decision_latched(self._store, state)
             if state.stored.instance != self._experiment.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
@@ -171,9 +171,9 @@ class Dispatcher:
         return plan if self._is_known else None
 
     async def _exchange(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: Plan | None) -> bool:
-        """Settle the tells and open the planned picks, or else read the state; answer what that came to.
+        """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.
 
-        False where it did not come to what was planned.
+        Returns whether everything happened as planned.
         """
         self._announced = False
         wants_state = bool(asks) and (plan is not None or not self._is_known)
@@ -182,7 +182,7 @@ class Dispatcher:
             [tell.batch for tell in tells],
             None if plan is None else plan.opening,
             wants_state=wants_state,
-            # Most likely another replica was faster: the next attempt is to be the last.
+            # If the picks are not opened, another replica was faster: the turn makes the next attempt succeed.
             who=self._who if plan is not None or self._refused is not None else "",
             known=None if self._state is None else self._state.stored,
             instance=self._experiment.instance,
@@ -211,7 +211,7 @@ class Dispatcher:
         return is_as_planned
 
     def _is_as_planned(self, done: Exchanged, is_opened: bool) -> bool:
-        """Whether the store has come to `_state`: by these steps, all of them, and by nobody else's."""
+        """Whether the store's state equals `_state`: all of these steps were taken, and nobody else took one."""
         assert self._state is not None
         stored, settled = self._state.stored, [one for one in done.settled if isinstance(one, Settled)]
         if done.before != stored.mark:
@@ -220,15 +220,15 @@ class Dispatcher:
         return is_opened or (bool(settled) and settled[-1].version == stored.version)
 
     async def _wait_for_turn(self) -> None:
-        """Raises Unavailable where others have had the turn for too long."""
+        """Pause while another replica has the turn. Raises Unavailable if that lasts too long."""
         self._refused = self._refused or time.monotonic()
         if time.monotonic() - self._refused > TURN_PATIENCE:
             self._refused = None
-            raise Unavailable("others have had the turn at opening picks for too long: ask again")
+            raise Unavailable("other replicas have kept the turn at opening picks for too long: ask again")
         await asyncio.sleep(TURN_POLL)
 
     async def _sleep(self) -> None:
-        """Until something happens, or the first ask has waited long enough."""
+        """Wait until something happens, or until the first ask has waited for `max_wait`."""
         assert self._state is not None
         left = min(ask.came for ask in self._waiting) + self._state.max_wait - time.monotonic()
         try:

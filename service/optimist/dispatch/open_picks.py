@@ -1,4 +1,4 @@
-"""The open picks of an experiment: parsed once, and found by worker, request and access key."""
+"""The open picks of an experiment: parsed once, and indexed by worker, request and access key."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class OpenPicks:
     """Picks whose lease still runs, kept up to date by `add` and `remove`."""
 
     def __init__(self, stored: Sequence[OpenPick], known: OpenPicks | None = None) -> None:
-        """stored: the picks. known: those of an earlier state, from which picks that are still open are taken."""
+        """stored: the open picks. known: those of an earlier state, so that picks still open are not parsed again."""
         self.of_key: Counter[str] = Counter()
         """How many picks were asked for with each access key."""
         self.samples: Counter[int] = Counter()
-        """Samples on their way, by ordinal of the generator."""
+        """Samples of open picks, by ordinal of the generator."""
         self.batches: Counter[int] = Counter()
-        """Batches on their way, by ordinal of the generator."""
+        """Number of open picks, by ordinal of the generator."""
         self._picks: dict[int, tuple[Pick, OpenPick]] = {}
         self._of_worker: defaultdict[str | None, dict[int, Pick]] = defaultdict(dict)
         self._of_request: defaultdict[str, dict[int, Pick]] = defaultdict(dict)
@@ -37,7 +37,7 @@ class OpenPicks:
         return self._picks[number][0]
 
     def add(self, pick: Pick, stored: OpenPick) -> None:
-        """Count a pick as on its way; stored: the same pick as the store has it."""
+        """Count a pick as open; stored: the same pick in the store's form."""
         self._picks[pick.number] = pick, stored
         self._of_worker[pick.worker][pick.number] = pick
         self._of_request[pick.request_id][pick.number] = pick
@@ -46,7 +46,7 @@ class OpenPicks:
         self.batches[stored.generator] += 1
 
     def remove(self, number: int) -> OpenPick | None:
-        """No longer count a pick as on its way; None where it was not."""
+        """Stop counting a pick as open, and return it; None if it was not open."""
         pick, stored = self._picks.pop(number, (None, None))
         if pick is None or stored is None:
             return None
@@ -61,11 +61,11 @@ class OpenPicks:
         return stored
 
     def of_worker(self, worker: str) -> int:
-        """How many picks a worker has."""
+        """How many open picks a worker has."""
         return len(self._of_worker.get(worker, ()))
 
     def owned(self, request: AskRequest) -> list[Pick]:
-        """The picks that this request may have back: its worker's, or those that an earlier try of it opened."""
+        """The open picks that this request gets again: those of its worker, and those opened for its request id."""
         found = dict(self._of_request.get(request.request_id or "", {}))
         if request.worker is not None:
             found |= self._of_worker.get(request.worker, {})
@@ -73,7 +73,7 @@ class OpenPicks:
 
 
 def _are_same(one: OpenPick, other: OpenPick) -> bool:
-    """Whether two picks of one number are the same: a nonce stands for one pick, which never changes."""
+    """Whether two picks with one number are the same. A nonce identifies a pick, and a pick never changes."""
     return one.nonce == other.nonce and (bool(one.nonce) or one.record == other.record)
 
 

@@ -1,4 +1,4 @@
-"""What the asks of one moment get: those that may go, one after the other."""
+"""Plans the answers of the asks that are ready, one after the other."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from optimist.store import Opening
 from optimist_client.models import Pick
 
 PICKS_A_TURN = 64
-"""Picks chosen in one go, unless one ask alone gets more: choosing takes processor time that others wait for."""
+"""Picks chosen in one round, unless one ask alone gets more: choosing blocks the event loop."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What asks get: their picks, of which those of `opening` are new and `returned` were open."""
+    """The picks for each ask. Those of `opening` are new; those numbered in `returned` were open already."""
 
     replies: dict[Ask, list[Pick]]
     opening: Opening | None = None
@@ -25,9 +25,9 @@ class Plan:
 
 
 def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease: float, exactly: bool) -> Plan:
-    """What these asks get, in the order of asking; their picks are opened on the state, in place.
+    """Plan the answers of these asks, in order. Their picks are opened on the state, in place.
 
-    lease: seconds for which new picks count as on their way. exactly: see `Assignment.opening`.
+    lease: seconds for which new picks count as open. exactly: see `Assignment.opening`.
     """
     if state.has_ended:
         return Plan({ask: [] for ask in ready})
@@ -35,6 +35,6 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease
     replies: dict[Ask, list[Pick]] = {}
     for ask in ready:
         if assignment.opened >= PICKS_A_TURN:
-            break  # the others are next
+            break  # the others are answered in the next round
         replies[ask] = assignment.answer(ask.request, ask.lacks(state), ask.key)
     return Plan(replies, assignment.opening(exactly), assignment.returned)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 BLOCK = 1000
-"""Positions at least that are shuffled together.
+"""The smallest number of positions that are shuffled together.
 
-Were a list of ten shuffled alone again and again, every ten samples would be of one prompt each, with fewer pairs of a
-prompt than the independent draws that the estimates take them for; of a thousand the difference is 1 %.
+If ten prompts were shuffled alone, every ten samples would have each prompt exactly once. The estimates assume
+independent draws, in which more pairs of samples share a prompt. With blocks of 1000 the difference is 1 %.
 """
 
 
 def prompt_order(prompts: int, seed: int, start: int, size: int) -> list[int]:
-    """Which of `prompts` stand at positions `start` … `start + size − 1` of the experiment's endless order.
+    """Indices of the prompts at positions `start` … `start + size − 1` of the experiment's endless order.
 
-    It is made of blocks, each a random permutation of all prompts, as often as makes `BLOCK` of them, drawn from
-    (`seed`, the block's number): samples at the same positions are of the same prompts whatever generator made them.
+    The order consists of blocks. Each block repeats all prompts until it has `BLOCK` of them or more, and permutes them
+    at random, seeded by (`seed`, number of the block). All generators get the same prompts at the same positions.
     """
     length = prompts * -(-BLOCK // prompts)
     chosen: list[int] = []

@@ -1,4 +1,4 @@
-"""Which prompts the next picks are for: each generator's slices of the experiment's seeded order."""
+"""The prompts of the next picks: each generator gets slices of the experiment's seeded order, one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimist_client.models import ExperimentConfig
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`size` prompts from position `start` of the order; `again`: the pick that gave them back, if one did."""
+    """`size` prompts from position `start` of the order; `again`: the number of the pick that returned them, if any."""
 
     start: int
     size: int
@@ -22,7 +22,7 @@ class Slice:
 def next_slice(config: ExperimentConfig, generator: GeneratorState, size: int) -> Slice:
     """The slice of at most `size` prompts that the generator's next pick takes.
 
-    Slices given back go out first, so that all generators are compared on the same prompts; one may be shorter.
+    Returned slices come first, so that all generators are compared on the same prompts; they may be shorter.
     """
     assert config.prompts is not None
     start, again = generator.handed, None

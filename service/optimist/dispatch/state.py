@@ -16,31 +16,31 @@ from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorStat
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
 _SLACK = 1e-12
-"""Part of a limit on costs by which sums of floats may miss it."""
+"""Relative rounding error allowed for a limit on costs."""
 
 
 def make_policy(config: ExperimentConfig, needed: int) -> Policy:
-    """The policy that picks are made by while `needed` samples of each generator are needed to fix open kernels."""
+    """The policy, whose warm-up brings at least the `needed` samples per generator that fix open kernels."""
     warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
     return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
 
 
 def needed_to_fit(config: ExperimentConfig, active: int) -> int:
-    """Samples that each of so many active generators must have before open kernels can be fixed."""
+    """Samples that each of `active` generators must have before open kernels can be fixed."""
     return rows_to_fit(config.kernels.values(), active)
 
 
 class PolicyState:
-    """One experiment: its config, and what the store holds of it.
+    """The config of an experiment, and its stored state at one moment.
 
-    It stands for one moment. A dispatcher keeps it up to date in place with `settle`, `note` and `open`, which do what
-    settling.lua, checking.lua and opening.lua do; the store's version and mark say whether that was all.
+    A dispatcher updates it in place with `settle`, `note` and `open`, which repeat what settling.lua, checking.lua and
+    opening.lua did. The store's version and mark show whether anything else has changed.
     """
 
     def __init__(self, experiment: Experiment, stored: ExperimentState, known: PolicyState | None = None) -> None:
-        """known: an earlier state; what has not changed since is taken from it instead of being parsed again.
+        """known: an earlier state; unchanged parts are taken from it instead of being parsed again.
 
-        Raises ValueError, KeyError or TypeError where what is stored cannot be read.
+        Raises ValueError, KeyError or TypeError if the stored state cannot be read.
         """
         self.experiment = experiment
         self.config: ExperimentConfig = experiment.config
@@ -61,11 +61,11 @@ class PolicyState:
         controls = stored.controls
         changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
         self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
-        """What a sample costs, by generator, where that is known; a changed cost counts for every sample."""
+        """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
         self.budget = int(controls["budget"]) if "budget" in controls else self.config.budget
-        """Samples in all after which no more picks are made."""
+        """Total number of samples after which no more picks are made."""
         self.max_cost = float(controls["max_cost"]) if "max_cost" in controls else self.config.max_cost
-        """Cost in all after which no more picks are made."""
+        """Total cost after which no more picks are made."""
         self.max_wait = float(controls.get("max_wait", self.config.max_wait))
         """Seconds an ask waits for estimates."""
         self.stops = controls["stop"] == "1" if "stop" in controls else self.config.stop
@@ -74,7 +74,7 @@ class PolicyState:
         self._live_decision: DecisionInfo | None = None
 
     def settle(self, batch: Batch) -> bool:
-        """Count a batch as told for its pick; False, and nothing is counted, where that pick is not open."""
+        """Count a batch as told for its pick. Returns False, and changes nothing, if the pick is not open."""
         pick = self.open_picks.remove(batch.pick)
         if pick is None:
             return False
@@ -93,7 +93,7 @@ class PolicyState:
         return True
 
     def note(self, settled: Settled) -> None:
-        """Add what is odd about a batch that was settled, which only the store can tell."""
+        """Add what the store found suspicious about a settled batch; only the store can know it."""
         generator, suspect = self.stored.generators[settled.generator], settled.suspect
         if suspect is None:
             return
@@ -104,9 +104,9 @@ class PolicyState:
         self._live_decision = None
 
     def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
-        """Count a pick, the next by number, as on its way; deadline: about when its lease runs out, in Unix seconds.
+        """Count the next pick as open; deadline: about when its lease runs out, in Unix seconds.
 
-        The version stays: it counts all picks that are opened together as one change.
+        Does not change the version: all picks that are opened together count as one change.
         """
         stored, generator = self.stored, self.stored.generators[new.generator]
         stored.rounds = pick.number
@@ -137,12 +137,12 @@ class PolicyState:
 
     @property
     def rivals(self) -> list[Arm]:
-        """The arms that a decision is between: a paused one without estimate would hold it up for ever."""
+        """The arms that a decision compares. A paused one without an estimate would block it, and is left out."""
         return [arm for arm in self.arms if arm.active or arm.estimate is not None]
 
     @property
     def samples_left(self) -> int | None:
-        """What the budget leaves beyond open picks; None: without limit."""
+        """Samples that the budget leaves after told samples and open picks; None: no limit."""
         return None if self.budget is None else self.budget - self.samples - self.open_picks.samples.total()
 
     @property
@@ -157,18 +157,18 @@ class PolicyState:
 
     @property
     def cost_left(self) -> float | None:
-        """What may still be told at a cost, not above 0 when it is spent; None: without limit."""
+        """Cost that the budget leaves after told samples, 0 or less when it is spent; None: no limit."""
         return None if self.max_cost is None else (1 - _SLACK) * self.max_cost - self.cost
 
     @property
     def pending_cost(self) -> float:
-        """Cost of the samples on their way under open picks."""
+        """Cost of the samples of open picks."""
         pending = self.open_picks.samples
         return sum(self.costs.get(g.name, 0.0) * pending[g.ordinal] for g in self.stored.generators)
 
     @property
     def can_be_scored(self) -> bool:
-        """Whether there are samples enough to fix the kernels: before that nobody waits for estimates."""
+        """Whether there are enough samples to fix the kernels; before that, asks do not wait for estimates."""
         needed = self.needed_to_fit
         return not needed or all(generator.samples >= needed for generator in self.stored.active)
 
@@ -179,7 +179,7 @@ class PolicyState:
 
     @property
     def live_decision(self) -> DecisionInfo:
-        """What the stopping rule says now."""
+        """The decision of the stopping rule now, which is not latched."""
         if self._live_decision is None:
             now = self.policy.stopping.decide(self.rivals, self.stored.told)
             self._live_decision = DecisionInfo(
@@ -193,7 +193,7 @@ class PolicyState:
 
     @property
     def decision(self) -> DecisionInfo:
-        """The latched decision if there is one, else the live one, which decides nothing before it is latched."""
+        """The latched decision if there is one, else the live one, shown as not decided."""
         if self.stored.decision is not None:
             return DecisionInfo.model_validate_json(self.stored.decision)
         if self.would_stop:
@@ -202,7 +202,7 @@ class PolicyState:
 
     @property
     def would_stop(self) -> bool:
-        """Whether the stopping rule, where the experiment has one, says stop."""
+        """Whether the stopping rule is on and satisfied now."""
         return self.stops and self.live_decision.decided
 
     @property
@@ -223,7 +223,7 @@ class PolicyState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there are no more picks to be had."""
+        """Whether no more picks are made."""
         return self.is_decided or self.is_spent or self.is_stopped
 
     @property

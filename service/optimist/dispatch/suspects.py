@@ -1,4 +1,4 @@
-"""What is said of batches that are odd, and of generators that look identical: in reports, decisions and the log."""
+"""Warnings about suspicious batches and about generators that look identical: in reports, decisions and the log."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from optimist.numerics.plausibility import WARNED
 from optimist.store import GeneratorState, Suspect
 
 _NAMED = 3
-"""Positions that a warning names."""
+"""How many log positions a warning names."""
 _FEW = 3
-"""Equal batches of one row each from which on they are worth a warning: single rows of discrete values may repeat."""
+"""How many equal batches of one row each lead to a warning: single rows of discrete values may repeat by chance."""
 _PART = 0.01
-"""Part of a generator's batches from which on copies bear on a decision."""
+"""Fraction of a generator's batches from which on copies lead to a warning about the decision."""
 _LINES, _SECONDS = 10, 60.0
-"""Lines that the log gets in so many seconds at most."""
+"""At most `_LINES` log lines are written in `_SECONDS` seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 def standing_warnings(generator: GeneratorState, generators: Sequence[GeneratorState]) -> list[str]:
-    """What a report says of a generator's batches."""
+    """The report's warnings about a generator's batches."""
     warnings = []
     if generator.large:
         at = _positions([suspect for suspect in generator.suspects if suspect.large])
@@ -40,7 +40,7 @@ def standing_warnings(generator: GeneratorState, generators: Sequence[GeneratorS
 
 
 def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
-    """What a decision between these generators is not to be trusted for."""
+    """Reasons not to trust a decision between these generators."""
     copied = [
         f"{100 * part:.0f} % of the batches of {generator.name!r} repeat earlier ones: the decision may rest on copies"
         for generator in generators
@@ -64,7 +64,7 @@ def _twins(generators: Sequence[GeneratorState]) -> list[tuple[GeneratorState, G
 
 
 def _are_notable(generator: GeneratorState, count: int) -> bool:
-    """Whether so many equal batches of a generator can hardly be chance: one of several rows, or a few of one row."""
+    """Whether this count of equal batches is hardly chance: 1 batch of several rows, or `_FEW` batches of one row."""
     return count >= (_FEW if generator.samples == generator.batches else 1)
 
 
@@ -79,7 +79,7 @@ def _positions(suspects: Sequence[Suspect]) -> str:
 
 
 class SuspectLog:
-    """A line of the process's log for every odd batch, a few a minute: a client may tell any number of them."""
+    """Logs every suspicious batch, limited to a few lines a minute because a client may tell any number of them."""
 
     def __init__(self) -> None:
         self._since = -_SECONDS
@@ -87,7 +87,7 @@ class SuspectLog:
         self._more = 0
 
     def warn(self, experiment: str, generator: str, suspect: Suspect) -> None:
-        """Log one batch, or count it for the line that says how many were left out."""
+        """Log one batch, or count it for the line that reports how many were left out."""
         now = time.monotonic()
         if now - self._since >= _SECONDS:
             if self._more:

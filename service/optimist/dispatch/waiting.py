@@ -1,4 +1,4 @@
-"""What waits for the dispatcher of an experiment: asks and tells, each with its answer to come."""
+"""The asks and tells that wait for the dispatcher of an experiment, each with the future of its answer."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ class Ask:
     came: float = field(default_factory=time.monotonic)
     answer: asyncio.Future[AskReply] = field(default_factory=_pending)
     needed: list[int] | None = None
-    """Log positions at which estimates were due when this ask was first planned for: later tells never make it wait
-    longer."""
+    """Log position of the due estimate of each generator when this ask was first planned; later tells never make it
+    wait longer."""
 
     def __post_init__(self) -> None:
         if self.request.request_id is None:
             self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})
 
     def lacks(self, state: PolicyState) -> bool:
-        """Whether an estimate that it waits for is still to be made."""
+        """Whether an estimate that the ask waits for has not been made yet."""
         if not state.can_be_scored:
             return False
         if self.needed is None:
             self.needed = [g.due_seq for g in state.stored.generators]
-        # Generators that were added since are the last ones; nobody waits for one that is out of the contest, nor for
-        # an estimate of batches that Redis has lost.
+        # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
+        # generators, nor for estimates of batches that Redis has lost.
         generators = zip(state.stored.generators, self.needed, strict=False)
         return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
 
     def may_go(self, state: PolicyState) -> bool:
-        """Whether it has waited enough: for its estimates, or for `max_wait`."""
+        """Whether the ask has its estimates, or has waited for `max_wait`."""
         return not self.lacks(state) or self.came <= time.monotonic() - state.max_wait
 
 
 @dataclass(eq=False)
 class Tell:
-    """A batch to be settled, and the ask that came with it."""
+    """A batch to be settled, and the ask sent along with it, if any."""
 
     batch: Batch
     then: Ask | None
@@ -60,7 +60,7 @@ class Tell:
 
 
 def resolve(future: asyncio.Future[Any], result: object = None, error: Exception | None = None) -> None:
-    """Set what a future comes to, unless nobody waits for it any longer."""
+    """Set the result or error of a future, unless it is done or cancelled."""
     if future.done():
         return
     if error is None:

@@ -1,4 +1,4 @@
-"""What callers hand over in memory, as checked float64 arrays and tensors by name."""
+"""Converts batches and references that are given in memory to checked float64 arrays and tensors by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Arrays = dict[str, NDArray[Any]]
 def arrays_of(batch: Batch, metric: type[Metric] | Metric) -> Arrays:
     """The batch's arrays by name, those that the metric expects first: float64 copies, and packed ids.
 
-    Raises `BatchError` for what is no array of real numbers.
+    Raises `BatchError` for anything but arrays of real numbers.
     """
     names = tuple(metric.arrays)
     by_name = batch if isinstance(batch, Mapping) else {names[0]: batch}
@@ -41,7 +41,7 @@ def arrays_of(batch: Batch, metric: type[Metric] | Metric) -> Arrays:
 
 
 def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] | None = None) -> None:
-    """Raise `BatchError` unless the arrays are a batch of the question, of these `widths` where they are known."""
+    """Raise `BatchError` unless the arrays are a valid batch of the question, and have these `widths` if given."""
     own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.arrays}
     check_batch(arrays, widths or own | question.widths)
     for field, kernel in question.kernels.items():
@@ -56,7 +56,7 @@ def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
 
 
 def reference_of(reference: Any, device: torch.device) -> Reference:
-    """A `Reference` on the device of what callers may give: one, (mean, covariance), or real features (n, d)."""
+    """The `Reference` on the device, from a `Reference`, a (mean, covariance) tuple, or real features (n, d)."""
     if isinstance(reference, Reference) and reference.device == device:
         return reference
     if isinstance(reference, Reference):
@@ -67,7 +67,7 @@ def reference_of(reference: Any, device: torch.device) -> Reference:
         mean, covariance = reference
         return Reference(real_array("reference: mean", mean), real_array("reference: covariance", covariance), device)
     found = moments_of_features(
-        "reference, where it is no (mean, covariance) tuple", real_array("reference", reference)
+        "reference: features, as it is not a (mean, covariance) tuple", real_array("reference", reference)
     )
     return Reference(*found, device)
 

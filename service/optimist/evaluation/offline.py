@@ -1,4 +1,4 @@
-"""Scores of feature files, and the bandwidth for one: reads the files, and leaves every number to `score`."""
+"""Scores of feature files, and the choice of a bandwidth. All scores are computed by `score`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from optimist_client.metrics import Metric
 from optimist_client.references import moments_in
 
 STEADY = 0.01
-"""The variance below which the papers call a score steady (equations.md §4, last paragraph)."""
+"""The variance below which the papers regard a score as stable (equations.md §4, last paragraph)."""
 LARGEST_SUBSET = 1000
-"""Rows of a subset by default: at r = 1000 more of them cost seconds a score and change σ little."""
+"""Default limit of the rows of a subset: at r = 1000 more rows cost seconds per score and hardly change σ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class FileScore:
     """The estimate of one array of one file."""
 
     name: str
-    """The array's name where its file holds several, otherwise the file's stem; behind its path if two have it."""
+    """The array's name if the file holds several, else the file's stem; "<path>:<name>" if a name is not unique."""
     file: Path
     estimate: Estimate
     bandwidths: Mapping[str, float]
@@ -46,7 +46,7 @@ class FileScore:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much the score of one σ varies between subsets; both numbers are of the natural scale."""
+    """Mean and variance, over the subsets, of the score with one σ, on the natural scale."""
 
     sigma: float
     mean: float
@@ -55,7 +55,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Bandwidths:
-    """The scores' spread for each σ, ascending, and the σ that the papers' rule picks; None where none is steady."""
+    """The scores' spread for each σ, ascending, and the σ that the papers' rule chooses; None if none is stable."""
 
     median_distance: float
     subsets: int
@@ -173,7 +173,7 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
 
 
 def _fitted(question: Question, files: Sequence[Path]) -> Question:
-    """The question with its open kernels fixed by as many of the first rows as an experiment takes."""
+    """The question with its open kernels fixed by the same number of first rows as in an experiment."""
     most = question.rows_to_fit(1)
     logs: list[list[dict[str, torch.Tensor]]] = []
     for file, name, batch in _generators(files, question):
@@ -186,7 +186,7 @@ def _fitted(question: Question, files: Sequence[Path]) -> Question:
 
 
 def _generators(files: Sequence[Path], question: Question) -> Iterator[tuple[Path, str, Arrays]]:
-    """File, name and batch of every generator; one file is in memory at a time. Raises FileError on unequal widths."""
+    """File, name and batch of every generator, one file in memory at a time. Raises FileError if widths differ."""
     names, told_by = question.arrays, "the settings" if question.reference is None else "the reference"
     known = {array: (columns, told_by) for array, columns in question.widths.items()}
     for file in files:
@@ -200,7 +200,7 @@ def _generators(files: Sequence[Path], question: Question) -> Iterator[tuple[Pat
 
 
 def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]]:
-    """What each generator of a file made, under the name it is shown by: every array alone, or all of several names."""
+    """The generators of a file, by displayed name: one per array, or a single one if a batch has several arrays."""
     if len(names) == 1:
         for name, rows in _rows_of(file):
             yield name, {names[0]: rows}
@@ -214,7 +214,7 @@ def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]
 
 
 def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The matrices of a file under the names they are shown by."""
+    """The matrices of a file, by displayed name."""
     arrays = read_arrays(file)
     for name, rows in arrays.items():
         shown = name if len(arrays) > 1 else file.stem

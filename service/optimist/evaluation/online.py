@@ -30,18 +30,18 @@ _Told = tuple[dict[str, Tensor], list[str]]
 class Evaluation:
     """Ask which generator to sample, tell the batch that came out, read estimates and decision at any time.
 
-    `generators` are names. `batch_size` is what a caller means to sample per pick; `tell` takes batches of any size,
-    asked for or not. The first `warmup` batches of each generator are asked round in index order (None: 2, for "is" 4,
-    for the papers' bounds 1, and as many as open kernels need). Estimates are due when a generator's samples have grown
-    by `rescore_growth` (None: 0.04; 0: every batch). `policy` may be one of the papers' presets (`fid-ucb`, `fd-ucb`,
-    `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which bring their bound, warm-up and growth; otherwise
-    `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule.
-    `metric`, its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in
-    `score`, but open kernels are fixed by the first samples of all generators together: before that there are no
-    estimates. The same `seed` and the same tells make the same picks. Statistics live on the `device`, as in `score`.
-    Batches with a value of more than `max_magnitude` times the usual size are refused, from a thousand times on a
-    warning is issued. `rules` are those that an experiment pins when it is created; by default the newest. Raises
-    ValueError for what is not as expected.
+    `generators` are names. `batch_size` is the number of samples that a caller plans per pick; `tell` takes batches of
+    any size, also without a pick. The first `warmup` batches of each generator are asked for in turn (None: 2, for "is"
+    4, for the papers' bounds 1; always as many as open kernels need). Estimates are due when a generator's samples have
+    grown by `rescore_growth` (None: 0.04; 0: every batch). `policy` may be one of the papers' presets (`fid-ucb`,
+    `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which set bound, warm-up and growth; otherwise
+    `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule. `metric`,
+    its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but
+    open kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
+    `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
+    a value exceeds the usual size by the factor `max_magnitude`; from a factor of 1000 on a warning is issued. `rules`
+    is the version that an experiment keeps from its creation; by default the newest. Raises ValueError for invalid
+    arguments.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Evaluation:
     def tell(self, generator: str, batch: Batch) -> None:
         """Add a batch (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch.
 
-        A batch that is refused changes nothing. Samples without ids are called by their place in the generator's
+        A batch that is refused changes nothing. The id of a sample without one is its index in the generator's
         stream.
         """
         self._check_name(generator)
@@ -157,7 +157,7 @@ class Evaluation:
         }
 
     def decision(self) -> Decision:
-        """Which generator is best, how sure that is, whether that is enough to stop, and why."""
+        """The best generator, the confidence in it, whether that is enough to stop, and the reason."""
         return self._stopping.decide(self._arms(), self.told)
 
     def modes(self, generator: str, count: int = 5, samples: int = 8) -> list[Mode]:
@@ -185,9 +185,9 @@ class Evaluation:
         return self._tracks[generator]
 
     def _take(self, generator: str, told: _Told) -> bool:
-        """Add a batch to its track, or to the logs before there are tracks; whether an estimate is to be made of it.
+        """Add a batch to its track, or to the logs before there are tracks. Returns whether an estimate is due now.
 
-        Raises ValueError, changing nothing, where the kernels cannot be fixed or do not take it.
+        Raises ValueError, and changes nothing, if the kernels cannot be fixed or the batch does not fit them.
         """
         if self._tracks:
             return self._tracks[generator].add(*told)
@@ -199,13 +199,13 @@ class Evaluation:
         bound = question.bound_for({name: told[0][name].shape[1] for name in question.arrays})
         tracks = {name: Track(bound, self._growth) for name in self.generators}
         estimates = {name: _replay(tracks[name], log) for name, log in logs.items()}
-        # Nothing was raised.
+        # Assigned last, so that an error above changes nothing.
         self._question, self._tracks, self._estimates = question, tracks, estimates
         self._logs.clear()
         return False
 
     def _fitted(self, logs: Mapping[str, Sequence[_Told]]) -> Question:
-        """The question with its open kernels fixed, once the logs hold every generator's part of what that takes."""
+        """The question; its open kernels are fixed once the logs have enough samples of every generator."""
         needed = self._question.rows_to_fit(len(self.generators))
         if not needed or any(sum(len(ids) for _, ids in log) < needed for log in logs.values()):
             return self._question

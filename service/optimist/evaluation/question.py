@@ -1,4 +1,4 @@
-"""What an evaluation asks: a declared metric and its bound, made once the batches have told their dimensions."""
+"""The question of an evaluation: a declared metric with a bound, which is built once the dimensions are known."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 
 SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
-"""Stands for any kernel where only the other settings are checked: making a map can take seconds and gigabytes."""
+"""Replaces every kernel while the other settings are checked: a feature map can take seconds and gigabytes."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A declared metric and a bound with its options; free of the batches' dimensions.
+    """A declared metric and a bound with its options, independent of the dimensions of the batches.
 
     A metric with a reference holds it as a `Reference`. Kernels with `sigma` "median", or without the landmarks that
-    they need, are open until `fitted`. What is made of the metric lives on `device`, as the reference must. `rules`
-    says how the bandwidth "median" is found (`fit_kernel`). Raises ValueError for settings that do not go together.
+    they need, are open until `fitted` fixes them. The reference must be on `device`, where the bound is built, too.
+    `rules` selects how the bandwidth "median" is computed (`fit_kernel`). Raises ValueError for inconsistent settings.
     """
 
     metric: Metric
@@ -54,7 +54,7 @@ class Question:
             if name not in self.kernels:
                 such_as = "such as dict(name='gaussian', sigma=10.0)"
                 raise ValueError(f"metric {self.metric.name!r} needs {name}, a kernel of its {array}, {such_as}")
-        # What is left is for the makers to say, of a metric as small as they come.
+        # The other checks are in the constructors of score and bound: build them at the smallest size.
         smallest = {**dict.fromkeys(self.kernels, SMALLEST_KERNEL), "truncation": None}
         self._make(dict.fromkeys(self.arrays, 1), self._with(smallest))
         if self.is_exact and self.bound != "influence":
@@ -62,12 +62,12 @@ class Question:
 
     @property
     def reference(self) -> Reference | None:
-        """What the metric compares with; None where it has no reference."""
+        """The reference of the metric; None if it has none."""
         return self.metric.setting("reference")
 
     @property
     def widths(self) -> dict[str, int]:
-        """The columns of those arrays whose columns the settings tell."""
+        """The number of columns of each array, for arrays where the settings or the reference determine it."""
         of_kernels = {array: self.kernels[field].dimension for field, array in self.metric.kernels.items()}
         known = {array: columns for array, columns in of_kernels.items() if columns is not None} | self.metric.widths
         return known if self.reference is None else {**known, self.metric.first_array(): self.reference.dimension}
@@ -84,7 +84,7 @@ class Question:
 
     @property
     def is_exact(self) -> bool:
-        """Whether a kernel is asked for by its n × n matrix, which one batch has but no stream."""
+        """Whether a kernel is to be computed as an n × n matrix, which is possible for one batch, not for a stream."""
         return any(kernel.is_exact for kernel in self.kernels.values())
 
     @property
@@ -105,14 +105,14 @@ class Question:
         return replace(self, metric=self._with(found)) if found else self
 
     def closed(self, kernels: Mapping[str, Mapping[str, Any]]) -> Question:
-        """The question with these settings of the kernels, by field, in place of their own."""
+        """The question with these settings of its kernels, by field, replaced."""
         changes = {name: self.kernels[name].model_copy(update=dict(changed)) for name, changed in kernels.items()}
         return replace(self, metric=self._with(changes))
 
     def bound_for(self, widths: Mapping[str, int]) -> Bound:
         """The bound for batches whose arrays have these columns.
 
-        Raises ValueError where they do not go with the settings, or a kernel is still open.
+        Raises ValueError if they do not fit the settings, or if a kernel is still open.
         """
         return self._make(widths, self.metric)
 
@@ -126,12 +126,12 @@ class Question:
 
 
 def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **settings: Any) -> Metric:
-    """A metric as callers give it in memory: as an object, or by its name with its settings; None is not given.
+    """The metric that a caller gave as an object, or by name with its settings, where None means not given.
 
-    Kernels may be mappings that hold what only memory allows (`KernelSettings`). The answer's reference is a
+    Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes a
     `Reference` on the device. Raises ValueError for an unknown metric and for settings that it does not take.
     """
-    # Python's numbers come in more types than JSON's, and a text is none.
+    # Numbers may be numpy's, which pydantic would refuse; strings are refused.
     if "order" in settings:
         settings["order"] = check_number("order", settings["order"])
     given = {name: value for name, value in settings.items() if value is not None and (name, value) != ("order", 1.0)}

@@ -40,7 +40,7 @@ def score(
     with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the prompts of
     "conditional-vendi" and "information-vendi" (equations.md §4), with the r and the exactness of `kernel`.
     `options` are those of the bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
-    interval's optimistic end. Raises ValueError for input that is not as expected.
+    interval's optimistic end. Raises ValueError for invalid input.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 4))

@@ -1,4 +1,4 @@
-"""What the service stores of an experiment, as the numerics take it: question, reference, kernels, logged batches."""
+"""Converts stored data of an experiment for the numerics: question, reference, kernels and logged batches."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class Logged(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of a logged batch that a track was given."""
+    """The result of adding a logged batch to a track."""
 
     is_due: bool
     """Whether an estimate is due exactly now."""
     unreadable: str = ""
-    """Why the batch was passed over, "" where it was taken."""
+    """Why the batch was skipped; "" if it was added."""
 
 
 def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
-    """The question that an experiment asks, with kernels as its config has them. `reference` is on the `device`."""
+    """The question of an experiment; open kernels stay open. `reference` is on the `device`."""
     config, metric = experiment.config, experiment.config.declared
     return Question(
         metric if reference is None else metric.model_copy(update={"reference": reference}),
@@ -76,7 +76,7 @@ def stored_reference(body: bytes, device: torch.device | str = "cpu") -> Referen
 
 
 def pack_kernels(open_question: Question, question: Question) -> bytes:
-    """What samples have fixed of the open kernels: "<field>.sigma" (1,) and "<field>.landmarks" (m, d)."""
+    """The parameters of open kernels that samples have fixed: "<field>.sigma" (1,) and "<field>.landmarks" (m, d)."""
     fixed: dict[str, NDArray[np.float64]] = {}
     for field in open_question.open_kernels:
         kernel = question.kernels[field]
@@ -87,7 +87,7 @@ def pack_kernels(open_question: Question, question: Question) -> bytes:
 
 
 def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
-    """The question with its open kernels fixed as `pack_kernels` has them."""
+    """The question with its open kernels fixed by the output of `pack_kernels`."""
     found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
     for name, array in tensors.decode(fitted).items():
         field, _, part = name.partition(".")
@@ -99,7 +99,7 @@ def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors (n, …) of a logged batch by name, float64, and the ids of its rows.
 
     A row without an id gets "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it. Raises
-    ValueError where the body cannot be read, or holds other numbers, or another count of rows, than were accepted.
+    ValueError if the body cannot be read, or if its numbers or its count of rows differ from those accepted.
     """
     arrays = tensors.decode(entry.body)
     if tensors.digest(arrays) != entry.digest:
@@ -112,9 +112,9 @@ def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
     names = [""] * entry.rows if ids is None else tensors.unpack_ids(ids)
     origin = f"{entry.pick}" if entry.pick else f"@{entry.seq}"
     return (
-        # Memory of torch, not of numpy, is aligned the same way in every process; equal bits need that.
+        # Copied by torch, whose memory has the same alignment in every process: equal bits depend on it.
         {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()},
-        # A reservoir takes no zero bytes; the batch was accepted with them and must not be lost for that.
+        # A reservoir refuses zero bytes in ids, but this batch was accepted with them and must count.
         [name.replace("\0", " ") or f"{origin}:{row}" for row, name in enumerate(names)],
     )
 

@@ -1,4 +1,4 @@
-"""A generator's log taken in order: its statistic, samples that show it, and when estimates are due.
+"""A generator's log, applied in order: the statistic, a reservoir of samples, and when estimates are due.
 
 `Evaluation` and the scorer both keep one of these for each generator.
 """
@@ -25,18 +25,18 @@ class Track:
         self._growth = growth
         self._last_due = 0
         self.samples = 0
-        """Rows of the log so far, skipped ones included: what due counts are counted by."""
+        """Rows of the log so far, including skipped ones; decides when estimates are due."""
         self.statistic: Statistic = bound.statistic()
         self.reservoir = Reservoir() if bound.metric.offers_modes else None
 
     @property
     def bytes(self) -> int:
-        """What `state` takes; the memory it is held in is up to a quarter larger."""
+        """Bytes of `state`; the memory in use is up to a quarter larger."""
         return sum(tensor.nbytes for tensor in self.state().values())
 
     @property
     def followed_bytes(self) -> int:
-        """Bytes of memory that makes estimates cheap, which `forget` gives back."""
+        """Bytes of the cache that makes estimates cheap; `forget` frees it."""
         return self._bound.metric.followed_bytes(self.statistic)
 
     @property
@@ -45,9 +45,9 @@ class Track:
         return self._bound.metric.offers_prompt_groups
 
     def add(self, batch: Mapping[str, Tensor], ids: Sequence[str]) -> bool:
-        """Take a batch, float64 tensors (n, …) by name with n ids, and say whether an estimate is due exactly now.
+        """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
 
-        Raises ValueError, changing nothing, where the statistic or the reservoir does not take it.
+        Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it.
         """
         if self.reservoir is not None:
             self.reservoir.check(batch, ids)
@@ -59,9 +59,9 @@ class Track:
         return self.skip(len(ids))
 
     def skip(self, rows: int) -> bool:
-        """Pass over a batch of `rows` that cannot be taken, and say whether an estimate is due exactly now.
+        """Skip an unreadable batch of `rows` rows. Returns whether an estimate is due exactly now.
 
-        Its rows count towards the due counts, as they do where the log was accepted.
+        The rows count, as they did when the store accepted the batch and computed when estimates are due.
         """
         self.samples += rows
         due = is_due(self.samples, self._last_due, self._growth)
@@ -70,7 +70,7 @@ class Track:
         return due
 
     def last_due_position(self, rows: Sequence[int]) -> int | None:
-        """Index of the last of the coming batches, with these row counts, after which an estimate is due."""
+        """Index of the last of the next batches, with these row counts, after which an estimate is due, or None."""
         samples, last_due, position = self.samples, self._last_due, None
         for index, count in enumerate(rows):
             samples += count
@@ -79,7 +79,7 @@ class Track:
         return position
 
     def state(self) -> dict[str, Tensor]:
-        """The whole state by name, not copied where that can be: good until the next batch."""
+        """The whole state by name. Tensors may be views, valid until the next batch."""
         counts = torch.tensor([self.samples, self._last_due], dtype=torch.int64)
         found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()}
         if self.reservoir is not None:
@@ -88,7 +88,7 @@ class Track:
 
     @classmethod
     def restore(cls, tensors: Mapping[str, Tensor], bound: Bound, growth: float) -> Track:
-        """The inverse of `state`, bit for bit. Raises KeyError or ValueError on that of another bound's track."""
+        """The inverse of `state`, bit for bit. Raises KeyError or ValueError for the state of another bound."""
         track = cls(bound, growth)
         split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
         for name, tensor in tensors.items():
@@ -102,7 +102,7 @@ class Track:
         return track
 
     def forget(self) -> None:
-        """Drop what was kept to make estimates cheap: from here on this track makes the bits of a restored one."""
+        """Drop the cache that makes estimates cheap. Later estimates equal those of a restored track bit for bit."""
         self._bound.metric.forget(self.statistic)
 
     def estimate(self) -> Estimate:
@@ -110,14 +110,14 @@ class Track:
         return self._bound.estimate(self.statistic)
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
-        """The modes as `Metric.modes` has them. Raises ValueError for metrics without, and before the first sample."""
+        """The modes (see `Metric.modes`). Raises ValueError for metrics without modes, and before the first sample."""
         return self._bound.metric.modes(self.statistic, self.reservoir or Reservoir(), count, samples)
 
     def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
-        """The groups as `Metric.prompt_groups` has them; raises ValueError as `modes` does."""
+        """The groups (see `Metric.prompt_groups`). Raises ValueError as `modes` does."""
         return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
 
 
 def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, list[Tensor]]:
-    """The first `count` rows of each log, by tensor name: what open kernels are fixed by."""
+    """The first `count` rows of each log, by tensor name, for fixing open kernels."""
     return {name: [torch.cat([batch[name] for batch in log])[:count] for log in logs] for name in logs[0][0]}

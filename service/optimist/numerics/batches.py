@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from optimist_client.tensors import IDS, LONGEST_ID, unpack_ids
 
 LARGEST = 1e30
-"""Largest absolute feature value taken: its fourth power, summed over any dimension, still fits a float64."""
+"""Largest accepted absolute value of a feature: its fourth power, summed over any dimension, fits a float64."""
 SIMPLEX_TOLERANCE = 1e-3
-"""How far a row of probabilities may be from summing to 1, as float16 ones are; the statistic renormalises it."""
+"""Accepted error of a row's sum of probabilities, which float16 causes; the statistic renormalises the row."""
 _ROWS = 4096
-"""Ids that are checked at a time."""
+"""Number of ids that are checked at a time."""
 
 
 class BatchError(ValueError):
@@ -23,7 +23,7 @@ class BatchError(ValueError):
 
 
 def check_batch(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
-    """Raise `BatchError` unless `arrays` are those of `widths`, perhaps with ids, as many rows each, and sound.
+    """Raise `BatchError` unless `arrays` are those of `widths`, optionally with ids, of equal length, and valid.
 
     `widths` are the columns of each expected tensor by name; ids are as `pack_ids` makes them.
     """
@@ -37,9 +37,9 @@ def check_batch(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -
 
 
 def check_shapes(shapes: Mapping[str, tuple[int, ...]], widths: Mapping[str, int]) -> None:
-    """Raise `BatchError` unless tensors of these shapes, by name, are those of `widths`, perhaps with ids.
+    """Raise `BatchError` unless tensors of these shapes, by name, are those of `widths`, optionally with ids.
 
-    `check_batch` does the same; this is for a body of which the shapes are known before it is unpacked.
+    `check_batch` includes this check; use it alone for a body whose shapes are known before it is unpacked.
     """
     if set(shapes) - {IDS} != set(widths):
         found = ", ".join(sorted(shapes)) or "none"
@@ -62,7 +62,7 @@ def _check_shape(name: str, shape: tuple[int, ...], dimension: int) -> None:
 def _check_ids(ids: NDArray[Any]) -> None:
     if ids.ndim != 2 or ids.shape[1] > LONGEST_ID:
         raise BatchError(f"ids: expected one of at most {LONGEST_ID} bytes a row, got shape {ids.shape}")
-    # Some rows at a time: as Python's own text they may take four times the memory.
+    # Some rows at a time, because as Python strings they may take four times the memory.
     for start in range(0, len(ids), _ROWS):
         some = ids[start : start + _ROWS]
         try:
@@ -78,8 +78,8 @@ def _check_ids(ids: NDArray[Any]) -> None:
 def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
     """Raise `BatchError` unless `rows` is (n ≥ 1, `dimension`), finite and of sane size."""
     _check_shape(name, rows.shape, dimension)
-    # No array of absolute values, which takes as much memory again. As floats: float16 has no 1e30, and would compare
-    # with infinity. NaN is the least and the largest of any numbers, and False here.
+    # Without an array of absolute values, which would double the memory. As Python floats, because float16 would turn
+    # 1e30 into infinity. With a NaN, min and max are NaN, and the comparison is False.
     if not -LARGEST <= float(rows.min()) <= float(rows.max()) <= LARGEST:
         row = next(row for row, numbers in enumerate(rows) if not np.abs(numbers, dtype=np.float64).max() <= LARGEST)
         column = int(np.argmin(np.abs(rows[row], dtype=np.float64) <= LARGEST))

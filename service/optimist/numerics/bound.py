@@ -1,4 +1,4 @@
-"""What every bound offers policies, the default bound, and the checks that bounds share."""
+"""The interface of every bound, the default bound, and the checks that bounds share."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.metric import Metric
 
 SMALLEST_ERROR = 1e-9
-"""Floor of the errors as a part of 1 + |value|: samples that are all the same have none of their own."""
+"""Smallest error relative to 1 + |value|: identical samples would have none."""
 NO_INTERVAL = "at least 2 samples are needed for an interval"
 """The warning of an estimate from 1 sample."""
 
 
 class Bound(Protocol):
-    """How an estimate's interval is made of a statistic."""
+    """Computes an estimate with its interval from a statistic."""
 
     @property
     def name(self) -> str:
@@ -50,8 +50,8 @@ def check_delta(delta: float) -> float:
 class InfluenceBound:
     """The default bound of every metric: value ± z(1 − δ/2) · sd_stop around the de-biased value (decisions.md §2).
 
-    sd_select is the estimate's `standard_error`. One sample has no analysis: its value is the plug-in, without errors,
-    in an infinite interval. Raises ValueError on δ outside [1e-12, 1).
+    sd_select is the estimate's `standard_error`. From one sample there is no analysis: the value is the plug-in,
+    without errors, and the interval is infinite. Raises ValueError on δ outside [1e-12, 1).
     """
 
     name = "influence"
@@ -77,7 +77,7 @@ class InfluenceBound:
 
 
 def one_sided(metric: Metric, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:
-    """A plug-in value and the only end that the papers bound: the optimistic one, by which a policy ranks.
+    """An estimate with the plug-in value and one finite end, the optimistic one, which is all that the papers bound.
 
     Raises ArithmeticError, naming the numbers, if one of them may not be stored.
     """
@@ -109,7 +109,7 @@ def two_sided(
 ) -> Estimate:
     """value ± z(1 − δ/2) · sd_stop from `errors` = (sd_select, sd_stop), which are floored (decisions.md §2).
 
-    Without errors, as of one sample, the interval is infinite. Raises ArithmeticError as `one_sided` does.
+    Without errors, as from one sample, the interval is infinite. Raises ArithmeticError as `one_sided` does.
     """
     select = stop = None
     half_width = math.inf

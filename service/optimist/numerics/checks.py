@@ -1,4 +1,4 @@
-"""What callers set in memory, checked on entry: every refusal is a ValueError that says what was expected."""
+"""Checks of arguments that callers pass in memory. Every error is a ValueError that says what was expected."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from optimist.numerics.batches import BatchError
 
 
 def check_number(name: str, value: Any) -> float:
-    """The value as a float, NaN and ±inf included. Raises ValueError, beginning with `name`, on what is no real number.
+    """The value as a float, NaN and ±inf included. Raises ValueError, beginning with `name`, for anything else.
 
-    The range is for those to check who know it.
+    The caller checks the range.
     """
     try:
         if isinstance(value, Real) and not isinstance(value, bool):
             return float(value)
     except OverflowError:
-        pass  # an int that no float holds
+        pass  # an int too large for a float
     raise ValueError(f"{name}: expected a number, got {value!r}")
 
 
 def check_whole(name: str, value: Any, least: int) -> int:
-    """The value as an int. Raises ValueError, beginning with `name`, unless it is a whole number of at least that."""
+    """The value as an int. Raises ValueError, beginning with `name`, unless it is a whole number ≥ `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
     return int(value)
 
 
 def check_text(name: str, value: Any) -> str:
-    """The value. Raises ValueError, beginning with `name`, unless it is a text."""
+    """The value. Raises ValueError, beginning with `name`, unless it is a string."""
     if not isinstance(value, str):
-        raise ValueError(f"{name}: expected a text, got {value!r}")
+        raise ValueError(f"{name}: expected a string, got {value!r}")
     return value
 
 
@@ -47,7 +47,7 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
     """
     try:
         plain = np.asarray(_without_torch(values))
-        # bfloat16, which numpy does not have, comes as V.
+        # numpy has no bfloat16; such an array has the kind V.
         if plain.dtype.kind not in "biufV":
             raise TypeError(f"{plain.dtype} from {type(values).__name__}")
         return np.array(plain, dtype=np.float64)

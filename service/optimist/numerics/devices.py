@@ -1,4 +1,4 @@
-"""Where numbers live: the CPU, or a CUDA GPU. Free of torch until one is looked for."""
+"""Finds the device for tensors: the CPU or a CUDA GPU. Imports torch only when called."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ M_MMAP_THRESHOLD = -3
 
 
 class DeviceError(ValueError):
-    """The device has no such name, or is not here; the message says what there is."""
+    """There is no device of this name; the message says which ones there are."""
 
 
 def find_device(name: str) -> torch.device:
-    """The device called cpu, cuda or cuda:<i>. Raises DeviceError for another name, and for a GPU that is not here."""
+    """The device called cpu, cuda or cuda:<i>. Raises DeviceError for another name, and for a missing GPU."""
     import torch
 
     kind, colon, index = name.partition(":")
@@ -31,14 +31,14 @@ def find_device(name: str) -> torch.device:
         raise DeviceError(f"device {name!r} is not here: torch {torch.__version__} was built {built}; use cpu")
     if int(index or 0) >= count:
         raise DeviceError(f"device {name!r} is not here: there is cuda:0 to cuda:{count - 1}")
-    # With its index, as tensors name it.
+    # With an index, as in the device of a tensor.
     return torch.device("cuda", int(index or 0))
 
 
 def give_back_from(size: int) -> None:
-    """Have blocks of `size` bytes and more go back to the system as soon as they are freed.
+    """Return blocks of `size` bytes or more to the system as soon as they are freed.
 
-    glibc keeps freed blocks of up to 32 MiB otherwise, in a heap for each thread.
+    Otherwise glibc keeps freed blocks of up to 32 MiB, in a heap for each thread.
     """
     with contextlib.suppress(AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, size)

@@ -1,4 +1,4 @@
-"""What a bound says of one generator: a value with its uncertainty. Free of torch: policies and the API use it too."""
+"""The estimate of one generator: a value with its uncertainty. Free of torch: policies and the API use it too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Scale = Literal["linear", "log"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A generator's score as one bound sees it after `samples` samples.
+    """A generator's score after `samples` samples, with the interval of one bound.
 
     `value`, `plug_in`, the errors, the bounds and `optimistic` are on `scale`: "linear" for FID, "log" for IS, RKE
     and Vendi. Only `score` is on the metric's natural scale.
@@ -21,40 +21,39 @@ class Estimate:
     value: float
     """The de-biased value under the `influence` bound, otherwise the plug-in value."""
     plug_in: float
-    """The metric's published formula on the samples as they are, with its bias. For FID with the covariance that the
-    bound is made of: 1/(n − 1) for `influence` and `authors`, as pytorch-fid computes it; 1/n for `theorem` and
-    `naive`, as equations.md §1 defines it."""
+    """The metric's published formula, which is biased. For FID, with the covariance that the bound uses: 1/(n − 1) for
+    `influence` and `authors`, as in pytorch-fid; 1/n for `theorem` and `naive`, as in equations.md §1."""
     samples: int
     lower: float
-    """Lower end of the 1 − δ interval; −inf where the bound leaves this side open."""
+    """Lower end of the 1 − δ interval; −inf if the bound does not limit this side."""
     upper: float
-    """Upper end of the 1 − δ interval; +inf where the bound leaves this side open."""
+    """Upper end of the 1 − δ interval; +inf if the bound does not limit this side."""
     optimistic: float
     """The end of the interval that a policy ranks by: the lower one for a distance, the upper one for a score."""
     standard_error: float | None = None
-    """sd_select of decisions.md §2, the error that ranks; None where the bound has none."""
+    """sd_select of decisions.md §2, used for ranking; None if the bound has none."""
     stopping_error: float | None = None
-    """sd_stop of decisions.md §2, the error that stops and makes the interval; None where the bound has none."""
+    """sd_stop of decisions.md §2, used for stopping and for the interval; None if the bound has none."""
     scale: Scale = "linear"
     lower_is_better: bool = True
     floor: float | None = 0.0
-    """The least value shown on the linear scale; None: any."""
+    """The smallest value that is shown, on the linear scale; None: no limit."""
     warnings: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
-        """`value` on the natural scale: a value below `floor` is shown as that, a log score is exponentiated."""
+        """`value` on the natural scale: a value below `floor` is shown as `floor`, a log score is exponentiated."""
         return self.natural(self.value)
 
     def natural(self, value: float) -> float:
-        """A number on this estimate's scale as users know it."""
+        """A number on this estimate's scale, converted to the natural scale."""
         return natural(value, self.scale, self.floor)
 
     @property
     def point(self) -> tuple[int, float | None, float | None, float | None]:
-        """What charts keep of it: samples, score, lower and upper end on the natural scale, to six digits.
+        """The point for charts: samples, score, lower and upper end on the natural scale, to six digits.
 
-        None for what is infinite.
+        None for an infinite number.
         """
         ends = (self.score, self.natural(self.lower), self.natural(self.upper))
         score, lower, upper = (float(f"{end:.6g}") if math.isfinite(end) else None for end in ends)
@@ -77,7 +76,7 @@ class Estimate:
             fields[name] = fields[name] if math.isfinite(fields[name]) else None
         fields["warnings"] = list(self.warnings)
         if self.floor == 0.0:
-            del fields["floor"]  # as in all estimates that were stored before there were other floors
+            del fields["floor"]  # as in stored estimates of versions without other floors
         return fields
 
     @classmethod
@@ -93,7 +92,7 @@ class Estimate:
 
 
 def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:
-    """A number on `scale` as users know it: at least `floor`, a log score exponentiated (inf past e^709)."""
+    """A number on `scale`, converted to the natural scale: at least `floor`; exponentiated if log (inf past e^709)."""
     if scale == "linear":
         return value if floor is None else max(value, floor)
     return math.exp(value) if value < 709.0 else math.inf
@@ -103,6 +102,6 @@ def is_due(samples: int, last_due: int, growth: float) -> bool:
     """Whether an estimate is due after a batch that brought a generator to `samples` (decisions.md §2).
 
     The first is due at 2 samples or more (`last_due` = 0), the next whenever the count has grown by `growth`;
-    growth 0 makes every batch due. The store's tell script applies the same rule in the same arithmetic.
+    growth 0 makes every batch due. accept.lua applies the same rule in the same arithmetic.
     """
     return samples >= 2 if last_due == 0 else samples >= (1.0 + growth) * last_due

@@ -13,11 +13,11 @@ from torch import Tensor
 from optimist.numerics.batches import LARGEST
 
 LANDMARK_CUTOFF = 1e-10
-"""Eigenvalues of the landmarks' kernel up to this part of the largest are left out: their inverse would be noise."""
+"""Eigenvalues of the landmarks' kernel below this fraction of the largest are left out: their inverse is noise."""
 
 
 class FeatureMap(Protocol):
-    """What a kernel statistic and the scores need of a kernel."""
+    """The feature map of a kernel, as the kernel statistic and the scores use it."""
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ class GaussianFourier:
         """
         if dimension < 1 or features < 1:
             raise ValueError(f"need dimension ≥ 1 and features ≥ 1, not {(dimension, features)}")
-        # Drawn by numpy whatever the device: torch's generators differ between devices.
+        # Always drawn by numpy, because torch's generators differ between devices.
         normal = np.random.default_rng(seed).standard_normal((dimension, features))
         normal /= check_sigma(sigma)
         return cls(torch.from_numpy(normal), device)
@@ -141,7 +141,7 @@ class Cosine:
 
 
 class Nystrom:
-    """The Gaussian kernel seen from m landmarks: φ(x) = K_mm^{−1/2} k_m(x), scaled to norm 1; width m.
+    """The Gaussian kernel approximated by m landmarks: φ(x) = K_mm^{−1/2} k_m(x), scaled to norm 1; width m.
 
     Unscaled, ‖φ(x)‖² is the share of x that the landmarks explain, so Tr C < 1 and C is no density. Scaling each row
     gives the kernel φ(x)ᵀφ(y) / (‖φ(x)‖ ‖φ(y)‖), with Tr C = 1 by construction. Its scores lie below the exact ones and
@@ -185,7 +185,7 @@ class Nystrom:
         Raises ValueError on a row that the landmarks cannot tell apart from others.
         """
         exponents = _log_kernel(rows, self.landmarks, self.sigma)
-        # Norms are scaled away, so a row far from every landmark may be measured from its nearest: nothing underflows.
+        # The norm is scaled away, so distances may be taken relative to the nearest landmark: then nothing underflows.
         seen = (exponents - exponents.amax(-1, keepdim=True)).exp()
         return _unit_rows(seen @ self._root, "a row lies outside what the landmarks can tell apart")
 
@@ -200,14 +200,14 @@ def gaussian_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
 
 
 def check_sigma(sigma: float) -> float:
-    """The bandwidth σ. Raises ValueError unless it is positive, and neither it nor 1/σ is beyond what rows may be."""
+    """The bandwidth σ. Raises ValueError unless it is positive, and both σ and 1/σ are at most `LARGEST`."""
     if not 1.0 / LARGEST <= sigma <= LARGEST:
         raise ValueError(f"sigma must be positive and finite, not {sigma!r}")
     return float(sigma)
 
 
 def _log_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
-    # By differences: ‖x‖² + ‖y‖² − 2xᵀy loses small distances between rows far from the origin.
+    # From differences: ‖x‖² + ‖y‖² − 2xᵀy is inaccurate for small distances far from the origin.
     distances = torch.cdist(rows, others, compute_mode="donot_use_mm_for_euclid_dist")
     return -0.5 * (distances / sigma).square()
 
@@ -216,7 +216,7 @@ def _unit_rows(rows: Tensor, complaint: str) -> Tensor:
     largest = rows.abs().amax(-1, keepdim=True)
     if not bool((largest > 0.0).all()):
         raise ValueError(complaint)
-    # First by the largest entry, whose square neither overflows nor vanishes.
+    # Divided by the largest entry first, so that squares neither overflow nor vanish.
     scaled = rows / largest
     return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
 

@@ -1,4 +1,4 @@
-"""What every metric offers bounds, tracks and the scorer, and the defaults that most metrics share."""
+"""The interface of every metric for bounds, tracks and the scorer, and the defaults that most metrics share."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Analysis:
     plug_in: float
     """The published formula on the samples as they are."""
     estimate: float
-    """The same without its bias."""
+    """The de-biased value."""
     selection_error: float
     """sd_select of decisions.md §2, by which policies rank."""
     stopping_error: float
     """sd_stop of decisions.md §2, of which the interval is made."""
     warnings: tuple[str, ...] = ()
-    """What only the analysis shows; `Metric.warnings` says the rest."""
+    """Warnings that only the analysis can give; `Metric.warnings` gives the others."""
 
 
 class Metric(Protocol):
-    """A score of a generator: which statistic it streams, its value on one, and what else can be made of one."""
+    """What computes a declared metric: its streaming statistic, the value of one, and what else follows from one."""
 
     @property
     def name(self) -> str:
@@ -94,18 +94,18 @@ class Metric(Protocol):
         ...
 
     def warnings(self, statistic: Any) -> tuple[str, ...]:
-        """What a reader of any estimate must know of the samples, from 1 sample on."""
+        """Warnings about the samples, for every estimate, from 1 sample on."""
         ...
 
     def follow(self, statistic: Any) -> None:
-        """Keep what makes the plug-in of this statistic cheap after every batch; to be called again after each.
+        """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
 
-        The plug-in then differs from that of a statistic that is not followed by rounding and 1e-7 at most.
+        The plug-in then differs by at most 1e-7 (and rounding) from that of a statistic that is not followed.
         """
         ...
 
     def forget(self, statistic: Any) -> None:
-        """Drop what `follow` keeps: the next call begins anew, from the statistic alone."""
+        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
         ...
 
     def followed_bytes(self, statistic: Any) -> int:
@@ -135,13 +135,13 @@ class Metric(Protocol):
 
 
 class BaseMetric:
-    """Defaults for a metric that follows nothing, shows nothing and needs nothing but its batches.
+    """Defaults for a metric without cache, warnings, modes and identity.
 
-    What is left to write: `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
+    A subclass defines the other six: `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
     """
 
     declared: ClassVar[type[Declared]]
-    """The declared metric that this class scores: its name and facts are said there."""
+    """The declared metric that this class computes; it holds the name and the facts."""
 
     @property
     def name(self) -> str:

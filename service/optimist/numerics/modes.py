@@ -1,4 +1,4 @@
-"""What a generator makes, as plain data: modes and groups of prompts, each with the samples that show it."""
+"""Modes and groups of prompts as plain data, each with the samples that represent it best."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from optimist.numerics.estimate import natural
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A sample, by the caller's id, and how strongly it shows the mode or the group that it is listed under."""
+    """A sample, by the caller's id, and its weight in the mode or group that it is listed under."""
 
     id: str
     weight: float

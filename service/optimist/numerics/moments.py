@@ -1,6 +1,6 @@
-"""What a mean and covariance must be to be those of real data. Free of torch: everybody refuses the same ones.
+"""Checks of the mean and covariance of real data, shared by API and evaluation. Free of torch.
 
-Large matrices are gone through in blocks, in place, so that a check takes no second matrix.
+Large matrices are checked in blocks and in place, without a second matrix.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from optimist.numerics.batches import LARGEST, BatchError, check_rows
 
 BLOCK = 256
-"""Rows of a matrix that are gone through at a time."""
+"""Rows of a matrix that are processed at a time."""
 ASYMMETRY = 1e-6
-"""How far from symmetric a covariance may be, as a part of its largest entry, for what float32 rounded."""
+"""Accepted asymmetry of a covariance relative to its largest entry: the rounding of float32."""
 NEGATIVE = 1e-5
-"""How far below zero an eigenvalue of a covariance may be, as a part of its largest entry, for the same reason."""
+"""Accepted negative size of an eigenvalue of a covariance relative to its largest entry, for the same reason."""
 
 Matrix = NDArray[np.float64]
 
@@ -48,8 +48,8 @@ def check_moments(mean: Matrix, covariance: Matrix) -> float:
     """The largest size of an entry of the covariance, which is made symmetric in place.
 
     Raises ValueError unless the shapes are (d,) and (d, d), all entries finite and no larger than features of
-    `batches.LARGEST` can cause, and the covariance symmetric to `ASYMMETRY`. Whether it is positive semi-definite is
-    for `check_definite` or, where the eigenvalues are known, for `check_lowest`.
+    `batches.LARGEST` can cause, and the covariance symmetric to `ASYMMETRY`. `check_definite`, or
+    `check_lowest` if the eigenvalues are known, checks that it is positive semi-definite.
     """
     check_shapes(mean, covariance)
     low, high = float(covariance.min()), float(covariance.max())
@@ -70,13 +70,13 @@ def check_moments(mean: Matrix, covariance: Matrix) -> float:
 
 
 def check_definite(covariance: Matrix, largest: float) -> None:
-    """Raise ValueError where a symmetric matrix, with entries up to `largest`, has an eigenvalue below what rounds."""
+    """Raise ValueError if a symmetric matrix with entries up to `largest` has an eigenvalue below −NEGATIVE·largest."""
     if largest > 0.0 and not _is_definite(covariance / largest, NEGATIVE):
         raise _not_definite(largest)
 
 
 def check_lowest(eigenvalue: float, largest: float) -> None:
-    """The same as `check_definite` where the lowest eigenvalue of the matrix is known."""
+    """The same as `check_definite`, for a matrix whose lowest eigenvalue is known."""
     if eigenvalue < -NEGATIVE * largest:
         raise _not_definite(largest)
 
@@ -97,7 +97,7 @@ def _tiles(matrix: Matrix) -> Iterator[tuple[Matrix, Matrix]]:
 def _is_definite(matrix: Matrix, shift: float) -> bool:
     """Whether every eigenvalue is above -shift: whether matrix + shift·I has a Cholesky factor. Overwrites `matrix`.
 
-    That takes a tenth of the time of eigenvalues. numpy's own takes three more matrices of this size.
+    This takes a tenth of the time of the eigenvalues. numpy's own function would need three more such matrices.
     """
     matrix[np.diag_indices_from(matrix)] += shift
     for start in range(0, len(matrix), BLOCK):

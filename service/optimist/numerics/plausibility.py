@@ -1,8 +1,8 @@
-"""Whether the size of a batch's numbers is plausible. Free of torch: the API and `Evaluation` warn of the same things.
+"""Checks whether the size of a batch's numbers is plausible. Free of torch: the API and `Evaluation` share it.
 
-The *scale* of features is the root mean square of their entries. It is known of a reference, and of a generator from
-`USUAL_ROWS` rows on; a batch is compared with the lower median of the known scales above 0, so that of two generators
-that differ the larger one is the odd one. Rows far above it are warned about, and absurd ones refused.
+The *scale* of features is the root mean square of their entries. It is known for a reference, and for a generator with
+`USUAL_ROWS` rows or more. The *usual size* is the lower median of the known scales above 0, so that of two generators
+that differ the larger one is suspicious. Rows far above the usual size lead to a warning, absurd ones to a refusal.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from optimist.numerics.batches import BatchError
 from optimist_client.config import MAX_MAGNITUDE
 
 USUAL_ROWS = 20
-"""Rows from which on a generator's scale counts as known; in store/lua/checking.lua, too."""
+"""Number of rows from which on a generator's scale counts as known; also in store/lua/checking.lua."""
 WARNED = 1000.0
-"""Times the usual scale above which an entry is warned about; in store/lua/checking.lua, too."""
+"""Multiple of the usual size above which an entry leads to a warning; also in store/lua/checking.lua."""
 _BLOCK = 2**16
 """Entries that are read at a time."""
 
@@ -32,7 +32,7 @@ class Magnitude(NamedTuple):
     largest: float
     """Largest absolute value."""
     row: int
-    """Where it stands."""
+    """The row of this value."""
     mean_square: float
     """Mean of the squares of all entries."""
 
@@ -47,7 +47,7 @@ def _magnitude(name: str, rows: NDArray[np.floating]) -> Magnitude:
     largest, row, squares = -1.0, 0, 0.0
     for start in range(0, len(rows), step):
         part = rows[start : start + step].astype(np.float64).reshape(-1)
-        squares += float(np.einsum("i,i", part, part))  # unlike a product by BLAS it begins no threads
+        squares += float(np.einsum("i,i", part, part))  # unlike BLAS it starts no threads
         place = int(np.abs(part, out=part).argmax())
         if part[place] > largest:
             largest, row = float(part[place]), start + place // rows.shape[1]
@@ -81,7 +81,7 @@ class Plausibility:
         self._squares: dict[str, dict[str, float]] = {}
 
     def check(self, found: Sequence[Magnitude]) -> list[str]:
-        """What is odd about a batch. Raises `BatchError` where it is absurd."""
+        """Warnings about large values of a batch. Raises `BatchError` if they are absurd."""
         odd = []
         for one in found:
             usual = usual_scale(self._scales(one.name))
@@ -98,7 +98,7 @@ class Plausibility:
         return odd
 
     def add(self, generator: str, found: Sequence[Magnitude], rows: int) -> None:
-        """Count an accepted batch that is not odd."""
+        """Count an accepted batch without warnings."""
         total = self._rows[generator] = self._rows.get(generator, 0) + rows
         squares = self._squares.setdefault(generator, {})
         for one in found:

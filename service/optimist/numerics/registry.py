@@ -1,4 +1,4 @@
-"""Which module implements each declared metric, imported when it is used: the API, which needs no torch, has none."""
+"""Which module implements each declared metric. It is imported at its first use, so the API never imports torch."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a metric is made with, beside its own settings."""
+    """What a score needs beside the settings of its declared metric."""
 
     widths: Mapping[str, int]
     """The columns of each array of a batch."""
     device: torch.device | str = "cpu"
-    """Where statistics live, and all that is made of them."""
+    """Device of the statistics and of everything computed from them."""
 
 
 class Implementation(Protocol):
-    """What a module offers that implements metrics."""
+    """What a module that implements metrics must define."""
 
     BOUNDS: Mapping[str, Callable[..., Bound]]
-    """The metric's own bounds by name, each made as `bound(metric, delta, **options)`; may be missing.
+    """Optional: further bounds of the metric by name, each called as `bound(metric, delta, **options)`.
 
-    Every metric has the bound `influence`, which is made of its `analyse`.
+    Every metric has the bound `influence`, which uses its `analyse`.
     """
 
     def make(self, declared: Any, setting: Setting) -> Score:
-        """The score of a declared metric, whose kernels are fixed and whose reference is a `Reference`.
+        """Return the score of a declared metric, whose kernels are fixed and whose reference is a `Reference`.
 
-        Raises ValueError where its settings and the widths do not go together.
+        Raises ValueError if its settings do not fit the widths.
         """
         ...
 
     def exact(self, declared: Any, arrays: Mapping[str, Tensor]) -> float:
-        """The score of one batch by exact kernels, on the metric's scale; only for metrics with kernels."""
+        """Optional: the score of one batch by exact kernels, on the metric's scale; for metrics with kernels."""
         ...
 
 
 class MetricsError(Exception):
-    """A module of metrics that cannot be imported."""
+    """A module of metrics cannot be imported."""
 
 
 _MODULES: dict[str, str] = {}
 
 
 def register(metric: type[Metric], module: str) -> None:
-    """Make a metric known, with the name of the module that implements it (see `Implementation`).
+    """Register a declared metric, with the name of the module that implements it (see `Implementation`).
 
-    Raises ValueError where another class has the metric's name.
+    Raises ValueError if another class has the metric's name.
     """
     _MODULES[declare(metric).name] = module
 
@@ -90,15 +90,15 @@ def implementation(metric: str) -> Implementation:
 
 
 def make_metric(declared: Metric, setting: Setting) -> Score:
-    """The score of a declared metric. Raises ValueError where its settings and the widths do not go together."""
+    """The score of a declared metric. Raises ValueError if its settings do not fit the widths."""
     return implementation(declared.name).make(declared, setting)
 
 
 def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float | None) -> Bound:
     """The bound of that name at failure probability δ; an option given as None takes its default (equations.md §1).
 
-    Raises ValueError on a name the metric does not have, an option that the bound does not take, or a value that makes
-    no sense.
+    Raises ValueError on a name the metric does not have, an option that the bound does not take, or a value that
+    is out of range.
     """
     from optimist.numerics.bound import InfluenceBound
 

@@ -1,4 +1,4 @@
-"""A bounded uniform sample of a generator's log: rows that show what it makes, with the caller's ids for them."""
+"""A bounded uniform sample of a generator's log: rows with the caller's ids."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from optimist_client.tensors import pack_ids, unpack_ids
 class Reservoir:
     """The `capacity` samples of a log whose index has the smallest hash: a uniform sample without any random state.
 
-    Bottom-k sampling: which samples are kept is a function of how many there were, whatever their batches. Rows are
-    those that came, in float64 on the CPU. A batch costs O(b + capacity) hashes and copies only the rows that stay: of
-    a long log, few. Raises ValueError on a capacity below 1.
+    Bottom-k sampling: which samples are kept depends only on their number, not on the batches. Rows are kept unchanged,
+    in float64 on the CPU. A batch costs O(b + capacity) hashes and copies only the rows that are kept, which are few in
+    a long log. Raises ValueError on a capacity below 1.
     """
 
     def __init__(self, capacity: int = 512) -> None:
@@ -28,7 +28,7 @@ class Reservoir:
         self.capacity = capacity
         self.samples = 0
         """Samples seen."""
-        # Slots in no order: a sample that comes takes the place of one that goes.
+        # Slots in no order: a new sample replaces one that is dropped.
         self._indices = np.zeros(0, dtype=np.int64)
         self._ids: list[str] = []
         self._rows: dict[str, Rows] = {}
@@ -56,8 +56,8 @@ class Reservoir:
     def update(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Add a batch: tensors (b, d) of any real dtype by name, b ≥ 1, and the ids of its b samples.
 
-        Raises ValueError as `check` does, changing nothing. Ids may repeat. Whether the numbers are finite is for the
-        statistic beside it to check.
+        Raises ValueError as `check` does, changing nothing. Ids may repeat. That the numbers are finite is checked
+        by the statistic.
         """
         self.check(arrays, ids)
         count = len(ids)
@@ -74,7 +74,7 @@ class Reservoir:
             shapes = {name: tuple(rows.shape) for name, rows in arrays.items()}
             raise ValueError(f"expected tensors of shape (b ≥ 1, d) for {count} ids, not {shapes}")
         self._check_layout({name: rows.shape[1] for name, rows in arrays.items()})
-        # A lone surrogate has no UTF-8, and UnicodeEncodeError is a ValueError.
+        # A lone surrogate cannot be encoded: UnicodeEncodeError is a ValueError.
         if any(len(text.encode()) > LONGEST_ID or "\0" in text for text in ids):
             raise ValueError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
 
@@ -84,7 +84,7 @@ class Reservoir:
         `ids` (k, longest id) holds UTF-8, zeros after its end.
         """
         return {
-            # The 0 has no meaning any more; snapshots have it since their first format.
+            # The 0 has no meaning; it is part of the format of snapshots.
             "layout": torch.tensor([self.capacity, 0, self.samples], dtype=torch.int64),
             "indices": torch.from_numpy(self.indices),
             "ids": torch.from_numpy(pack_ids(self.ids).copy()),
@@ -111,7 +111,7 @@ class Reservoir:
             raise ValueError(f"expected tensors of widths {known}, not {widths}")
 
     def _offer(self, indices: NDArray[np.int64], arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
-        """Keep, of the samples held and these, the `capacity` of the smallest hashes."""
+        """Of the samples held and the new ones, keep the `capacity` with the smallest hashes."""
         held = len(self)
         chosen = np.zeros(held + len(indices), dtype=np.bool_)
         chosen[np.argsort(_hash(np.concatenate([self._indices, indices])))[: self.capacity]] = True

@@ -1,4 +1,4 @@
-"""The rows that statistics take, and those that they keep."""
+"""Checks and buffers of the rows that statistics take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check_rows(name: str, rows: Tensor, columns: int) -> None:
     """Raise ValueError unless `rows` are (b ≥ 1, columns) of any real dtype, finite and of sane size."""
     if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] != columns:
         raise ValueError(f"expected {name} of shape (b ≥ 1, {columns}), not {tuple(rows.shape)}")
-    # Without a copy of the batch. As Python's numbers: float16 has no 1e30, and would compare with infinity.
+    # Without a copy of the batch. As Python floats, because float16 would turn 1e30 into infinity.
     low, high = (float(end) for end in torch.aminmax(rows))
     # Written so that NaN fails it too.
     if not -LARGEST <= low <= high <= LARGEST:
@@ -24,7 +24,7 @@ def check_rows(name: str, rows: Tensor, columns: int) -> None:
 class Rows:
     """Rows in log order in a buffer that doubles, so that appending costs O(1) copies a row.
 
-    It has no room for more than `limit` rows until more come.
+    The buffer does not grow beyond `limit` rows until there are more.
     """
 
     def __init__(self, rows: Tensor, limit: int = sys.maxsize) -> None:
@@ -56,7 +56,7 @@ class Rows:
 
 
 class LastRows:
-    """The last `count` rows of a stream, in log order, with room for a quarter more: a row is copied some five times.
+    """The last `count` rows of a stream, in log order. With room for a quarter more, a row is copied about five times.
 
     `rows` are the last ones so far, `count` of them at most.
     """

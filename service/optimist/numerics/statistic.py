@@ -1,4 +1,4 @@
-"""What a metric keeps of a generator's batches."""
+"""The base class of streaming statistics."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor
 
 
 class Statistic(ABC):
-    """The base of every statistic: a function of the sequence of batches alone, whichever process computes it.
+    """Base of every statistic. It depends only on the sequence of batches, not on the process that computes it.
 
-    A snapshot is made of `state`, and `Metric.restore` makes the statistic of it again.
+    A snapshot contains `state`, from which `Metric.restore` makes the statistic again.
     """
 
     samples: int = 0
@@ -19,20 +19,20 @@ class Statistic(ABC):
 
     @abstractmethod
     def update(self, *tensors: Any, **named: Any) -> None:
-        """Add a batch: the tensors (b, …) that `Metric.widths` names, in its order, and nothing else.
+        """Add a batch: the tensors (b, …) named by `Metric.widths`, in its order.
 
-        Raises ValueError, changing nothing, on tensors that the metric does not take.
+        Raises ValueError, and changes nothing, on other tensors.
         """
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
         """The whole state by name. Tensors may be views, valid until the next update.
 
-        Tensors whose names end in "layout" hold whole numbers that must agree between a snapshot and the statistic
-        that takes it; of all others the shape of the empty statistic must agree (`scoring.warm`).
+        A snapshot is accepted only by a statistic with the same layout (`scoring.warm`): of an empty statistic, tensors
+        whose names end in "layout" must have the same whole numbers, and all others the same shape.
         """
 
     @property
     def holds_rows(self) -> bool:
-        """Whether an estimate is made of all rows, as many statistics do while there are few, and not of sums."""
+        """Whether estimates are computed from all rows, as long as there are few, and not from sums."""
         return False

@@ -35,7 +35,10 @@ class Stopping:
     tolerance: float = 0.0
 
     def threshold(self, contenders: int, told: int) -> float:
-        """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t."""
+        """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t.
+
+        `decide` computes the confidence from the same correction, so change both together.
+        """
         return -NormalDist().inv_cdf(self.delta / _correction(contenders, told))  # 1 − δ/… might round to 1
 
     def separations(self, values: Sequence[float], errors: Sequence[float]) -> list[float]:
@@ -49,7 +52,7 @@ class Stopping:
         return z
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
-        """Whether the rule would stop with sd_select. From then on top-two samples what keeps sd_stop above it."""
+        """Whether the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
         return min(self.separations(losses(arms), selection_errors(arms))) > self.threshold(len(arms), told)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:

@@ -1,8 +1,8 @@
-"""The scorer that `optimist serve` starts: it lives as long as its standard input is open.
+"""The scorer that `optimist serve` starts. It ends when its standard input is closed.
 
 The first line of standard input is a JSON object of settings. On standard output it writes one JSON object a line:
-{"ready": true} once the device is found, or {"error": why it is not}; then, once a second, whether the scorer is at
-work, and its metrics.
+{"ready": true} once the device is found, or {"error": the reason}; then, once a second, whether the scorer is alive,
+and its metrics.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from optimist.scoring.scorer import Scorer
 from optimist.store import StoreError
 
 PERIOD = 1.0
-"""Seconds between its messages."""
+"""Seconds between messages."""
 GRACE = 8.0
-"""Seconds that it has to release its generators once its parent is gone."""
+"""Seconds that the scorer has to release its generators after its parent ended."""
 
 _log = logging.getLogger(__name__)
 
 
 def main() -> int:
     """Read the settings and score; returns the exit code."""
-    # Without a buffer: the interpreter cannot end while a thread waits in one.
+    # Unbuffered: the interpreter cannot exit while a thread waits in a buffered read.
     with open(0, "rb", buffering=0, closefd=False) as stream:
         line = stream.readline()
     if not line:
-        return 0  # its parent died meanwhile
+        return 0  # the parent died meanwhile
     settings = json.loads(line)
     configure(settings["log_format"])
     try:
@@ -68,7 +68,7 @@ def say(message: dict[str, object]) -> None:
 
 
 def end_with_parent() -> None:
-    """Wait until standard input is closed, then stop the scorer; end the process after `GRACE` seconds in any case."""
+    """Wait until standard input is closed, then stop the scorer; end the process after at most `GRACE` seconds."""
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -96,5 +96,5 @@ if __name__ == "__main__":
     except Exception:
         _log.exception("the scorer failed")
         code = 1
-    # An eigenproblem cannot be cancelled, and its result is not needed any more: threads are not waited for.
+    # Do not wait for threads: an eigenproblem cannot be cancelled, and its result is no longer needed.
     os._exit(code)

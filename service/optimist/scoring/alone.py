@@ -1,4 +1,4 @@
-"""A scorer that has a process to itself: `optimist scorer`, and the child of `optimist serve`."""
+"""Runs a scorer as a process: `optimist scorer`, and the child of `optimist serve`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optimist.store import open_store
 from optimist.store.deployment import wait_for_server
 
 LARGE = 4 * 2**20
-"""Bytes from which a block of memory goes back to the system as soon as it is freed."""
+"""Blocks of memory of this size or more are returned to the system as soon as they are freed."""
 
 
 def score_for_ever(
@@ -23,7 +23,7 @@ def score_for_ever(
 ) -> None:
     """Score until SIGINT or SIGTERM, then release all generators; `begun` is called once Redis answers.
 
-    Raises CannotStart for a Redis that is not fit.
+    Raises CannotStart if Redis is unsuitable.
     """
 
     async def run() -> None:

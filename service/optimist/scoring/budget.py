@@ -1,4 +1,4 @@
-"""How many bytes a scorer keeps between turns, and what it drops where that is too much."""
+"""Limits the memory that a scorer keeps between turns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from optimist.scoring.record import GeneratorRecord
 
 
 def kept(records: Iterable[GeneratorRecord], experiments: Experiments) -> int:
-    """Bytes of all warm statistics, and of the feature maps and references that they are scored by."""
+    """Bytes of all warm statistics, and of the feature maps and references that they need."""
     return sum(record.bytes for record in records) + experiments.bytes
 
 
 def cool_down(records: Collection[GeneratorRecord], experiments: Experiments, limit: float) -> None:
-    """Drop what was used longest ago until the rest takes at most `limit` bytes; what is being worked on stays.
+    """Drop the least recently used parts until the rest takes at most `limit` bytes; working generators keep theirs.
 
-    A feature map counts as used when the latest generator of its experiment was. It goes after the statistics of all
-    of them, which hold it too; a reference goes with the last map that is made of it.
+    A feature map was last used when the latest generator of its experiment was. It is dropped after the statistics of
+    all of them, which refer to it; a reference is dropped with the last bound that uses it.
     """
     left = kept(records, experiments)
     if left <= limit:
@@ -39,4 +39,4 @@ def cool_down(records: Collection[GeneratorRecord], experiments: Experiments, li
             left -= experiments.cool(name)
             for one in records:
                 if one.name == name:
-                    one.seconds = None  # its next turn makes the bound again
+                    one.seconds = None  # unknown again: the next turn has to build the bound

@@ -1,4 +1,4 @@
-"""A turn of one generator: its log is applied; estimates, snapshots and modes are published under its claim."""
+"""One turn of a generator: applies its log, and publishes estimates, snapshots and modes under its claim."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from optimist.scoring.warm import Scored, Step, WarmGenerator
 from optimist.store import Damaged, LogEntry, LogGap, Store, Superseded
 
 TURN = 0.25
-"""Seconds after which a turn ends as soon as something of it is stored, so that others may work."""
+"""Seconds after which a turn ends once it has stored something, so that other generators get the thread."""
 
 logger = logging.getLogger(__name__)
 
 
 class CatchingUp:
-    """A turn of the generator of a record that has a claim and an experiment."""
+    """One turn of a generator, whose record must have a claim and an experiment."""
 
     def __init__(
         self, store: Store, in_thread: InThread, record: GeneratorRecord, experiment: ScoredExperiment
@@ -32,19 +32,19 @@ class CatchingUp:
         self._experiment = experiment
 
     async def run(self) -> None:
-        """Take what the log holds, publish the estimate that is due, and put a snapshot in place of a long log.
+        """Apply the log, publish the estimate that is due, and replace a long log by a snapshot.
 
-        Where that takes long, some of the log may be left; `GeneratorRecord.again` is set then. Raises Superseded once
-        another scorer has the claim, Damaged where neither snapshot nor log can be read, ArithmeticError where an
-        estimate cannot be made.
+        If that takes long, part of the log is left for the next turn, and `GeneratorRecord.again` is set. Raises
+        Superseded if another scorer has the claim, Damaged if neither snapshot nor log can be read, ArithmeticError if
+        an estimate cannot be made.
         """
         record = self._record
         try:
-            # The first estimate comes as early as it can; later ones are made at the newest position alone.
+            # The first estimate is made as early as possible, later ones only at the newest due position.
             await self._take(record.due if record.published else 0)
         except LogGap as error:
-            # Another scorer had the claim meanwhile and trimmed the log, or Redis has lost the end of it. The snapshot
-            # still leads on, unless kernels that were fixed are lost, too.
+            # Another scorer had the claim meanwhile and trimmed the log, or Redis has lost its end. Start again from
+            # the snapshot; but fixed kernels may be lost, too, and must then be read again.
             record.start(self._experiment)
             record.due = 0
             if self._experiment.kernels:
@@ -57,7 +57,7 @@ class CatchingUp:
             record.room, record.bytes = record.warm.room, record.warm.memory
 
     async def _take(self, newest: int) -> None:
-        """Apply the log. `newest`: a position at which an estimate is due; none is made at earlier ones."""
+        """Apply the log. `newest`: the newest known due position; no estimate is made at earlier ones."""
         begun, record = time.monotonic(), self._record
         warm = record.warm = record.warm or await self._resume()
         warm.published = record.published
@@ -67,7 +67,7 @@ class CatchingUp:
             if step.scored is not None:
                 record.seconds = seconds
                 await self._publish(step.scored)
-            # After the estimate: nobody could make it again from a snapshot of a later position.
+            # After the estimate, which could not be made again from a snapshot at a later position.
             is_outgrown = warm.has_outgrown()
             if is_outgrown:
                 await self._put_snapshot(warm)
@@ -81,7 +81,7 @@ class CatchingUp:
             await self._put_modes(warm)
 
     async def _resume(self) -> WarmGenerator:
-        """The statistic of the snapshot if there is one, an empty one otherwise."""
+        """The statistic from the snapshot if there is one, otherwise an empty one."""
         record, experiment = self._record, self._experiment
         try:
             snapshot = await self._store.snapshot(*record.key)
@@ -89,7 +89,7 @@ class CatchingUp:
                 thaw = partial(WarmGenerator.thaw, chain=snapshot.chain)
                 return await self._in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
         except (Damaged, ValueError) as error:
-            # A log that was kept whole leads to the same statistic; a trimmed one does not.
+            # From an untrimmed log the same statistic can be computed.
             if not await self._has_whole_log():
                 raise Damaged(f"{error}; the log before it is trimmed") from None
             logger.warning("%s/%d is scored from its log: %s", *record.key, error)
@@ -142,7 +142,7 @@ class CatchingUp:
 
 
 def _timed(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> tuple[Result, float]:
-    """What a function returns, and the processor time that it took: other load on the machine does not lengthen it."""
+    """The result of a function, and the processor time that it took, which does not depend on other load."""
     begun = time.thread_time()
     result = function(*arguments)
     return result, time.thread_time() - begun

@@ -1,4 +1,4 @@
-"""The experiments that a scorer scores: the bound of each, made once its kernels can be fixed."""
+"""The bounds of the experiments that a scorer works on, each built once its kernels can be fixed."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from optimist_client.models import Experiment
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 SECONDS_PER_PRODUCT = 1e-9
-"""What an eigendecomposition of a (d, d) matrix takes, divided by d³: 5 s at d = 2048 on one core."""
+"""Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
 
 
 class InThread(Protocol):
     """Runs numerics off the event loop."""
 
     def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
-        """What the function returns, awaitable."""
+        """An awaitable of the function's result."""
         ...
 
 
 @dataclass(slots=True)
 class ScoredExperiment:
-    """An experiment that can be scored; `instance` tells it from earlier and later ones of its name.
+    """An experiment that can be scored; `instance` distinguishes it from others of the same name.
 
-    Its bound may be dropped between turns, and is made again then, the same to the last bit.
+    Its bound may be dropped between turns; it is then built again, bit for bit the same.
     """
 
     instance: str
     growth: float
     kernels: str
-    """`kernels_digest` of what the first samples have fixed; empty where nothing was open."""
+    """`kernels_digest` of the kernels that the first samples fixed; "" if none was open."""
     made: Bound | None
     bytes: int
-    """Of the bound's feature maps; 0 while there is no bound. References are shared, and counted apart."""
+    """Bytes of the bound's feature maps; 0 without a bound. References are shared and counted separately."""
 
     @property
     def bound(self) -> Bound:
-        """The bound, which is there while the experiment is worked on."""
+        """The bound, which must exist during a turn."""
         assert self.made is not None, "dropped while it was worked on"
         return self.made
 
@@ -70,7 +70,7 @@ class References:
 
     @property
     def bytes(self) -> int:
-        """Of all that are kept."""
+        """Bytes of all references in memory."""
         return sum(reference.bytes for reference in list(self._made.values()))
 
     async def get(self, full_name: str, reference: str) -> Reference:
@@ -88,7 +88,7 @@ class References:
 
 
 class Experiments:
-    """The bounds of all experiments that this process scores, each made once, and again after it was dropped."""
+    """The bounds of all experiments that this process scores, built when needed."""
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
         self._device = device
@@ -99,9 +99,9 @@ class Experiments:
         self._making: dict[str, asyncio.Lock] = {}
 
     async def get(self, name: str, generator: int, claim: Claim) -> ScoredExperiment | None:
-        """The experiment of this claim; None where it is gone, or has too few samples to fix its kernels.
+        """The experiment of this claim; None if it was deleted, or has too few samples to fix its kernels.
 
-        Raises ValueError where its reference is gone.
+        Raises ValueError if its reference was deleted.
         """
         async with self._making.setdefault(name, asyncio.Lock()):
             known = self._known.get(name)
@@ -112,14 +112,14 @@ class Experiments:
             if found is None:
                 return None
             if known is not None and (known.instance, known.kernels) == (found.instance, found.kernels):
-                # The same object, so that records that have it keep their statistics.
+                # Keep the same object, so that records keep their statistics.
                 known.made, known.bytes = found.made, found.bytes
                 found = known
             self._known[name] = found
             return found
 
     async def expected_seconds(self, name: str, samples: int) -> float:
-        """A rough guess of what a generator's first turn takes, from the sizes of what is decomposed; never 0."""
+        """A rough estimate of the time of a generator's first turn, from the sizes of its eigenproblems; never 0."""
         text = await self._store.config(name)
         if text is None:
             return SECONDS_PER_PRODUCT
@@ -132,29 +132,29 @@ class Experiments:
         return SECONDS_PER_PRODUCT * (rows if name in self.warm else width) * width**2
 
     def forget_fitted(self, name: str | None = None) -> None:
-        """Make the bound of one experiment, or of all, anew where samples fixed kernels: Redis may have lost them."""
+        """Drop the bounds with fixed kernels, of one experiment or of all: Redis may have lost these kernels."""
         for known in list(self._known) if name is None else [name]:
             if known in self._known and self._known[known].kernels:
                 del self._known[known]
 
     @property
     def bytes(self) -> int:
-        """Of all feature maps and references."""
+        """Bytes of all feature maps and references."""
         return sum(known.bytes for known in self._known.values()) + self._references.bytes
 
     @property
     def warm(self) -> list[str]:
-        """The experiments whose bound is there."""
+        """The experiments whose bound is in memory."""
         return [name for name, known in self._known.items() if known.made is not None]
 
     def cool(self, name: str) -> int:
-        """Drop the bound of an experiment until it is needed again; the bytes that this frees."""
+        """Drop the bound of an experiment until it is needed again. Returns the number of bytes freed."""
         before, known = self._references.bytes, self._known[name]
         freed, known.made, known.bytes = known.bytes, None, 0
         return freed + before - self._references.bytes
 
     def keep(self, names: set[str]) -> None:
-        """Forget all experiments but these, and those that are being made."""
+        """Forget all experiments but these, and those that are being built."""
         for name in self._making.keys() - names:
             if not self._making[name].locked():
                 del self._making[name]
@@ -179,7 +179,7 @@ class Experiments:
         return ScoredExperiment(claim.instance, experiment.config.rescore_growth, digest, bound, bytes_of(bound))
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
-        """Fix the open kernels for good; None while active generators have too few samples."""
+        """Fix the open kernels permanently; None while active generators have too few samples."""
         active = (await self._store.state(name)).active
         needed = question.rows_to_fit(len(active))
         if any(state.samples < needed for state in active):
@@ -189,12 +189,12 @@ class Experiments:
         if not all(logs):
             return None
         found = await self._in_thread(question.fitted, first_rows(logs, needed))
-        # Whoever was first is right, and all find the same of the same generators.
+        # The first scorer to store them wins; from the same generators all compute the same.
         ends = {ordinal: log[-1][0] for ordinal, log in read.items()}
         return await self._store.put_fitted(name, generator, pack_kernels(question, found), claim.token, ends)
 
     async def _first_batches(self, name: str, generator: int, rows: int) -> list[tuple[LogEntry, dict[str, Tensor]]]:
-        """The first batches with as many rows, those that cannot be read left out; none where there are too few."""
+        """The first readable batches that have `rows` rows together; [] if there are too few."""
         found: list[tuple[LogEntry, dict[str, Tensor]]] = []
         seq, chain = 0, ""
         while entries := await self._store.read_log(name, generator, seq, max_entries=32, chain=chain):
@@ -209,7 +209,7 @@ class Experiments:
 
 
 def bytes_of(thing: Any, seen: set[int] | None = None) -> int:
-    """Of the tensors that an object and its parts hold, each storage once; references, which are shared, left out."""
+    """Bytes of all tensors in an object and its parts, each storage counted once, without references."""
     seen = set() if seen is None else seen
     if isinstance(thing, Tensor):
         storage = thing.untyped_storage()

@@ -1,4 +1,4 @@
-"""Who works next: tenants take turns, and short work does not wait for long work."""
+"""Decides which generator is scored next: namespaces take turns, and short turns do not wait for long ones."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class FairQueue:
 
     Namespaces take turns; within one its experiments do; within an experiment the generator that has waited longest is
     next. One thread is kept free for short turns as long as there are any, and at most one long turn runs at a time. A
-    turn is as long as its record expects; one of which nothing is known counts as short.
+    turn's length is `GeneratorRecord.expected_seconds`; an unknown one counts as short.
     """
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._short = _RoundRobin()
-        # A single thread is for everybody in turn.
+        # With a single thread there is one queue for all.
         self._other = _RoundRobin() if threads > 1 else self._short
         self._running: dict[GeneratorRecord, float] = {}
         self._last_short = -math.inf
 
     def add(self, record: GeneratorRecord) -> None:
-        """Have a generator wait, which does not wait yet."""
+        """Add a generator, which must not be waiting yet."""
         (self._short if record.expected_seconds < SHORT else self._other).add(record)
 
     def next(self) -> GeneratorRecord | None:
-        """A generator that waits no longer and has a thread until `end`; None where nobody may begin now."""
+        """Remove and return the next generator, which has a thread until `end`; None if none may begin now."""
         if len(self._running) == self._threads:
             return None
         others = [seconds for seconds in self._running.values() if seconds >= SHORT]
@@ -56,7 +56,7 @@ class FairQueue:
         return record
 
     def end(self, record: GeneratorRecord) -> None:
-        """Take back the thread of a generator that `next` gave one."""
+        """Free the thread of a generator that `next` returned."""
         del self._running[record]
 
     def _kept_free(self) -> int:
@@ -66,7 +66,7 @@ class FairQueue:
 
 
 class _RoundRobin:
-    """Records by namespace and experiment; both dictionaries are in the order in which they are next."""
+    """Records by namespace and experiment. Both dictionaries are in the order of their turns."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, deque[GeneratorRecord]]] = {}

@@ -1,4 +1,4 @@
-"""What the scorer's sweeps of all experiments find, as gauges."""
+"""Gauges of what the scorer finds when it sweeps all experiments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimist.store import GeneratorState
 
 
 class Overview:
-    """Sums over all generators of one sweep, shown at its end, and since when estimates and snapshots are due."""
+    """Sums over all generators of one sweep, and the times since which estimates and snapshots are due."""
 
     def __init__(self) -> None:
         self._sums: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What a scorer knows of one generator that it has worked on, or is to work on."""
+"""The state of one generator in a scorer."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class GeneratorRecord:
     worked: float = 0.0
     """When its last turn ended."""
     again: bool = False
-    """Whether something came while it was working, so that it gets another turn."""
+    """Whether it gets another turn after this one, because something was announced or left meanwhile."""
     problem: Literal["", "broken off", "failed"] = ""
-    """How its last turn went wrong: it is tried again at the next sweep, or once failed, when an estimate is due."""
+    """How its last turn went wrong. "broken off" is retried at the next sweep, "failed" at the next announcement."""
     wants_modes: bool = False
     due: int = 0
-    """The newest log position at which an estimate is known to be due; 0 for none."""
+    """The newest known log position at which an estimate is due; 0: none."""
     samples: int = 0
-    """Samples when the generators were last swept."""
+    """Number of samples at the last sweep."""
     seconds: float | None = None
-    """Processor time that its last estimate took, or a guess of the first; None while there is neither."""
+    """Processor time of its last estimate, or an expected one before the first; None: not known yet."""
     modes_seconds: float = 0.0
     """The same of its modes; 0 before the first."""
 
     token: str = ""
-    """Of the claim that results are published under; "" while the scorer does not hold the generator."""
+    """Token of the claim under which results are published; "" while the scorer has no claim."""
     experiment: ScoredExperiment | None = None
     warm: WarmGenerator | None = None
     """The statistic at some position of the log; None before the first turn and after `cool`."""
@@ -74,15 +74,15 @@ class GeneratorRecord:
         return bool(self.token)
 
     def cool(self) -> None:
-        """Drop the statistic: snapshot and log lead to it again, bit for bit, when there is something to do."""
+        """Drop the statistic. It is computed again from snapshot and log, bit for bit, when it is needed."""
         self.warm, self.bytes = None, 0
 
     def start(self, experiment: ScoredExperiment) -> None:
-        """Begin with the snapshot of this experiment; the claim stays."""
+        """Start again from the snapshot, with this experiment; keep the claim."""
         self.cool()
         self.experiment, self.published, self.room = experiment, 0, LONGEST_TAIL
 
     def release(self) -> None:
-        """Drop the claim and all that was derived under it."""
+        """Forget the claim, and everything derived under it."""
         self.cool()
         self.token, self.experiment, self.published, self.room, self.due = "", None, 0, LONGEST_TAIL, 0

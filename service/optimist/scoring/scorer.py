@@ -1,4 +1,4 @@
-"""The scorer's loops: whose estimate is due, whether this process may make it, and when."""
+"""The scorer's loops: which estimates are due, whether this process may make them, and when."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ RENEW = 1.0
 IDLE = 60.0
 """Seconds without work after which a generator is released."""
 STUCK = 60.0
-"""Seconds without a complete sweep after which something must be wrong."""
+"""Seconds without a complete sweep after which the scorer counts as dead."""
 QUEUED = 2.0
-"""Seconds that a generator may wait for a thread before its claim is left to run out, so that others may have it."""
+"""Seconds that a generator may wait for a thread; after that its claim is not renewed, so that others can claim it."""
 
 
 class Scorer:
     """Scores generators of every experiment in the store, as many at once as it has `threads` for numerics.
 
     A generator is claimed when an estimate of it is due, and kept while it has batches: any number of scorers share the
-    work. One may die, or be paused, at any moment: what it holds is derived from snapshot and log, another scorer
-    reaches the same numbers, and nothing is published under a claim that was taken over.
+    work. A scorer may die or be paused at any moment: everything in it is derived from snapshot and log, so another
+    scorer computes the same numbers, and nothing is published under a claim that was taken over.
 
-    Who works next is decided by `FairQueue`. Statistics live on the `device`. They are kept warm between turns, with
-    the feature maps and references that they are scored by, up to `warm_bytes` (None: all of them), the latest one
-    always; those used longest ago are dropped, and made again when they are needed.
+    Who works next is decided by `FairQueue`. Statistics live on the `device`. They stay in memory between turns,
+    with their feature maps and references, up to `warm_bytes` (None: no limit); the latest one always does. The least
+    recently used ones are dropped, and computed again when they are needed.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Scorer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it sweeps, even in vain while Redis is away."""
+        """Whether the sweeps go on; they do while Redis is unreachable, too."""
         return time.monotonic() - self._swept < STUCK
 
     async def run(self) -> None:
@@ -93,8 +93,8 @@ class Scorer:
             tasks = [*loops, *self._turns]
             for task in tasks:
                 task.cancel()
-            # Otherwise they leave their connections behind. A call to Redis may swallow a cancellation, as wait_for of
-            # Python 3.11 does where both come at once: such a task goes on to the end of its turn.
+            # Wait until they have closed their connections. A call to Redis may swallow a cancellation, as wait_for of
+            # Python 3.11 does if result and cancellation coincide; such a task ends after its turn.
             await asyncio.wait(tasks, timeout=2.0)
             self._pool.shutdown(wait=False, cancel_futures=True)
             with contextlib.suppress(StoreError, TimeoutError):
@@ -118,7 +118,7 @@ class Scorer:
             await asyncio.sleep(SWEEP)
 
     def _forget_others(self, names: set[str]) -> None:
-        """Forget experiments that are gone; what is claimed of them is released as idle."""
+        """Forget deleted experiments. Their claimed generators are released later, as idle ones."""
         self._experiments.keep(names)
         for key, record in list(self._records.items()):
             if record.name not in names and record.state == "idle" and not record.is_held:
@@ -138,7 +138,7 @@ class Scorer:
                 self._schedule(record)
 
     def _record(self, name: str, ordinal: int, due: int = 0, samples: int = 0) -> GeneratorRecord:
-        """The record of a generator, made with these where there is none."""
+        """The record of a generator; created with these values if there is none."""
         return self._records.setdefault((name, ordinal), GeneratorRecord(name, ordinal, due=due, samples=samples))
 
     async def _renew_for_ever(self) -> None:
@@ -163,7 +163,7 @@ class Scorer:
         try:
             claims = await self._store.claims(name, [record.ordinal for record in records], self._owner, CLAIM)
         except StoreError:
-            # A Redis that was away may have lost the end of the log: what was taken of it is taken again.
+            # After an outage Redis may have lost the end of the log: start again from the snapshot.
             claims = [None] * len(records)
         for record, claim in zip(records, claims, strict=True):
             if record.state != "working" and (claim is None or claim.token != record.token):
@@ -176,7 +176,7 @@ class Scorer:
             await self._store.release_claim(*record.key, token)
 
     def _schedule(self, record: GeneratorRecord) -> None:
-        """Have a generator work when it is its turn, and once more where it is working already."""
+        """Queue a generator for a turn; if it is working, for another turn after this one."""
         record.problem = ""
         if record.state == "working":
             record.again = True
@@ -186,7 +186,7 @@ class Scorer:
             self._give_turns()
 
     def _give_turns(self) -> None:
-        # Claimed only with a thread to work in, so that scorers with more free threads take more.
+        # Claimed only when a thread is free, so that scorers with more free threads claim more.
         while not self._is_ending and (record := self._queue.next()) is not None:
             record.state, record.again = "working", False
             turn = asyncio.create_task(self._turn(record))
@@ -211,7 +211,7 @@ class Scorer:
         except StoreError as error:
             SCORING_FAILURES.inc()
             logger.warning("scoring %s/%d is broken off: %s", *record.key, error)
-            # What was taken may not be published: it is taken again, from the snapshot.
+            # The statistic may hold what could not be published: start again from the snapshot.
             record.release()
             record.problem = "broken off"
         except Exception as error:
@@ -232,7 +232,7 @@ class Scorer:
         if record.seconds is None:
             record.seconds = await self._experiments.expected_seconds(record.name, record.samples)
             if record.seconds >= SHORT:
-                record.again = True  # it waits for its turn among the longer ones
+                record.again = True  # it is queued again, with the long turns
                 return
         claim = await self._store.claim(*record.key, self._owner, CLAIM)
         if claim is None:
@@ -250,7 +250,7 @@ class Scorer:
         await CatchingUp(self._store, self._in_thread, record, experiment).run()
 
     def _start_over(self) -> None:
-        """Drop what was taken from another server: this one may have lost part of it."""
+        """Drop what was derived from another server's data, because this server may have lost part of it."""
         self._epoch = self._store.epoch
         for record in self._records.values():
             if record.state != "working":
@@ -258,14 +258,14 @@ class Scorer:
         self._experiments.forget_fitted()
 
     async def _give_in(self, record: GeneratorRecord, error: Exception) -> None:
-        """Say in the report why a generator is not scored; it is tried again from its snapshot when one is due."""
+        """Store the reason why a generator is not scored, for the report. It is tried again when an estimate is due."""
         SCORING_FAILURES.inc()
-        # The statistic may have taken half of what was read.
+        # The statistic may be incomplete.
         token = record.token
         record.release()
         with contextlib.suppress(StoreError):
             claim = await self._store.claim(*record.key, self._owner, CLAIM)
-            # Where another scorer had the claim in between, it may have trimmed what was being read.
+            # If another scorer had the claim in between, it may have trimmed the log that was being read.
             if claim is not None and token in ("", claim.token):
                 await self._store.put_damage(*record.key, f"{type(error).__name__}: {error}", claim.token)
                 record.problem = "failed"
@@ -275,16 +275,16 @@ class Scorer:
 
 
 def has_outgrown(generator: GeneratorState, record: GeneratorRecord | None) -> bool:
-    """Whether a generator's log is so long that it is time for a snapshot."""
+    """Whether a generator's log is so long that a snapshot is due."""
     return generator.log_bytes >= (LONGEST_TAIL if record is None else record.room)
 
 
 @contextmanager
 def _going_on() -> Iterator[None]:
-    """No turn of a loop ends the loop: Redis may be away, or what it holds of one experiment damaged."""
+    """Keep a loop running after an error: Redis may be unreachable, or the data of one experiment damaged."""
     try:
         yield
     except StoreError:
-        pass  # the next turn comes
+        pass  # tried again in the next turn
     except Exception:
         logger.exception("a turn of the scorer's loop failed")

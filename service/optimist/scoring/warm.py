@@ -21,18 +21,18 @@ from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
 SHOWN_MODES = 20
 SHOWN_SAMPLES = 32
-"""Modes, and samples of each, that are made when somebody asks for modes; a reader takes as many as it wants."""
+"""Number of modes, and of samples of each, that are computed at once; a request may show fewer."""
 FORMAT = 2
-"""Version of snapshots: another one is refused, but for the first, whose moments are whole matrices."""
+"""Version of snapshots. Version 1, whose moments are whole matrices, is read too; others are refused."""
 DIGEST_BYTES = 32
-"""Of the SHA-256 that a snapshot begins with."""
+"""Length of the SHA-256 at the start of a snapshot."""
 SMALLEST_TAIL = 2**16
 """Bytes that the log may have beyond a snapshot, however small the statistic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An estimate, the log position and the chain that it was made at, the seconds it took, and by which route."""
+    """An estimate with its log position, the chained digest there, its time in seconds, and its route."""
 
     seq: int
     chain: str
@@ -43,14 +43,14 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What came of some entries of the log: an estimate where one was due, and the entries that cannot be read."""
+    """The result of applying entries of the log: an estimate if one was due, and the unreadable entries."""
 
     scored: Scored | None = None
     unreadable: list[tuple[int, str]] = field(default_factory=list)
 
 
 class WarmGenerator:
-    """The statistic of one generator, warm at log position `seq`; `tail` bytes of the log came since its snapshot."""
+    """The statistic of one generator at log position `seq`; the log after its snapshot has `tail` bytes."""
 
     def __init__(self, bound: Bound, growth: float) -> None:
         self._bound = bound
@@ -60,34 +60,34 @@ class WarmGenerator:
         self.chain = ""
         """`LogEntry.chain` at `seq`; "" where that is not known."""
         self.room = SMALLEST_TAIL
-        """Bytes that the log may have beyond the snapshot: as many as the statistic had when it was last measured."""
+        """Bytes that the log may have after the snapshot: the size of the statistic when it was last measured."""
         self.published = 0
-        """Position of an estimate that stands already: none is made again up to there."""
+        """Position of the newest published estimate; no other is made up to there."""
 
     @property
     def bytes(self) -> int:
-        """Of the statistic and all that is kept with it in a snapshot."""
+        """Bytes of everything that a snapshot contains."""
         return self._track.bytes
 
     @property
     def memory(self) -> int:
-        """The same in bytes, and what makes its estimates cheap."""
+        """`bytes`, and the cache that makes estimates cheap."""
         return self._track.bytes + self._track.followed_bytes
 
     def has_outgrown(self) -> bool:
-        """Whether the log beyond the snapshot is as large as the statistic is now."""
+        """Whether the log after the snapshot is as large as the statistic is now."""
         if self.tail < self.room:
             return False
         self.room = max(self.bytes, SMALLEST_TAIL)
         return self.tail >= self.room
 
     def apply(self, entries: Sequence[LogEntry], newest: int = 0) -> Step:
-        """Take the next entries of the log; the estimate at the last position among them where one is due.
+        """Apply the next entries of the log, and make the estimate at the last due position among them.
 
-        Every process that takes the same log makes the same estimates: each at exactly its due position, however many
-        entries were taken together. Earlier due positions are passed over, since a newer estimate replaces theirs; so
-        are all before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot
-        be read, or is not what was accepted, is skipped.
+        Every process makes the same estimates from the same log, each at exactly its due position, however many entries
+        it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; so are all
+        before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot be read,
+        or that differs from what was accepted, is skipped.
         """
         due = self._track.last_due_position([entry.rows for entry in entries])
         step = Step()
@@ -105,7 +105,7 @@ class WarmGenerator:
     def _scored(self) -> Scored:
         begun = time.perf_counter()
         estimate = self._track.estimate()
-        # While a statistic holds all its rows, the size of what is decomposed is their number.
+        # While a statistic holds all its rows, their number is the size of the eigenproblem.
         route = "rows" if self._track.statistic.holds_rows else "sums"
         return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, route)
 
@@ -115,7 +115,7 @@ class WarmGenerator:
         return self._track.statistic.samples == 0
 
     def modes(self, name: str) -> Modes:
-        """Modes of what was taken so far, and the score by type of prompt where there are prompts."""
+        """The modes at `seq`, and the score by type of prompt if there are prompts."""
         groups = self._track.prompt_groups(SHOWN_MODES, SHOWN_SAMPLES) if self._track.has_prompts else []
         return Modes(
             generator=name,
@@ -126,9 +126,9 @@ class WarmGenerator:
         )
 
     def freeze(self) -> bytes:
-        """The state at `seq`, from which `thaw` makes it again bit for bit: a SHA-256, and the safetensors it is of.
+        """The state at `seq`, which `thaw` restores bit for bit: a SHA-256, followed by the safetensors.
 
-        What was kept to make estimates cheap goes, so that from here on both make the same ones.
+        The cache that makes estimates cheap is dropped, so that original and restored state make equal estimates.
         """
         self._track.forget()
         marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound)}
@@ -136,15 +136,14 @@ class WarmGenerator:
         return hashlib.sha256(state).digest() + state
 
     def snapshot_taken(self, size: int) -> None:
-        """Count the log anew from here: the state is stored, in `size` bytes."""
+        """Start counting the log's bytes again, after a snapshot of `size` bytes was stored."""
         self.room, self.tail = max(size, SMALLEST_TAIL), 0
 
     @classmethod
     def thaw(cls, body: bytes, seq: int, bound: Bound, growth: float, chain: str = "") -> WarmGenerator:
-        """A generator warm at `seq` from what `freeze` made there under a bound of the same metric and kernels.
+        """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels.
 
-        chain: of the log at `seq`, "" where that is not known.
-        Raises ValueError where it is something else.
+        chain: chained digest of the log at `seq`, "" if unknown. Raises ValueError for any other body.
         """
         digest, frozen = body[:DIGEST_BYTES], body[DIGEST_BYTES:]
         if hashlib.sha256(frozen).digest() != digest:
@@ -166,7 +165,7 @@ class WarmGenerator:
 
 
 def _meaning(bound: Bound) -> Tensor:
-    """SHA-256 (32,) of all but the log that a statistic's numbers depend on: the metric, layout and feature maps."""
+    """SHA-256 (32,) of everything but the log that determines a statistic's numbers: metric, layout, feature maps."""
     metric = bound.metric
     sha = hashlib.sha256(f"{metric.name} {metric.widths}".encode())
     for name, tensor in bound.statistic().state().items():

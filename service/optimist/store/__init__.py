@@ -1,4 +1,4 @@
-"""The store: everything Optimist remembers, in Redis. Bytes and JSON in, bytes and JSON out; no numerics.
+"""The store: all state of Optimist, in Redis. It takes and returns bytes and JSON, and does no numerics.
 
 `connect` or `start_embedded` reach a Redis, `Store` keeps experiments and references in it.
 """

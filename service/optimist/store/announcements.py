@@ -1,4 +1,4 @@
-"""Hearing of estimates that are due, or made, as it happens, through lost connections."""
+"""Subscriptions to announcements of estimates that are due or made. They survive lost connections."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Announcements = AsyncGenerator[Announcement | None]
 
 @asynccontextmanager
 async def announcements(commands: Commands, *channels: str) -> AsyncIterator[Announcements]:
-    """An endless stream of announcements; None means: look for yourself, something may have been missed.
+    """An endless stream of announcements. None means that some may have been missed: read the state.
 
-    None comes once the subscription stands, after every lost connection, and after some seconds of silence, so that
-    nobody sleeps on a lost message. While Redis is away the stream waits for it; it never ends and raises nothing.
+    None is sent when the subscription begins, after every lost connection, and after some seconds of silence, so that
+    no reader depends on a lost message. While Redis is unreachable the stream waits; it never ends and never raises.
     """
     async with aclosing(_listen(commands, channels)) as stream:
         yield stream
@@ -54,7 +54,7 @@ async def _listen(commands: Commands, channels: tuple[str, ...]) -> Announcement
 
 async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
     """One subscription, until its connection is lost: raises Unavailable then."""
-    # A cluster learns by it who is there to subscribe at.
+    # In a cluster this finds the nodes, one of which is then subscribed to.
     await commands.call("PING")
     with reaching_redis():
         pubsub = commands.pubsub()
@@ -68,8 +68,8 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
                 message = await pubsub.get_message(timeout=_QUIET_SECONDS)
                 _heed_cancellation()
                 if message is None and asked:
-                    # A server that is frozen, or cut off, keeps its connections and says nothing.
-                    raise Unavailable("Redis has fallen silent")
+                    # A frozen or disconnected server does not close its connections.
+                    raise Unavailable("Redis no longer answers")
                 if message is None:
                     await pubsub.ping()
             asked = message is None
@@ -83,7 +83,7 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
 
 
 def _heed_cancellation() -> None:
-    # redis-py swallows a cancellation that meets a connection being made; the task would listen for ever.
+    # redis-py swallows a cancellation while it connects; without this the task would never end.
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -1,4 +1,4 @@
-"""What a batch is checked by as it is accepted, as lua/checking.lua takes it."""
+"""The measures of a batch that lua/checking.lua checks when the batch is accepted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PROMPTS = 8
 
 
 class Size(NamedTuple):
-    """The size of one tensor of a batch, and what it is compared with where an experiment has a reference."""
+    """The size of one tensor of a batch, and the size of the reference, if the experiment has one."""
 
     name: str
     largest: float
@@ -35,7 +35,7 @@ class Measures:
     sizes: Sequence[Size] = field(default_factory=tuple)
 
     def __str__(self) -> str:
-        """As the scripts take it."""
+        """The text that the scripts read."""
         parts = [repr(self.limit), str(int(self.refuse_copies)), self.content[:_CONTENT], self.prompts[:_PROMPTS]]
         for size in self.sizes:
             reference = "" if size.reference is None else repr(size.reference)

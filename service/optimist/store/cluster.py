@@ -1,4 +1,4 @@
-"""A client for Redis Cluster that does what the one for a single server does: queues, tries again, heals."""
+"""A client for Redis Cluster that behaves as the one for a single server: it queues, retries and recovers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PASSING = (
 
 
 class Cluster(RedisCluster):
-    """redis-py's client with what it lacks (8.1.0): pauses between attempts, a queue for connections, and a way back.
+    """redis-py's client (8.1.0), plus pauses between attempts, a queue for connections, and recovery.
 
     A command is tried as often as `attempts` says, a pipeline twice.
     """
@@ -34,35 +34,35 @@ class Cluster(RedisCluster):
         self, *, max_connections: int, timeout: float, attempts: Retry, redis_connect_func: Any, **options: Any
     ) -> None:
         super().__init__(
-            # Of each node: commands, pipelines, and what redis-py asks for itself.
+            # Per node: for commands, pipelines, and redis-py's own requests.
             max_connections=2 * max_connections + 8,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
-            # What can be served is served when a master is lost for good, as far as the servers agree.
+            # If a master is lost permanently, the slots of the others are still served.
             require_full_coverage=False,
-            # A moved slot mends the map. By default every fifth such answer cuts all connections, in use or not.
+            # A moved slot updates the map. By default every fifth such answer closes all connections, in use or not.
             reinitialize_steps=0,
             retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=1),
             **options,
         )
-        # Read whenever a node is met; its constructor does not take this option.
+        # Read when a node is created; the constructor does not take this option.
         self.connection_kwargs["redis_connect_func"] = redis_connect_func
         self._timeout = timeout
-        # Two, as a pipeline sends the commands that were redirected once more, by themselves.
+        # Two, because a pipeline sends redirected commands once more, one by one.
         self._turns = asyncio.Semaphore(max_connections)
         self._pipeline_turns = asyncio.Semaphore(max_connections)
         self._attempts = attempts
         self._attempts.update_supported_errors(_PASSING)  # pyright: ignore[reportArgumentType]
 
     async def initialize(self, *args: Any, **options: Any) -> RedisCluster:
-        """Learn who is there. Raises ConnectionError when nobody answers, or no cluster does."""
+        """Discover the nodes. Raises ConnectionError if no node answers, or if it is not a cluster."""
         try:
             return await super().initialize(*args, **options)
         except redis_errors.RedisClusterException as error:
-            # All the nodes known are gone. The address that was given may lead to others by now.
+            # No known node is left. The given address may lead to other nodes by now.
             for seed in self.startup_nodes:
                 self.nodes_manager.startup_nodes.setdefault(seed.name, seed)
-            # redis-py has the same class for a caller's mistake, which is no reason to try again.
+            # redis-py uses the same class for errors of the caller, which must not be retried.
             raise redis_errors.ConnectionError(str(error)) from error
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -88,7 +88,7 @@ class Cluster(RedisCluster):
         try:
             yield
         except AttributeError as error:
-            # When one connection fails, redis-py closes those that lie free, and some that were taken meanwhile.
+            # When one connection fails, redis-py closes the free ones, and some that were taken meanwhile.
             raise redis_errors.ConnectionError("the connection was closed while in use") from error
         finally:
             turns.release()
@@ -125,4 +125,4 @@ class _Pipeline(ClusterPipeline):
 
 
 async def _go_on(error: Exception) -> None:
-    """Nothing is to be done between two attempts: redis-py has marked what it knows of the cluster as stale."""
+    """Do nothing between two attempts: redis-py has already marked its map of the cluster as stale."""

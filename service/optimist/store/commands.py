@@ -1,7 +1,7 @@
 """The only place that calls Redis: plain commands, and the Lua scripts in lua/, one script for each transition.
 
 A script answers {'ok', results…}, or a word and a message, which become an exception here. redis-py sends a script
-again when the reply was lost, so each script recognises what it has already done.
+again if the reply was lost, so each script recognises a repeated call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
 class Commands:
     """One Redis, with answers as bytes. Every method raises `Unavailable` when Redis cannot serve now.
 
-    namespace: the one that names belong to; None: names are full names, of any namespace.
+    namespace: the namespace of all names; None: names are full names, of any namespace.
     """
 
     def __init__(self, redis: Redis, namespace: str | None = None, lineage: Lineage | None = None) -> None:
@@ -49,7 +49,7 @@ class Commands:
         return experiment_key(self.full(experiment), part)
 
     def names(self, index: Sequence[bytes]) -> list[str]:
-        """The names among the members of an index that belong to this namespace, in their order."""
+        """The members of an index that belong to this namespace, in their order, as names in it."""
         members = [member.decode() for member in index]
         if self.namespace is None:
             return members
@@ -105,7 +105,7 @@ class Commands:
 
 
 def step(answer: Sequence[Any]) -> list[Any] | StoreError:
-    """What follows the 'ok' of a script, or of one of its steps; the exception where it is another word."""
+    """The results after the 'ok' of a script, or of one of its steps. For another word, returns the exception."""
     word, *results = answer
     return _REFUSALS[word](results[0].decode()) if word in _REFUSALS else results
 

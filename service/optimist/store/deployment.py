@@ -1,4 +1,4 @@
-"""Whether a Redis that others run keeps what it acknowledges: looked at before a process of the service begins."""
+"""Checks, before a process of the service starts, whether an external Redis keeps what it acknowledges."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _OF_FSYNC = {
     "machine fails",
 }
 _NO_DISK = "keeps nothing on disk: when it stops, every experiment is gone"
-_DUMPS = "has no append-only file: when it stops unasked, what it acknowledged since its last dump is lost"
+_DUMPS = "has no append-only file: when it crashes, what it acknowledged since its last dump is lost"
 _ADVICE = "; appendonly yes with appendfsync always loses nothing"
 
 
 async def wait_for_server(url: str) -> None:
-    """Return when the Redis at `url` answers and is fit to serve, however long it loads or is away.
+    """Wait until the Redis at `url` answers and is fit to serve, without a time limit.
 
     Raises CannotStart as `check_server` and `check_format` do, and for a URL that `connect` does not take.
     """
@@ -63,7 +63,7 @@ async def wait_for_server(url: str) -> None:
 
 
 async def check_server(redis: Redis) -> None:
-    """Look at a server, or at every master of a cluster, and log a warning of what it may lose in a crash.
+    """Check a server, or every master of a cluster, and log a warning of what it may lose in a crash.
 
     Raises CannotStart for one that forgets in silence (it evicts keys), is older than 6.2, is a cluster where a single
     server was named or the other way round, or refuses the password or its certificate; Unavailable when it cannot
@@ -81,7 +81,7 @@ async def check_server(redis: Redis) -> None:
 
 
 async def _look(redis: Redis) -> dict[str, list[str]]:
-    """What is to be warned of, and the servers that it is true of."""
+    """The warnings, each with the servers that it is about."""
     servers: dict[str, _Execute]
     clustered = isinstance(redis, Cluster)
     if clustered:
@@ -135,7 +135,7 @@ async def _setting(execute: _Execute, name: str) -> str | None:
 
 
 def _lasting(error: BaseException | None) -> str | None:
-    """What is wrong with how Redis was to be reached, if waiting does not mend it."""
+    """Why Redis cannot be reached, if the cause is the configuration and waiting does not help."""
     while error is not None:
         if isinstance(error, redis_errors.AuthenticationError | ssl.SSLCertVerificationError):
             return f"Redis cannot be reached this way: {error}"

@@ -1,4 +1,4 @@
-"""Run as a script: becomes the program it is given, which gets SIGTERM when the process that started it dies.
+"""A script that executes the given program, which then gets SIGTERM when the process that started it dies.
 
     python dies_with_parent.py PARENT_PID PROGRAM ARGUMENT…
 

@@ -22,7 +22,7 @@ _HOLDER_BYTES = 1024
 
 
 def holder_of(directory: Path) -> dict[str, Any]:
-    """What the present holder of a data directory noted; {} while there is none."""
+    """The note of the present holder of a data directory; {} if it is not held."""
     try:
         fd = os.open(directory / "lock", os.O_RDWR)
     except FileNotFoundError:
@@ -36,8 +36,8 @@ def holder_of(directory: Path) -> dict[str, Any]:
 class DirectoryLock:
     """The exclusive lock of a directory, and of the file `lock` in it, which says who holds it.
 
-    `fds`: what a server must inherit. `clean`: the last server that served from the directory stopped in order, rather
-    than being killed; the holder keeps it true to what happens.
+    `fds`: file descriptors that a server must inherit. `clean`: whether the last server on the directory was stopped,
+    not killed; the holder keeps it up to date.
     wait_seconds: how long to wait for another holder. Raises DirectoryInUse after that.
     """
 
@@ -46,7 +46,7 @@ class DirectoryLock:
         self.fds: list[int] = []
         deadline = time.monotonic() + wait_seconds
         try:
-            # The directory first: where it is held, nothing in it is touched.
+            # The directory first: if it is held, nothing in it may be changed.
             for path, flags in ((directory, os.O_RDONLY), (directory / "lock", os.O_RDWR | os.O_CREAT)):
                 self.fds.append(os.open(path, flags, 0o600))
                 # Some network file systems lock files alone.
@@ -62,13 +62,13 @@ class DirectoryLock:
             shutil.rmtree(last["runtime"], ignore_errors=True)
 
     def note(self, server: int, runtime: Path) -> None:
-        """Write down who holds the directory, and whether it is `clean`, for those who come next."""
+        """Write the holder of the directory, and whether it is `clean`, for the next holder."""
         holder = {"service": os.getpid(), "redis-server": server, "runtime": str(runtime), "dirty": not self.clean}
-        # Always as long, so that one write replaces the last holder: a kill in between leaves one or the other.
+        # Padded to a constant length, so that one write replaces the last note: a kill leaves the old or the new one.
         os.pwrite(self._file, json.dumps(holder).encode().ljust(_HOLDER_BYTES), 0)
 
     def release(self) -> None:
-        """Let go; again is as good as once. Unless it is `clean`, the next holder reads what was last noted."""
+        """Release the lock; idempotent. Unless it is `clean`, the next holder reads the last note."""
         if not self.fds:
             return
         if self.clean:
@@ -105,7 +105,7 @@ def _try(fd: int) -> bool:
 
 
 def _noted(directory: Path) -> dict[str, Any]:
-    """What the lock file says, whether or not anybody holds it; {} where there is none."""
+    """The note in the lock file, whether or not it is held; {} if there is none."""
     try:
         fd = os.open(directory / "lock", os.O_RDONLY)
     except FileNotFoundError:
@@ -120,5 +120,5 @@ def _read(fd: int) -> dict[str, Any]:
     content = os.pread(fd, _HOLDER_BYTES, 0)
     try:
         return json.loads(content) if content else {}
-    except ValueError:  # not our writing: who was here, and how it ended, is unknown
+    except ValueError:  # not written by this project: the last holder, and how it ended, is unknown
         return {"dirty": True}

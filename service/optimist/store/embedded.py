@@ -37,17 +37,17 @@ _SOCKET = "redis.sock"
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 60.0
 SHORTEST, LONGEST = 0.1, 30.0
-"""Seconds before a redis-server is started again: none after the first death, then twice as many each time."""
+"""Pauses before a redis-server is started again: none after the first death, then doubling each time."""
 STEADY = 60.0
 """Seconds that a redis-server must have lived for its death to count as the first."""
 DEATHS = 5
-"""Times that a redis-server which has never served may be killed before it is given up."""
+"""Number of times that a redis-server may die before it has served, until starting it is given up."""
 
 
 class EmbeddedRedis:
-    """A redis-server of our own, its directory locked until `stop`. Made by `start_embedded`; a context manager.
+    """A redis-server child, whose directory is locked until `stop`. A context manager; made by `start_embedded`.
 
-    `pid`: of the present redis-server; another one after each new start.
+    `pid`: process id of the present redis-server, which changes with each new start.
     """
 
     def __init__(self, program: str, directory: Path, lock: DirectoryLock) -> None:
@@ -61,7 +61,7 @@ class EmbeddedRedis:
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
         self._spawning = threading.Lock()
-        # The kernel means the *thread* that started the child when it says parent, so that thread stays with the child.
+        # For the kernel the parent is the *thread* that started the child; so this thread lives as long as the child.
         self._keeper = threading.Thread(target=self._keep, name="redis-server-keeper", daemon=True)
         self._keeper.start()
 
@@ -76,7 +76,7 @@ class EmbeddedRedis:
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """Let redis-server finish and give the directory free; again is as good as once."""
+        """Stop redis-server in order, and release the directory; idempotent."""
         with self._spawning:
             self._stopping.set()
         if self._process is not None:
@@ -117,7 +117,7 @@ class EmbeddedRedis:
             pause = min(max(2.0 * pause, SHORTEST), LONGEST)
 
     def _live(self) -> str:
-        """Have one redis-server to its end, and say how that came. Raises CannotStart if it does not come up."""
+        """Run one redis-server until it ends, and return how it ended. Raises CannotStart if it does not start."""
         while True:
             log = ServerLog(self._directory / "redis.log")
             process = self._spawn(log.path)
@@ -145,7 +145,7 @@ class EmbeddedRedis:
         return self._runtime / "starting.sock"
 
     def _spawn(self, log: Path) -> subprocess.Popen[bytes] | None:
-        """Start a redis-server that clients do not see yet; None once `stop` was called."""
+        """Start a redis-server that clients cannot reach yet; None after `stop` was called."""
         command = [self._program, *options(self._directory, self._starting_socket, log, self._lock.clean)]
         with self._spawning, log.open("ab") as output:
             if self._stopping.is_set():
@@ -153,7 +153,7 @@ class EmbeddedRedis:
             process = self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", dies_with_parent.__file__, str(os.getpid()), *command],
                 pass_fds=self._lock.fds,
-                # Keeps Ctrl-C from the child: the service stops first, then stops it.
+                # Ctrl-C must not reach the child: the service stops first, then stops the child.
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -165,10 +165,10 @@ class EmbeddedRedis:
         return process
 
     def _open(self, process: subprocess.Popen[bytes]) -> None:
-        """Show a redis-server that is fit to serve to the clients."""
+        """Make a redis-server that is ready reachable for the clients."""
         self._lock.clean = False
         self._lock.note(process.pid, self._runtime)
-        # Not there if redis-server was told to stop in this moment: it removes its socket itself.
+        # Missing if redis-server is being stopped at this moment: it removes its socket itself.
         with contextlib.suppress(FileNotFoundError):
             self._starting_socket.rename(self._socket)
         if not self.started.done():
@@ -221,7 +221,7 @@ def _make_runtime() -> Path:
 
 
 def _wait_for_answer(process: subprocess.Popen[bytes], socket: Path) -> bool:
-    """True once redis-server answers, however long it loads; False when it is gone."""
+    """Wait until redis-server answers, however long it loads; False if it ended."""
     with Redis(unix_socket_path=str(socket), socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as redis:
         while process.poll() is None:
             try:

@@ -35,19 +35,19 @@ class Refused(StoreError):
 
 
 class Conflict(StoreError):
-    """The name, or the pick, already stands for something else; repeating the call will not help."""
+    """The name or the pick already exists with other contents; repeating the call will not help."""
 
 
 class Full(StoreError):
-    """There are as many experiments, references or generators as there may be."""
+    """The limit of experiments, references or generators is reached."""
 
 
 class Gone(StoreError):
-    """The pick ended so long ago that how is no longer known; nothing was counted now."""
+    """The pick ended so long ago that its end is no longer known, or Redis has lost it; nothing was counted now."""
 
 
 class Superseded(StoreError):
-    """The token is not that of the generator's claim: another scorer has taken over, or the experiment is another."""
+    """The token is not that of the generator's claim: another scorer has it, or the experiment was created again."""
 
 
 class LogGap(StoreError):
@@ -77,11 +77,11 @@ _PASSING = (
     redis_errors.ReadOnlyError,
     redis_errors.ClusterError,
     redis_errors.SlotNotCoveredError,
-    # What is left of a slot on its way to another node, or of a master that has become a replica.
+    # Errors of a slot that is being moved to another node, or of a master that has become a replica.
     redis_errors.AskError,
     redis_errors.TryAgainError,
 )
-# Redis before 7 wraps an error that a script met into a text of its own, so its class is lost.
+# Redis before 7 wraps the error of a command in a script into its own text, so the class is lost.
 _PASSING_WORDS = ("OOM command", "MISCONF", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY")
 
 

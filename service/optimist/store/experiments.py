@@ -25,10 +25,10 @@ class Experiments:
     _settled_limit: int
 
     async def reserve(self, experiment: str, most: int) -> None:
-        """Give an experiment that is about to be made its place among the `most` of its namespace.
+        """Reserve one of the `most` places of the namespace for an experiment that is about to be created.
 
-        Raises Full where there is none, exactly, however many are made at the same moment. A place that nothing comes
-        to takes is lost after a minute, when another experiment needs it.
+        Raises Full if none is left; the limit is exact, also for simultaneous calls. A place whose experiment is not
+        created within a minute may be given to another one.
         """
         await self._index.reserve(self._commands.full(experiment), most)
 
@@ -42,7 +42,7 @@ class Experiments:
         instance: str | None = None,
         keep_log: bool = False,
     ) -> bool:
-        """Create an experiment with generators 0, 1, 2, …; False if it stands there already with the same config.
+        """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
         growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
         instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
@@ -57,14 +57,14 @@ class Experiments:
             keep_log=int(keep_log),
             names=generators,
         )
-        # The index may lie in another slot: after the config, so that a crash in between is mended by creating again.
+        # The index may be in another slot. It comes after the config: creating again repairs a crash in between.
         await self._index.add(self._commands.full(experiment))
         return bool(created[0])
 
     async def experiments(self) -> list[str]:
         """Ids of all experiments, oldest first."""
         names = await self._index.names()
-        # Something cut short, a deletion or a creation, leaves its name in the index.
+        # An interrupted deletion or creation leaves the name in the index.
         alive = await self._commands.call_many([("EXISTS", self._commands.key(name, "config")) for name in names])
         return [name for name, exists in zip(names, alive, strict=True) if exists]
 
@@ -99,7 +99,7 @@ class Experiments:
         return parse_state(answer[0], known)
 
     async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:
-        """What values of so many generators' batches are compared with, as checking.lua has it: opaque texts."""
+        """The usual sizes, and the sizes of the first `generators` generators, as opaque texts of checking.lua."""
         names = ["usual", *map(str, range(generators))]
         found = await self._commands.call("HMGET", self._commands.key(experiment, "checks"), *names)
         return {name: text.decode() for name, text in zip(names, found, strict=True) if text is not None}
@@ -107,8 +107,8 @@ class Experiments:
     async def add_generator(self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None) -> int:
         """Add a generator, with what one of its samples costs, and return its ordinal.
 
-        A name that is there keeps ordinal and cost. Raises Conflict for the name of a retired one, Full where there
-        are `most`.
+        An existing generator keeps its ordinal and cost. Raises Conflict for the name of a retired one, Full if there
+        are `most` already.
         """
         control, value = ("", "") if cost is None else (f"{COST}{name}", repr(cost))
         ordinal = await self._commands.experiment_script(
@@ -145,6 +145,6 @@ class Experiments:
         return bool(latched[0])
 
     async def reopen(self, experiment: str, decision: str) -> bool:
-        """Drop the decision that a state showed; False if another one stands now. Again is as good as once."""
+        """Drop the decision that a state showed; False if there is another one now. Idempotent."""
         reopened = await self._commands.experiment_script("reopen", experiment, dropped=decision)
         return bool(reopened[0])

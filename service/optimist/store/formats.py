@@ -1,4 +1,4 @@
-"""The version of the data in Redis, so that no service misreads those of a newer one; and the history's layout."""
+"""The version of the data in Redis, so that no service misreads newer data; and the layout of the history."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
 
 
 async def check_format(redis: Redis) -> None:
-    """Mark a Redis that has no mark yet, as one that was written before there were marks, or that of an older format.
+    """Write the format into a Redis that has none yet, or an older one.
 
-    Raises CannotStart where the data are of a newer service, or the mark is none of ours; Unavailable when Redis cannot
-    be reached now.
+    Raises CannotStart if the data are of a newer service, or if the stored format is not a number; Unavailable if
+    Redis cannot be reached now.
     """
     with reaching_redis():
-        # Read first: a Redis that is full takes no writes, and may be served from all the same.
+        # Read first: a full Redis refuses writes, but can still be used.
         found = await redis.execute_command("GET", keys.FORMAT)
         if found is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
             return

@@ -1,7 +1,7 @@
-"""Which server answers: after a failover or a start from an older file, Redis may have lost its last writes.
+"""Detects a change of server: after a failover or a start from an older file, Redis may have lost its last writes.
 
-Nothing that is right depends on this: scripts compare marks, nonces and chained digests (architecture.md). It tells a
-process at once to drop what it holds in memory.
+Correctness does not depend on this, because scripts compare marks, nonces and chained digests (architecture.md). It
+makes a process drop at once what it holds in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _IDS = re.compile(rb"^(?:run_id|master_replid):(\w+)", re.MULTILINE)
 
 
 class Lineage:
-    """The servers that the connections of one client have met.
+    """The servers that the connections of one client have reached.
 
     A server has another run id after each start, and another replication id after each promotion to master.
     """
@@ -25,15 +25,15 @@ class Lineage:
 
     @property
     def epoch(self) -> int:
-        """Grows by one with each server that was not met before."""
+        """Increases by one with each new server."""
         return len(self._met)
 
     async def greet(self, connection: Any) -> None:
-        """redis-py's `redis_connect_func`: begin a new connection, and note who is at its other end."""
+        """redis-py's `redis_connect_func`: begin a new connection, and record its server."""
         await connection.on_connect()
         await connection.send_command("INFO")
         try:
             answer = await connection.read_response()
-        except ResponseError:  # this user may not ask
+        except ResponseError:  # this user has no permission for INFO
             return
         self._met.add(tuple(_IDS.findall(answer)))

@@ -1,4 +1,4 @@
-"""What was accepted: the logs of generators, and the history of all batches."""
+"""The accepted batches: the logs of generators, and the history of all batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIRST_PAGE = 4
 
 
 class Logs:
-    """The part of `Store` that reads what was accepted."""
+    """The part of `Store` that reads accepted batches."""
 
     _commands: Commands
 
@@ -28,8 +28,8 @@ class Logs:
     ) -> list[LogEntry]:
         """Batches of a generator from position after_seq + 1 on, in order; empty when there are none yet.
 
-        Reads in growing pages. After the first, of four batches, none is begun that would pass max_bytes of bodies if
-        its batches were as large as the largest seen.
+        Reads in growing pages, the first of four batches. A further page is read only if the bodies would stay below
+        max_bytes, assuming that each is as large as the largest one so far.
         chain: `LogEntry.chain` at after_seq, "" where the caller does not know it.
         Raises LogGap if positions are missing, as those trimmed are, if the log ends before after_seq, or if it is
         another one up to there than the caller has read: Redis has lost the end that it had. NotFound for an unknown
@@ -42,7 +42,7 @@ class Logs:
         if after_seq > int(last):
             raise LogGap(f"log of generator {generator} in {experiment!r} ends at {int(last)}, before {after_seq}")
         if chain and after_seq == int(last) and ends not in (None, f"{after_seq} {chain}".encode()):
-            raise LogGap(f"log of generator {generator} in {experiment!r} is another one at {after_seq}")
+            raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {after_seq}")
         entries: list[LogEntry] = []
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
         while (position := after_seq + len(entries)) < int(last) and page > 0:
@@ -58,13 +58,13 @@ class Logs:
                 if entry_id != b"%d-0" % (position + offset):
                     raise LogGap(
                         f"log of generator {generator} in {experiment!r} has {entry_id.decode()} "
-                        f"where {position + offset}-0 should stand"
+                        f"where {position + offset}-0 was expected"
                     )
                 entry = _log_entry(position + offset, fields)
                 is_next = not (chain and entry.chain) or entry.chain == chained(chain, entry.digest)
-                # Otherwise it is damaged, or the log is another one.
+                # Otherwise the entry is damaged, or it belongs to another log.
                 if not is_next and await self._chain(experiment, generator, entry.seq - 1) != chain:
-                    raise LogGap(f"log of generator {generator} in {experiment!r} is another one before {entry.seq}")
+                    raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {entry.seq}")
                 chain = entry.chain
                 entries.append(entry)
                 left -= len(entries[-1].body)
@@ -73,7 +73,7 @@ class Logs:
         return entries
 
     async def _chain(self, experiment: str, generator: int, seq: int) -> str | None:
-        """The chain that stands at a position of the log, or with the snapshot of it; None where none does."""
+        """The chained digest at a position of the log, or of the snapshot there; None if there is none."""
         log, counts = (self._commands.key(experiment, part) for part in (f"log:{generator}", "counts"))
         reads = [("XRANGE", log, f"{seq}-0", f"{seq}-0"), ("HGET", counts, f"snapshot_chain_{generator}")]
         entries, snapshot = await self._commands.call_many(reads)
@@ -87,7 +87,7 @@ class Logs:
 
         Little-endian: generator u16, flags u8 (1: late, 2: without a pick), rows u32 (`struct` format "<HBI").
         """
-        # No script: megabytes would be copied twice on their way through it.
+        # Not a script, which would copy megabytes twice.
         config, key = (self._commands.key(experiment, part) for part in ("config", "history"))
         exists, history = await self._commands.call_many([("EXISTS", config), ("GETRANGE", key, start, -1)])
         if not exists:

@@ -1,4 +1,4 @@
-"""From the answer of the scripts that read the state of an experiment to `ExperimentState`."""
+"""Parses the answer of the scripts that read the state of an experiment into `ExperimentState`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, cast
 from optimist.store.state import ExperimentState, GeneratorState, OpenPick, Returned, SetAside, State, Suspect
 
 SAME = "same:"
-"""Before another generator's ordinal: the count of a generator's batches that agree with that one's."""
+"""Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""
 
 
 def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> ExperimentState:
-    """The state in what `read_state` of reading.lua answers.
+    """The state in the answer of `read_state` in reading.lua.
 
-    known: a state read before; what it has of open picks that are there still is taken from it.
+    known: a state read before; open picks that it has are taken from it.
     """
     decision, leased, *flat = answer
     counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
@@ -87,7 +87,7 @@ def _open_pick(
 ) -> OpenPick:
     nonce, _, _, key = ("", "", "", "") if terms is None else terms.decode().split(" ", 3)
     pick = known.get(int(number))
-    if pick is not None and nonce and pick.nonce == nonce:  # a nonce stands for one pick, which never changes
+    if pick is not None and nonce and pick.nonce == nonce:  # a nonce identifies a pick, and a pick never changes
         return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
     generator, request_id, _, record = entry.decode().split("\t", 3)
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)

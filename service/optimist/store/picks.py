@@ -16,9 +16,9 @@ from optimist.store.scripts import Argument
 from optimist.store.state import ExperimentState, Suspect
 
 TURN_SECONDS = 0.5
-"""After which a turn at opening picks ends whose holder died."""
+"""Seconds after which a turn at opening picks ends if its holder died."""
 APPENDED_SECONDS = 24 * 3600
-"""How long an idempotency key is remembered, unless as many newer ones as settled picks are remembered came since."""
+"""Seconds for which an idempotency key is remembered; shorter if `settled_limit` newer ones came."""
 
 
 class Picks:
@@ -32,7 +32,7 @@ class Picks:
     _settled_limit: int
 
     async def renew_leases(self, experiment: str, numbers: Sequence[int], seconds: float) -> list[int]:
-        """Let picks pend for at least `seconds` from now; returns those that still did, the others stay as they are."""
+        """Extend leases to at least `seconds` from now. Returns the leased picks; expired leases stay expired."""
         return await self._commands.experiment_script("renew_leases", experiment, seconds=seconds, numbers=numbers)
 
     async def exchange(
@@ -46,24 +46,24 @@ class Picks:
         known: ExperimentState | None = None,
         instance: str | None = None,
     ) -> Exchanged:
-        """Settle batches, open picks, or else read the state: all of it in one step, durable when this returns.
+        """Settle batches and open picks, or else read the state, in one step that is durable when this returns.
 
-        Each batch of a pick comes to `Settled`: log, counts, due position and history change together. A lease that ran
-        out, a latched decision, or a generator that was paused or retired, does not keep a batch from counting. A batch
-        with the same digest again gets the first answer again. A batch that is refused comes to an error, which is
-        returned, not raised: Conflict if the pick was told with another digest or given up, Gone if how it ended is no
-        longer remembered, or if Redis has lost the pick, NotFound if it was never opened, Refused for another number of
-        rows than it asked for, for a batch without the nonce that it has, or for one that does not pass the checks.
+        The result of each accepted batch is `Settled`: log, counts, due position and history change together. A batch
+        counts although the lease ran out, a decision was latched, or the generator was paused or retired. A repeated
+        batch (same pick, same digest) gets the first answer again. The result of a refused batch is an error, which is
+        returned, not raised: Conflict if the pick was told with another digest or given up, Gone if its end is no
+        longer remembered or Redis has lost the pick, NotFound if it was never opened, Refused for a wrong number of
+        rows, a missing or wrong nonce, or a batch that fails the checks.
 
-        Then the picks of `opening` are opened, numbered in order, if the experiment is as the opening expects it. It is
-        not where, since the state was read, other picks were opened, a decision was latched, the experiment was
-        stopped, a generator was paused or retired, or a slice to be handed out `again` went; nor while others than
-        `who` have the turn. Raises ValueError for a group without picks, for a request id that holds a tab, and for a
-        request id or an `again` that comes twice.
+        Then the picks of `opening` are opened, numbered in order, if the experiment is as the opening expects it. They
+        are not opened if, since the state was read, other picks were opened, a decision was latched, the experiment was
+        stopped, a generator was paused or retired, or a slice to be handed out `again` was taken; nor while somebody
+        other than `who` has the turn. A repeated ask gets its first picks again. Raises ValueError for a group
+        without picks, a request id that holds a tab, and a request id or an `again` that comes twice.
 
-        wants_state: answer with the state where no picks were opened. who: take the turn at opening picks along with
-        the state, for `TURN_SECONDS` or until picks are opened; whoever lost against others does, so that the next
-        attempt does not lose again. While others have the turn, no state is answered. known: a state read before, whose
+        wants_state: return the state if no picks were opened. who: take the turn at opening picks together with the
+        state, for `TURN_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so that its
+        next attempt succeeds. While somebody else has the turn, no state is returned. known: a state read before, whose
         open picks are taken from it instead of being parsed again.
         """
         groups = () if opening is None else opening.groups
@@ -105,24 +105,24 @@ class Picks:
         )
 
     async def check_pick(self, experiment: str, number: int, nonce: str = "") -> None:
-        """Raise what `exchange` answers for a pick that is not known: NotFound if it was never made, Gone otherwise."""
+        """Raise the error that `exchange` returns for an unknown pick: NotFound if never made, Gone otherwise."""
         picks, settled, counts = (self._commands.key(experiment, part) for part in ("picks", "settled", "counts"))
         *known, rounds = await self._commands.call_many(
             [("HEXISTS", picks, number), ("HEXISTS", settled, number), ("HGET", counts, "rounds")]
         )
         if not any(known):
             if 0 < number <= int(rounds or 0):
-                raise Gone(f"pick {number} lies too far back to be known")
+                raise Gone(f"pick {number} ended too long ago: its end is no longer known")
             if nonce:
-                raise Gone(f"pick {number} is not the one that was made: Redis has lost that one")
+                raise Gone(f"pick {number} is unknown: Redis has lost the pick that had this number")
             raise NotFound(f"pick {number} was never made")
 
     async def give_up(
         self, experiment: str, pick: int, reason: str, *, nonce: str = "", instance: str | None = None
     ) -> None:
-        """Return a pick unsampled; again is as good as once. nonce: the pick's; "": whichever has the number.
+        """Return a pick unsampled; idempotent. nonce: of the pick; "": accept any pick with this number.
 
-        Raises Conflict if it was told, Gone if how it ended is no longer remembered, or if Redis has lost the pick,
+        Raises Conflict if it was told, Gone if its end is no longer remembered, or if Redis has lost the pick,
         NotFound if it was never opened.
         """
         await self._commands.experiment_script(
@@ -136,7 +136,7 @@ class Picks:
         )
 
     async def has_ended(self, experiment: str, pick: int) -> bool:
-        """Whether a pick is no longer there to be told: its tell would be answered without anything being stored."""
+        """Whether a pick is no longer open: its tell would be answered, and nothing would be stored."""
         return not await self._commands.call("HEXISTS", self._commands.key(experiment, "picks"), pick)
 
     async def was_appended(self, experiment: str, generator: int, key: str) -> bool:
@@ -157,11 +157,11 @@ class Picks:
         measures: Measures | None = None,
         instance: str | None = None,
     ) -> Settled:
-        """Accept a batch that no pick asked for; counts like a told one and is durable when this returns.
+        """Accept a batch without a pick. It counts like a told one, and is durable when this returns.
 
-        key: the caller's, the same for a repeat, which gets the first answer again; another generator's is another key.
-        It is remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after
-        that, a repeat counts.
+        key: idempotency key, separate for each generator: a repeat with the same key gets the first answer again. It is
+        remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after that, a
+        repeat counts again.
         Raises Conflict for a key that came with another digest, NotFound for an unknown generator, Refused for a batch
         that does not pass the checks.
         """

@@ -1,4 +1,4 @@
-"""What the store takes and gives. Records, payloads and notes are the callers' JSON: opaque here."""
+"""The arguments and results of the store. Records, payloads and notes are JSON of the callers, opaque here."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class NewPick:
     size: int = 0
     again: int | None = None
     nonce: str = ""
-    """What a tell must bring, never used before; "": none, and then rows are not checked either."""
+    """A random name, never used before, that the tell must send back; "": none, and rows are not checked either."""
     least: int = 1
     most: int = 0
-    """Rows that its batch may have; no more than `most`, 0 for any number."""
+    """The smallest and the largest number of rows of its batch; 0 as the largest means no limit."""
     key: str = ""
     """Id of the access key that asked."""
 
@@ -41,7 +41,7 @@ class NewPick:
 
 @dataclass(frozen=True, slots=True)
 class AskGroup:
-    """The picks of one ask. Its request id makes a repeat recognisable, so every ask has one, of no tab."""
+    """The picks of one ask. A repeated ask is recognised by its request id, which must be given and have no tab."""
 
     request_id: str
     picks: Sequence[NewPick]
@@ -49,25 +49,25 @@ class AskGroup:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Picks to be opened, numbered from `rounds` + 1 in order, if the experiment is as they were chosen for."""
+    """Picks to be opened, numbered from `rounds` + 1 in order, if the experiment is still as expected here."""
 
     groups: Sequence[AskGroup]
     lease: float
-    """Seconds for which they count as on their way."""
+    """Seconds for which the picks count as open."""
     rounds: int
     last: str = ""
     version: int | None = None
-    """`ExperimentState.version` once the batches that go with it are settled; None: whatever was settled since."""
+    """`ExperimentState.version` after the batches of the same call are settled; None: not compared."""
     mark: str = ""
-    """`ExperimentState.mark` before they are; not compared where `version` is None.
+    """`ExperimentState.mark` before these batches are settled; not compared if `version` is None.
 
-    `rounds` and `last` are those of the state that the picks were chosen by, too.
+    `rounds` and `last` are also those of the state that the picks were chosen from.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Pick numbers by request id. `repeated`: nothing was opened now, these asks have had these numbers before."""
+    """Pick numbers by request id. `repeated`: nothing was opened now; these asks got these picks before."""
 
     numbers: dict[str, list[int]]
     repeated: bool
@@ -75,16 +75,16 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A scorer's right to a generator, until somebody else claims it after `deadline` (Unix seconds of Redis)."""
+    """A scorer's claim on a generator. After `deadline` (Unix seconds of Redis) others can take it over."""
 
     token: str
     deadline: float
     taken_over: bool = False
-    """Whether it was another's, which ran out."""
+    """Whether the expired claim of another owner was taken over."""
 
     @property
     def instance(self) -> str:
-        """The experiment's, as `ExperimentState.instance`."""
+        """`ExperimentState.instance`, which the token contains."""
         return self.token.rsplit(":", 2)[0]
 
 
@@ -110,9 +110,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch for a pick. digest: of the decoded arrays, not empty: by it a repeat is recognised.
+    """A batch for a pick. digest: of the decoded arrays, not empty; a repeated tell is recognised by it.
 
-    nonce: of the pick, "" where the caller has none.
+    nonce: of the pick, "" if the caller has none.
     """
 
     pick: int
@@ -121,7 +121,7 @@ class Batch:
     body: bytes
     nonce: str = ""
     measures: Measures | None = None
-    """What it is checked by; None: not checked."""
+    """The measures for the checks; None: not checked."""
 
     def __post_init__(self) -> None:
         if not self.digest or "\t" in self.digest or self.rows < 1:
@@ -130,7 +130,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What an accepted batch came to. A repeat gets the first answer again, with `duplicate` set."""
+    """The answer for an accepted batch. A repeat gets the first answer again, with `duplicate` set."""
 
     pick: int
     """0 where no pick asked for it."""
@@ -147,7 +147,7 @@ class Settled:
     version: int = 0
     """`ExperimentState.version` after it; 0 for a repeat."""
     suspect: Suspect | None = None
-    """What is odd about it; None for a repeat."""
+    """What is suspicious about it, if anything; None for a repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,49 +163,49 @@ class LogEntry:
     record: str | None = None
     """The pick's record, where the experiment keeps its log."""
     chain: str = field(default="", compare=False)
-    """`chained` of all entries up to here; "" in a log that an older version has written."""
+    """`chained` of all entries up to this one; "" in a log of an older version."""
 
 
 def chained(chain: str, digest: str) -> str:
     """The chained digest of a log, h_n = SHA-1(h_{n−1} ‖ d_n) in hex, after an entry of digest d_n.
 
-    Two logs that differ anywhere have different ones from there on: a scorer compares only the last one that it knows.
-    accept.lua does the same.
+    Logs that differ in one entry differ in all later chained digests, so a scorer compares only the last one it knows.
+    accept.lua computes the same.
     """
     return hashlib.sha1(f"{chain}{digest}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """What `exchange` came to."""
+    """The result of `exchange`."""
 
     before: str
-    """`ExperimentState.mark` before all of it."""
+    """`ExperimentState.mark` before the call."""
     after: str
     settled: list[Settled | StoreError]
     """In the order of the batches."""
     opened: Opened | StoreError | None = None
-    """None where no picks were to be opened, or the experiment was not as expected; NotFound for a generator that is
-    not there."""
+    """None if no picks were to be opened, or if the experiment was not as expected; NotFound for an unknown
+    generator."""
     state: ExperimentState | None = None
-    """None where it was not asked for, or picks were opened, or others have the turn."""
+    """None if it was not requested, if picks were opened, or if somebody else has the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a Redis holds, and may hold; 0 where it does not say, or has no limit. All in bytes."""
+    """Memory and disk use of a Redis, and their limits, in bytes; 0 if unknown or unlimited."""
 
     used_bytes: int = 0
     limit_bytes: int = 0
     log_bytes: int = 0
-    """Of its append-only file."""
+    """Size of its append-only file."""
     is_rewriting: bool = False
-    """Whether it writes a shorter one in place of that."""
+    """Whether it is rewriting this file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a Redis does: seconds that a ping took, bytes it holds, and the most it may hold, where it says so."""
+    """Health of a Redis: seconds of a ping, bytes in use, and the limit of bytes, if known."""
 
     latency: float
     used_bytes: int | None

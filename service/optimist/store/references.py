@@ -21,7 +21,7 @@ class References:
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
-        # An upload takes no longer than its key lasts.
+        # An upload cannot take longer than its temporary key lives.
         self._index = Index(commands, keys.REFERENCES, keys.reference_key, 2 * _UPLOAD_SECONDS)
 
     async def reserve(self, name: str, most: int) -> None:

@@ -1,4 +1,4 @@
-"""What scorers publish about a generator, each under a claim whose token the scripts check."""
+"""What scorers publish about a generator. Every write has the token of a claim, which the scripts check."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Scores:
     async def put_fitted(
         self, experiment: str, generator: int, payload: bytes, token: str, logs: Mapping[int, LogEntry] = NOTHING_READ
     ) -> bytes:
-        """Store what an experiment fits once, from its first samples; returns what is stored: the first payload.
+        """Store the kernels that the first samples fixed, once; returns what is stored, which is the first payload.
 
         generator: the one that the token's claim is for. logs: the last entry that was read of each generator's log.
         """

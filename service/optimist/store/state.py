@@ -1,4 +1,4 @@
-"""An experiment as the store shows it: its generators, open picks and decision, all of one moment."""
+"""The state of an experiment in the store at one moment: generators, open picks and decision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 State = Literal["active", "paused", "retired"]
 SUSPECTS = 256
-"""Odd batches of an experiment that are named; more are only counted. As in checking.lua."""
+"""How many suspicious batches an experiment names; further ones are only counted. As in checking.lua."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class OpenPick:
     record: str
     deadline: float
     nonce: str = ""
-    """What a tell must bring; "": nothing, as the pick is of an older version."""
+    """The name that its tell must send back; "": none, because the pick is of an older version."""
     key: str = ""
     """Id of the access key that asked; "" where none was needed."""
 
@@ -49,13 +49,13 @@ class Suspect:
 
     seq: int
     copy_of: int | None = None
-    """The earlier position at which its samples stand, too."""
+    """The position of the earlier batch with the same samples."""
     large: str = ""
     """Which values are far above the usual size."""
 
     @property
     def stored(self) -> str:
-        """As the scripts have it."""
+        """The text that the scripts store."""
         return f"{'' if self.copy_of is None else self.copy_of}\t{self.large}"
 
     @classmethod
@@ -67,7 +67,7 @@ class Suspect:
 
 @dataclass(slots=True)
 class GeneratorState:
-    """Where a generator stands: counts, the position an estimate is due at, and the newest estimate there is."""
+    """The state of one generator: counts, the position at which an estimate is due, and the newest estimate."""
 
     ordinal: int
     name: str
@@ -83,9 +83,9 @@ class GeneratorState:
     """The log position `estimate` was made at; 0 while there is none."""
     estimate: str | None = None
     damage: str | None = None
-    """Why it cannot be scored; the next estimate mends it."""
+    """Why it cannot be scored; the next estimate removes this note."""
     handed: int = 0
-    """Positions of the prompt order handed out so far, those returned since included."""
+    """Positions of the prompt order handed out so far, including those returned since."""
     returned: list[Returned] = field(default_factory=list)
     """Slices to be handed out again, by pick."""
     state: State = "active"
@@ -122,18 +122,18 @@ class ExperimentState:
     controls: dict[str, str] = field(default_factory=dict)
     """What `control` set."""
     instance: str = ""
-    """Tells an experiment from others of its name, before and after it."""
+    """Distinguishes an experiment from earlier and later ones of the same name."""
     keep_log: bool = False
     version: int = 0
-    """Counts the changes of all that picks are made from."""
+    """Counts all changes of the state that picks are chosen from."""
     mark: str = ""
-    """Another one after each of these changes: versions come again in a Redis that has lost its last writes."""
+    """A new text after each of these changes: a Redis that lost writes repeats versions, but never marks."""
     last: str = ""
     """Nonce of the pick that was opened last."""
 
     @property
     def estimates_digest(self) -> str:
-        """SHA-1 (hex) of the estimates that stand, by which `latch_decision` knows them."""
+        """SHA-1 (hex) of the present estimates, which `latch_decision` compares."""
         entries = (f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators)
         return hashlib.sha1("\n".join(entries).encode()).hexdigest()
 

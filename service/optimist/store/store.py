@@ -29,7 +29,7 @@ from optimist.store.scores import Scores
 from optimist.store.snapshots import Snapshots
 
 _CREATION_SECONDS = 60
-"""For which an experiment has its place before it is there."""
+"""Seconds for which the place of an experiment that is being created is reserved."""
 
 
 class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
@@ -39,8 +39,8 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
     Without one (what scorers have), names are full names of any namespace, as `keys.full_name` makes them, and so are
     those of announcements in either case.
 
-    Every method raises `Unavailable` when Redis cannot serve, and may then be called again: what was committed is
-    recognised inside the scripts. Those that name an experiment raise `NotFound` if there is none.
+    Every method raises `Unavailable` when Redis cannot serve, and may then be called again: the
+    scripts recognise a repeated call. Those that name an experiment raise `NotFound` if there is none.
 
     settled_limit: how many ended picks, expired picks, and keys of batches without a pick are remembered, the newest
     of each, so that a repeat gets its answer again.
@@ -61,16 +61,16 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
         self.access_keys = AccessKeys(self._commands)
 
     def of(self, namespace: str) -> Store:
-        """What is of one namespace in the same Redis, on the same connections."""
+        """The store of one namespace in the same Redis, on the same connections."""
         return Store(self._commands.redis, self._settled_limit, namespace, self._commands.lineage)
 
     @property
     def epoch(self) -> int:
-        """Grows when Redis turns out to be another server, which may have lost its last writes: drop what you hold."""
+        """Increases when Redis is another server, which may have lost its last writes: drop what is in memory."""
         return self._commands.lineage.epoch
 
     def full_name(self, name: str) -> str:
-        """What announcements call an experiment of this store's namespace."""
+        """The name of an experiment of this namespace in announcements."""
         return self._commands.full(name)
 
     async def ping(self) -> None:
@@ -78,7 +78,7 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
         await self._commands.call("PING")
 
     async def probe(self) -> None:
-        """Return when Redis has taken a write: one that is full, or a replica by now, answers pings all the same."""
+        """Return when Redis has accepted a write: a full server, or a new replica, still answers pings."""
         await self._commands.call("SET", PROBE, "1", "EX", 60)
 
     async def health(self) -> Health:
@@ -106,11 +106,11 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
         return min(limited, key=lambda usage: usage.limit_bytes - usage.used_bytes, default=Usage())
 
     async def rewrite_log(self) -> None:
-        """Have Redis write its append-only file anew, without what is no longer there."""
+        """Make Redis rewrite its append-only file, without deleted data."""
         await self._commands.call("BGREWRITEAOF")
 
     async def mark_format(self) -> None:
-        """Mark the format of what is in Redis where the mark is gone, as after FLUSHALL under a running service."""
+        """Write the format into Redis again if it is missing, as after FLUSHALL under a running service."""
         if await self._commands.call("GET", FORMAT_KEY) is None:
             await self._commands.call("SET", FORMAT_KEY, FORMAT, "NX")
 

@@ -15,8 +15,9 @@ Dimension = Annotated[int, Field(ge=1, le=16_384)]
 
 
 class Metric(Wire):
-    """A score with its settings. `declare` registers a subclass under its `name`.
+    """A declared metric with its settings. A subclass sets at least `name`, `title` and `arrays`.
 
+    `declare` registers it; `optimist.numerics.registry.register` does so too, together with its implementation.
     On the wire a metric is an object with its `name` and its settings; see `flat` for the exceptions.
     """
 

@@ -35,7 +35,7 @@ class Kernel(Wire):
             raise ValueError(f"the {self.name} kernel needs sigma, its bandwidth: a number above 0, or {MEDIAN!r}")
         if not self.has_bandwidth and self.sigma is not None:
             raise ValueError(f"the {self.described} has no sigma")
-        # Not those that were set: a kernel that was stored names all of its fields.
+        # Compared with the defaults instead of `model_fields_set`: a stored kernel sets all of its fields.
         drawn = [name for name in ("features", "seed") if getattr(self, name) not in (None, _default(name))]
         if self.name == "cosine" and drawn:
             raise ValueError(

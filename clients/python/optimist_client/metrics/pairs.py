@@ -38,7 +38,7 @@ class OfPairs(Metric):
             return prompt_kernel
         shared = prompt_kernel.model_copy(update={"features": kernel.features})
         if not (kernel.multiplies and shared.multiplies):
-            raise ValueError("scores of pairs need gaussian kernels, whose product is one again")
+            raise ValueError("scores of pairs need gaussian kernels, whose product is gaussian, too")
         if "features" in prompt_kernel.model_fields_set and prompt_kernel.features != kernel.features:
             found = f"{kernel.features}, got {prompt_kernel.features}"
             raise ValueError(f"features: expected as many as the kernel's {found}")

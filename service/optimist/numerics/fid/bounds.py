@@ -1,4 +1,4 @@
-"""The bounds of the papers (equations.md §1): the plug-in value less a bonus that holds with probability 1 − δ."""
+"""The papers' bounds (equations.md §1): the plug-in value minus a bonus, valid with probability 1 − δ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _kept_sums(scatter: Tensor, n: int, least: float, weights: Tensor) -> tuple[
 def _lower(
     metric: FrechetDistance, statistic: GaussianStatistic, value: float, bonus: float, *warnings: str
 ) -> Estimate:
-    """value − bonus is the only bound, and the number a policy ranks by."""
+    """value − bonus is the only finite end of the interval, by which a policy ranks."""
     return one_sided(metric, statistic.samples, value, value - bonus, (*warnings, *metric.warnings(statistic)))
 
 
@@ -96,7 +96,7 @@ class FrechetAuthorsBound:
     """FD-UCB, the authors' later bonus (equations.md §1b), on the distance with the 1/(n − 1) covariance.
 
     M: the threshold on the covariance's entries; kappa: κ. Raises ValueError on values that make no sense.
-    One sample has no such covariance: the value is the 1/n distance and the bound is open.
+    One sample has no such covariance: the value is the 1/n distance and the interval is infinite.
     """
 
     metric: FrechetDistance

@@ -1,4 +1,4 @@
-"""The Fréchet distance as it is declared."""
+"""Makes the score of the declared metric FID."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BOUNDS = {"theorem": FrechetTheoremBound, "authors": FrechetAuthorsBound, "naive
 
 
 def make(declared: FID, setting: Setting) -> FrechetDistance:
-    """The distance to the metric's reference, which tells the width. Raises ValueError without one."""
+    """The distance to the metric's reference, which determines the width. Raises ValueError without a reference."""
     del setting
     if not isinstance(declared.reference, Reference):
         raise ValueError(f"the metric {declared.name!r} needs a reference: real features, or their mean and covariance")

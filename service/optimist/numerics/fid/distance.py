@@ -18,7 +18,7 @@ Route = Literal["gram", "covariance"]
 
 @dataclass(frozen=True)
 class FrechetTerms:
-    """What a Fréchet distance is made of, whatever number the scatter is divided by."""
+    """The terms of a Fréchet distance, before the scatter is divided by n or n − 1."""
 
     gap: float
     """‖μ̂ − μ_r‖²."""
@@ -44,13 +44,13 @@ def terms_of(
     route: Route | None = None,
     spectrum: Tensor | None = None,
 ) -> FrechetTerms:
-    """The distance's terms from 1 sample or more, by the route that n asks for unless another is named.
+    """The distance's terms from 1 sample or more, by the route that suits n unless another is given.
 
     `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
     `rank`, or those of the Gram matrix. Raises ValueError on the Gram route without rows.
     """
     rows = statistic.rows
-    # The caller's spectrum leaves out what lies between rank and support.
+    # The caller's spectrum lacks the eigenvalues between rank and support.
     spectrum = spectrum if reference.rank == reference.support else None
     if rows is not None:
         mean, centred = centre(rows)
@@ -71,7 +71,7 @@ def _gram_root(centred: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
     if spectrum is not None:
         return root_trace(spectrum, lambda: centred @ root)
     whitened = centred @ root
-    # Centred rows are dependent: the smallest eigenvalue is zero but for noise, which a root would magnify.
+    # Centred rows are linearly dependent: the smallest eigenvalue is zero plus noise, which a root would magnify.
     return root_trace(torch.linalg.eigvalsh(whitened @ whitened.T)[1:], lambda: whitened)
 
 
@@ -81,7 +81,7 @@ def _covariance_root(scatter: Tensor, root: Tensor, spectrum: Tensor | None) -> 
 
     def factor() -> Tensor:
         squares, eigenvectors = torch.linalg.eigh(scatter)
-        # Noise in directions that no sample has would add its root for each of them.
+        # In directions without samples the eigenvalues are noise, and each would add its root.
         noise = len(squares) * torch.finfo(squares.dtype).eps * squares[-1]
         roots = torch.where(squares > noise, squares, 0.0).sqrt()
         return roots[:, None] * (eigenvectors.T @ root)

@@ -1,4 +1,4 @@
-"""The Fréchet distance without its bias, and the errors of that (decisions.md §2, FID)."""
+"""The de-biased Fréchet distance and its errors (decisions.md §2, FID)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from optimist.numerics.spectra import (
 )
 
 BUFFER = 256
-"""Last rows that the influence function's variance is taken over."""
+"""Number of last rows from which the influence function's variance is computed."""
 JACKKNIFE_ROWS = 300
 JACKKNIFE_GROUPS = 10
 VANISHING = 1e-200
-"""Tr M up to which the spectrum counts as zero: its products are lost to float64."""
+"""Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrechetAnalysis(Analysis):
-    """The numbers of one analysis. `plug_in` is FID̃ with the 1/(n − 1) covariance that all else is made from."""
+    """The numbers of one analysis. `plug_in` is FID̃ with the 1/(n − 1) covariance, as all the others are."""
 
     extrapolated: float
     influence_variance: float
@@ -44,7 +44,7 @@ class FrechetAnalysis(Analysis):
 
 @dataclass(frozen=True)
 class _Geometry:
-    """What the regimes n ≤ rank and n > rank both come down to, M = S Σ S with the 1/(n − 1) covariance."""
+    """The quantities that both cases, n ≤ rank and n > rank, compute; M = S Σ S with the 1/(n − 1) covariance."""
 
     mean: Tensor
     trace: float
@@ -56,15 +56,15 @@ class _Geometry:
     shares: Tensor
     """U2 of decisions.md §1 (rows, k)."""
     buffer: Tensor
-    """The last rows less the mean (≤ 256, d)."""
+    """The last rows minus the mean (≤ 256, d)."""
     quadratic: Tensor
-    """yᵀ T y of those."""
+    """yᵀ T y of these rows."""
     pairs: float
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
 
 
 class FrechetInfluence:
-    """Analyses statistics against one reference, and keeps the jackknife of each, which its first 300 rows settle."""
+    """Analyses statistics against one reference. Caches each jackknife, which depends on the first 300 rows only."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
@@ -166,7 +166,7 @@ class FrechetInfluence:
         kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
         mean, centred = centre(rows)
         shift = mean - self._reference.mean
-        # Groups differ by one row at most: one batch for the larger, one for the smaller.
+        # Group sizes differ by at most one row: one batch for the larger groups, one for the smaller.
         larger = q % groups
         estimates = [
             self._subset_estimates(centred, shift, torch.stack(batch))
@@ -181,7 +181,7 @@ class FrechetInfluence:
         return variance
 
     def _subset_estimates(self, centred: Tensor, shift: Tensor, subsets: Tensor) -> Tensor:
-        """The estimates (B) from subsets, row indices (B, p), of rows given less a mean that is `shift` off μ_r."""
+        """The estimates (B) from subsets, row indices (B, p), of rows minus a mean that differs by `shift` from μ_r."""
         reference, p = self._reference, subsets.shape[-1]
         m = p - 1
         root = reference.basis * reference.eigenvalues.sqrt()
@@ -209,7 +209,7 @@ class FrechetInfluence:
 def _gram_shares(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
     """Eigenvalues (…, n − 1) of M and U2 (…, n, n − 1) from the centred whitened rows' Gram matrix (…, n, n)."""
     eigenvalues, eigenvectors = torch.linalg.eigh(gram / degrees)
-    # The smallest is the zero that centring makes.
+    # The smallest is zero, because the rows are centred.
     return eigenvalues[..., 1:].clamp_min(0.0), eigenvectors[..., 1:].square()
 
 

@@ -14,17 +14,17 @@ from optimist.numerics.spectra import pair_sum
 
 RANK_CUTOFF = 1e-10
 VANISHING = 1e-100
-"""Largest eigenvalue up to which a covariance counts as zero: the square of a smaller one is lost to float64."""
+"""Largest eigenvalue up to which a covariance counts as zero: the square of a smaller one underflows in float64."""
 
 
 class Reference:
-    """Mean (d) and covariance (d, d) of the real features, float64 on one device, taken as exact.
+    """Mean (d) and covariance (d, d) of the real features, float64 on one device, regarded as exact.
 
-    Σ_r stands on its eigenvectors in descending order: `rank` of them have eigenvalues above 1e-10 · λ_max
+    The eigenvectors of Σ_r are in descending order: `rank` of them have eigenvalues above 1e-10 · λ_max
     (decisions.md §2), `support` ≥ `rank` of them above rounding. Estimators divide by eigenvalues and use the first
     `rank`; the plug-in uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
 
-    Raises ValueError, saying what is wrong, where `numerics.moments` refuses them.
+    Raises ValueError, as the checks in `numerics.moments` do.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Reference:
 
     @property
     def bytes(self) -> int:
-        """Of its tensors, with those made so far of the ones that are made when they are needed."""
+        """Bytes of its tensors, including those computed on demand so far."""
         return sum(value.nbytes for value in list(vars(self).values()) if isinstance(value, Tensor))
 
     @property
     def device(self) -> torch.device:
-        """Where its tensors are."""
+        """Device of its tensors."""
         return self.mean.device
 
     @property
@@ -104,6 +104,6 @@ class Reference:
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[np.float64]:
-    """A float64 copy of the values, in the order of rows."""
+    """A float64 copy of the values, in row-major order."""
     source = values.detach().double().cpu().numpy() if isinstance(values, Tensor) else values
     return np.array(source, dtype=np.float64, order="C")

@@ -25,8 +25,8 @@ from optimist_client.metrics import FID
 class FrechetDistance(BaseMetric):
     """FID̃ = ‖μ̂ − μ_r‖² + Tr[Σ̂ + Σ_r − 2 (Σ̂Σ_r)^{1/2}], lower is better.
 
-    The root's trace has two routes to one number: the n × n Gram matrix of the rows while n ≤ rank, which is as long as
-    the statistic keeps them, then the symmetric eigenproblem of S Σ̂ S, S = Σ_r^{1/2}.
+    The trace of the root is computed from the n × n Gram matrix of the rows while n ≤ rank, which is as long as the
+    statistic keeps them, and then from the symmetric eigenproblem of S Σ̂ S, S = Σ_r^{1/2}.
     """
 
     declared = FID
@@ -65,15 +65,15 @@ class FrechetDistance(BaseMetric):
             raise ValueError("a Fréchet distance needs at least 1 sample")
 
     def follow(self, statistic: GaussianStatistic) -> None:
-        """Keep what makes the plug-in of this statistic cheap after every batch; to be called again after each.
+        """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
 
-        Does nothing where a plain eigenproblem costs less.
+        Does nothing if a plain eigenproblem costs less.
         """
         if self.reference.root.shape[-1] >= SMALLEST_WIDTH and statistic.samples:
             self._followed.setdefault(statistic, _Followed(self.reference)).catch_up(statistic)
 
     def forget(self, statistic: GaussianStatistic) -> None:
-        """Drop what `follow` keeps: the next call begins anew, from the statistic alone."""
+        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
         self._followed.pop(statistic, None)
 
     def followed_bytes(self, statistic: GaussianStatistic) -> int:
@@ -99,10 +99,10 @@ class FrechetDistance(BaseMetric):
     def terms(
         self, statistic: GaussianStatistic, *, route: Route | None = None, spectrum: Tensor | None = None
     ) -> FrechetTerms:
-        """The distance's terms: those that `follow` keeps where they are up to date, otherwise those of `terms_of`.
+        """The distance's terms: those that `follow` keeps if they are up to date, otherwise those of `terms_of`.
 
-        A `route` or a `spectrum` asks for `terms_of`, which says what they are. Raises ValueError on no samples, on a
-        statistic of another metric, and as `terms_of` does.
+        With a `route` or a `spectrum`, always those of `terms_of`, which explains these arguments. Raises ValueError
+        on no samples, on a statistic of another metric, and as `terms_of` does.
         """
         self.check(statistic)
         reference, followed = self.reference, self._followed.get(statistic)
@@ -114,12 +114,12 @@ class FrechetDistance(BaseMetric):
         return terms_of(reference, statistic, route=route, spectrum=spectrum)
 
     def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
-        """The distance without its bias, from n ≥ 2 samples. Raises ValueError on fewer, or on another metric's."""
+        """The de-biased distance, from n ≥ 2 samples. Raises ValueError on fewer, or on another metric's statistic."""
         self.check(statistic)
         return self._influence.analyse(statistic)
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
-        """Whether there are few samples for the reference's rank, and whether they lie outside its span."""
+        """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""
         samples, rank = statistic.samples, self.reference.rank
         found: list[str] = []
         if samples <= rank:
@@ -130,7 +130,7 @@ class FrechetDistance(BaseMetric):
         return tuple(found)
 
     def outside_share(self, statistic: GaussianStatistic) -> float:
-        """The share of Tr Σ̂ outside the span of Σ_r, 0 to 1: it counts in full, whatever the reference."""
+        """The share of Tr Σ̂ outside the span of Σ_r, 0 to 1: it counts in full, for any reference."""
         basis = self.reference.basis
         if self.reference.rank == self.dimension or statistic.scatter_trace == 0.0:
             return 0.0
@@ -143,7 +143,7 @@ class FrechetDistance(BaseMetric):
 
 
 class _Followed:
-    """Tr (S · scatter · S)^{1/2} of one statistic as its batches come, and the top of its scatter."""
+    """Tr (S · scatter · S)^{1/2} of one growing statistic, and the largest eigenvalue of its scatter."""
 
     def __init__(self, reference: Reference) -> None:
         self.samples = 0
@@ -152,7 +152,7 @@ class _Followed:
         self._restart()
 
     def catch_up(self, statistic: GaussianStatistic) -> None:
-        """Take the rows that came since, or start from the scatter where not all of them are kept."""
+        """Add the new rows, or start from the scatter if the statistic no longer has all of them."""
         fresh = statistic.samples - self.samples
         if fresh == 0:
             return

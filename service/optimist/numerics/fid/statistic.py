@@ -1,4 +1,4 @@
-"""The Gaussian statistic of a feature stream: samples, mean, scatter, and the few rows that estimators ask for."""
+"""The Gaussian statistic of a feature stream: samples, mean, scatter, and the few rows that estimators need."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from optimist.numerics.rows import LastRows, Rows, check_rows
 from optimist.numerics.statistic import Statistic
 
 BLOCK = 4096
-"""Rows of a batch that are taken at once, so that the memory a batch needs beside itself is bounded."""
+"""Rows of a batch that are processed at once, which limits the additional memory."""
 
 
 class GaussianStatistic(Statistic):
     """Mean and scatter of a stream of feature rows, updated one batch at a time by Chan's formula in float64.
 
-    While `samples` ≤ `keep` all rows are held and no d × d matrix is, unless `scatter=True` asks for it from the start;
-    the batch that passes `keep` has the scatter built and the rows dropped. The state is a function of the sequence of
+    While `samples` ≤ `keep` it holds all rows and no d × d matrix, unless `scatter=True` requests that from the start;
+    the batch that exceeds `keep` builds the scatter and drops the rows. The state is a function of the sequence of
     batches alone: reading a property never changes it. Tensors handed out are views of the state: do not write to them.
     """
 
@@ -104,8 +104,8 @@ class GaussianStatistic(Statistic):
     def _take(self, batch: Tensor) -> None:
         rows = batch
         if self._scatter is None and self.samples + len(batch) > self.keep:
-            # One pass over all rows, so that the scatter begins the same however they were batched: just past `keep`
-            # the smallest eigenvalues magnify what rounding there is.
+            # One pass over all rows, so that the scatter does not depend on the batches: just past `keep` the smallest
+            # eigenvalues magnify differences of rounding.
             rows = torch.cat([self._head.view(), batch])
             self.samples, self._mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
             self._scatter = self._zeros(self.dimension, self.dimension)
@@ -154,7 +154,7 @@ class GaussianStatistic(Statistic):
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     def _absorb(self, count: int, mean: Tensor, centred: Tensor) -> None:
-        """Chan's update of the moments by `count` rows: their mean (d,), and what is left without it (count, d)."""
+        """Chan's update of the moments by `count` rows: their mean (d,), and the rows minus it (count, d)."""
         total = self.samples + count
         shift = mean - self._mean
         # The distance between the two means is one more row of the same GEMM.
@@ -167,7 +167,7 @@ class GaussianStatistic(Statistic):
         self.samples = total
 
     def _remember(self, batch: Tensor) -> None:
-        """Keep those rows of a batch just absorbed that must be kept."""
+        """Keep the rows of the newest batch that must be kept."""
         before = self.samples - len(batch)
         if self.holds_rows:
             self._head.append(batch)

@@ -1,4 +1,4 @@
-"""The Inception score as it is declared."""
+"""Makes the score of the declared metric InceptionScore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Inception score without its bias, and the error of that, in logarithms (decisions.md §2, IS)."""
+"""The de-biased Inception score and its error, in logarithms (decisions.md §2, IS)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimist.numerics.inception.statistic import FOLDS, ClassStatistic, entropy
 from optimist.numerics.metric import Analysis
 
 SECOND_ORDER_ROWS = 256
-"""Last rows that the second-order variance is taken over."""
+"""Number of last rows from which the second-order variance is computed."""
 SMALLEST_PROBABILITY = 1e-12
 """Floor of p̄ in logarithms and quotients."""
 
@@ -21,7 +21,7 @@ class InceptionAnalysis(Analysis):
     """The numbers of one analysis. `estimate` is the jackknife over ten folds; both errors are one here."""
 
     miller_madow: float
-    """The plug-in less the first term of its bias: another de-biased value, whose distance is counted as error."""
+    """The plug-in minus the first term of its bias: another de-biased value; the difference counts as error."""
     influence_variance: float = 0.0
     second_order_variance: float = 0.0
     plain_error: float = 0.0
@@ -41,7 +41,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float) -> InceptionAna
 
     influence_variance = float((-(rows @ floored.log()) - entropy(rows)).var())
     scaled = (rows[-SECOND_ORDER_ROWS:] - mean) / floored.sqrt()
-    # ‖Q‖_F² is the same of the smaller product.
+    # ‖Q‖_F² is equal for both products; take the smaller one.
     product = scaled @ scaled.T if len(scaled) < statistic.classes else scaled.T @ scaled
     squares = float(product.square().sum()) / len(scaled) ** 2
     trace = float(product.trace()) / len(scaled)
@@ -64,7 +64,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float) -> InceptionAna
 def _jackknife(statistic: ClassStatistic) -> float:
     """log IS by the delete-a-fold jackknife over the folds that have rows, n ≥ 2: at least two do."""
     counts = statistic.fold_counts
-    # Sums of the other folds: the total less one's own could fall below zero.
+    # Sums of the other folds, because a difference from the total could fall below zero.
     others = 1.0 - torch.eye(FOLDS, dtype=counts.dtype, device=counts.device)
     without = (others @ statistic.fold_sums)[counts > 0] / (others @ counts)[counts > 0, None]
     folds = len(without)

@@ -58,11 +58,11 @@ class InceptionScore(BaseMetric):
         return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)
 
     def analyse(self, statistic: ClassStatistic) -> InceptionAnalysis:
-        """log IS without its bias, from n ≥ 2 samples. Raises ValueError on fewer, or on other classes."""
+        """The de-biased log IS, from n ≥ 2 samples. Raises ValueError on fewer, or on other classes."""
         return analyse_inception(statistic, self.plug_in(statistic))
 
     def warnings(self, statistic: ClassStatistic) -> tuple[str, ...]:
-        """Whether there are fewer samples than classes."""
+        """A warning if there are fewer samples than classes."""
         samples, classes = statistic.samples, statistic.classes
         few = f"fewer samples than classes: {samples} samples and {classes} classes"
         return (few,) if samples < classes else ()

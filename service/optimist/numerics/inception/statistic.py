@@ -23,7 +23,7 @@ def entropy(probabilities: Tensor) -> Tensor:
 def normalised(probabilities: Tensor) -> Tensor:
     """Rows (b, K) divided by their sums. Raises ValueError where one is not finite, negative, or off the simplex."""
     sums = probabilities.sum(-1, keepdim=True)
-    # Slightly wider than the tolerance at which batches are accepted, which are summed in another order there.
+    # Slightly wider than the tolerance of the check of batches, which sums in another order.
     near = (sums - 1.0).abs() <= SIMPLEX_TOLERANCE + 1e-9
     # Written so that NaN fails it too.
     if not bool((probabilities.amin() >= 0.0) & near.all()):
@@ -104,8 +104,8 @@ class ClassStatistic(Statistic):
         members = fold == torch.arange(FOLDS, device=self.device)[:, None]
         self._folds = self._folds + members.to(torch.float64) @ rows
         columns = torch.cat([rows, entropy(rows)[:, None]], dim=1)
-        # Means are taken about the first row, so that identical rows vary by exactly zero. They stay ≥ 0: what rounding
-        # takes off is far below the 1/b of itself that the first row leaves.
+        # Means are taken about the first row, so that identical rows vary by exactly zero. They stay ≥ 0: rounding
+        # subtracts far less than the share 1/b that the first row contributes.
         mean = columns[0] + (columns - columns[0]).mean(0)
         self._absorb(count, mean, (columns - mean).square().sum(0))
         self._tail.append(rows)

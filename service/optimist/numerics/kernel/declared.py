@@ -1,4 +1,4 @@
-"""The scores of one kernel as they are declared."""
+"""Makes the scores of the declared metrics with one kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOUNDS = {"theorem": KernelTheoremBound}
 
 
 def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
-    """The score through the kernel's feature map. Raises ValueError without a kernel, or on one that is still open."""
+    """The score by the kernel's feature map. Raises ValueError without a kernel, or if it is still open."""
     if declared.kernel is None:
         raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
@@ -38,7 +38,7 @@ def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:
 
 
 def of_exact(kernel: Kernel | None, prefix: str = "") -> dict[str, Any]:
-    """Kernel and bandwidth as `exact_spectrum` and `exact_spectra` take them."""
+    """Kernel and bandwidth as arguments of `exact_spectrum` and `exact_spectra`."""
     settings = KernelSettings.of(kernel)
     found = {f"{prefix}kernel": settings.name}
     return found if settings.sigma is None else {**found, f"{prefix}sigma": settings.sigma}

@@ -10,11 +10,11 @@ from torch import Tensor
 from optimist.numerics.checks import check_number
 
 SMALLEST_ORDER = 1e-6
-"""α of a score that only counts how many eigenvalues there are; smaller ones are lost to rounding."""
+"""Smallest α. Its score nearly counts the eigenvalues; smaller orders drown in rounding."""
 
 
 def check_order(order: float) -> float:
-    """α as a float, exactly 1 where it differs by no more than 1e-7. Raises ValueError unless it is in 1e-6 … inf."""
+    """α as a float, exactly 1 if it differs by no more than 1e-7. Raises ValueError unless it is in 1e-6 … inf."""
     order = check_number("order", order)
     if not order >= SMALLEST_ORDER:
         raise ValueError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
@@ -25,7 +25,7 @@ def check_order(order: float) -> float:
 def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = None) -> float:
     """log Vendi_α of eigenvalues (k) of sum 1, in any order, t-truncated if asked; never negative (equations.md §3).
 
-    Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: a low order would make noise of them a score.
+    Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: with a low order their noise would dominate.
     Raises ValueError on an order below 1e-6, or on a truncation below 1.
     """
     order = check_order(order)

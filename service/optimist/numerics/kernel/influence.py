@@ -1,17 +1,18 @@
-"""Kernel scores without their bias, and the errors of that, all in log (decisions.md §2, RKE and Vendi).
+"""De-biased kernel scores and their errors, all in log (decisions.md §2, RKE and Vendi).
 
-One recipe per family of orders; C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
+There is one recipe for each range of orders. C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
 
 - **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C².
 - **Orders 0 < α < 2**: the effective ridge (`debiased_entropy`). With f the derivative of H in each eigenvalue,
   dH = Σ f(g_i) d g_i and d g_i = u_iᵀ(φφᵀ − C)u_i, so IF = φᵀ f(C) φ up to a constant, with f = −log g for α = 1 and
   f = α g^{α−1} / ((1 − α) tr C^α) otherwise. The second-order variance takes the divided differences of f, as the
   stated one for α = 1 takes those of log. sd_stop adds 0.3 · (estimate − plug-in), for α < 1 all of it: there most of
-  the score is in eigenvalues that few samples show, and the correction is about as unsure as it is large (measured).
+  the score comes from eigenvalues that few samples show, and the correction was measured to be as uncertain as it is
+  large.
 - **Orders α > 2, α = ∞, and every truncated score**: H is smooth enough that its bias is B/n + o(1/n), which the halves
   A and B of the stream show twice over: 2 H(A + B) − ½ (H(A) + H(B)). IF = Σ_{i≤t} (f_i − mean f)(u_iᵀφ)², f taken on
   the truncated spectrum, whose common shift is what subtracts the mean; for α = ∞, f is −1/λ_max at the largest alone.
-  ½ |correction| stands for what halving cannot see.
+  ½ |correction| is added to the error, for the bias that halving does not show.
 
 Estimates lie in 0 … log ceiling, as every score does; RKE's alone is as decisions.md has it, at most 6 log 10.
 """
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from optimist.numerics.kernel.score import VendiScore
 
 PAIR_BUFFER = 256
-"""Last φ whose pairs give the second-order variance of RKE."""
+"""Number of last φ whose pairs give the second-order variance of RKE."""
 COLLAPSED = 1e-12
-"""How far from 1 the largest eigenvalue, or ‖C‖_F², may be of samples that all count as one: they have no error."""
+"""Samples count as identical, without error, if the largest eigenvalue, or ‖C‖_F², is this close to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +48,12 @@ class KernelAnalysis(Analysis):
     extrapolated: float
     """The part of the estimate that the effective ridge extrapolates beyond the samples; 0 for other recipes."""
     plain_error: float
-    """From the influence function and the second order alone, without the factor κ = 1 + 20/n."""
+    """The error from the influence function and the second order only, without the factor κ = 1 + 20/n."""
 
 
 @dataclass(frozen=True)
 class EntropyInfluence:
-    """What a recipe says of one entropy, before errors are made of it: sums of entropies are made of these."""
+    """The result of a recipe for one entropy, before errors are computed; sums of entropies combine these."""
 
     plug_in: float
     estimate: float
@@ -64,15 +65,15 @@ class EntropyInfluence:
     """The second-order terms that it was taken from, one for each ordered pair of the last φ, at order 2."""
     extrapolated: float = 0.0
     selection_doubt: float = 0.0
-    """How much of the correction is in doubt where sd_select is concerned, with the correction's sign."""
+    """The uncertain part of the correction, for sd_select, with the correction's sign."""
     stopping_doubt: float = 0.0
-    """The same where sd_stop is concerned."""
+    """The same for sd_stop."""
     repeated: int = 0
-    """Of up to `width` samples, how many φ combine from the others, repeats above all: the ridge counts on none."""
+    """With up to `width` samples, how many φ depend linearly on others, mostly repeats; the ridge assumes none."""
 
 
 def with_errors(found: EntropyInfluence, n: int, warnings: tuple[str, ...] = ()) -> KernelAnalysis:
-    """The errors that follow from what a recipe says of n ≥ 2 samples: independent ones add in squares."""
+    """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares."""
     variance = float(found.influence.var()) / n + found.second_order / n**2
     known = variance * (1.0 + 20.0 / n) + found.extrapolated**2
     return KernelAnalysis(
@@ -123,7 +124,7 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluenc
     quadratic = (seen * (buffer if rows is None else seen)).sum(-1)
     influence = -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
     if n == 2:
-        # Both rows see the same one pair, so its spread is unknown: the most that k² in [0, 1] of this mean can have.
+        # There is only one pair, so the spread is unknown: take the largest that k² in [0, 1] with this mean can have.
         spread = math.sqrt(2.0 * (1.0 - mean_square) / mean_square)
         influence = torch.tensor([spread, -spread], dtype=torch.float64, device=buffer.device)
     squares = (buffer[-PAIR_BUFFER:] @ buffer[-PAIR_BUFFER:].T).square()
@@ -191,7 +192,7 @@ def _eigen(statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
         eigenvalues, coordinates = (part.flip(-1) for part in eigen_coordinates(statistic.moment / n, last))
         return eigenvalues.clamp_min(0.0), coordinates.square()
     gram = symmetric_product(rows, rows.T) / n
-    # An eigenvector of C has for its coordinate along a row what the Gram matrix's has at that row, times √(n g).
+    # uᵀφ of an eigenvector u of C and a row φ is the entry of the Gram matrix's eigenvector at that row, times √(n g).
     places = torch.eye(n, dtype=gram.dtype, device=gram.device)[n - len(last) :]
     eigenvalues, entries = (part.flip(-1) for part in eigen_coordinates(gram, places))
     eigenvalues = eigenvalues.clamp_min(0.0)
@@ -206,7 +207,7 @@ def _slopes(values: Tensor, order: float) -> Tensor:
         slopes = torch.zeros_like(values)
         slopes[0] = -1.0 / values[0]
         return slopes
-    # By the largest, so that no power underflows.
+    # Divided by the largest, so that no power underflows.
     ratio = values / values[0]
     return order / (1.0 - order) * ratio ** (order - 1.0) / (values[0] * (ratio**order).sum())
 

@@ -1,4 +1,4 @@
-"""Kernels given as mappings: their feature maps, and those of their settings that samples fix."""
+"""Feature maps of kernels, and the settings of kernels that samples fix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from optimist_client.metrics import Kernel
 from optimist_client.metrics.kernel import MEDIAN
 
 LARGEST_FIT = 1000
-"""Rows whose pairwise distances have a median taken: half a million pairs."""
+"""Number of rows for the median of pairwise distances: half a million pairs."""
 
 
 Device = torch.device | str
@@ -34,7 +34,7 @@ def make_feature_map(kernel: Kernel | Mapping[str, Any], dimension: int, device:
 
 
 def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
-    """The feature map of checked settings; `stream` tells frequencies drawn with one seed apart.
+    """The feature map of checked settings; `stream` makes frequencies of one seed independent.
 
     Raises ValueError as `make_feature_map` does.
     """
@@ -55,18 +55,18 @@ def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stre
 
 
 def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> KernelSettings:
-    """The kernel with what samples fix, `sigma` "median" and landmarks, from the first rows (n, d) of each generator.
+    """The kernel with `sigma` "median" and landmarks fixed by the first rows (n, d) of each generator.
 
     A generator's median distance is that over the pairs that differ among its first 1000 rows. The bandwidth is the
     lower median of the generators' own, and 1 where no rows differ; under `rules` 1 it is the median over pairs of the
     first 1000 rows of all generators in turn. The landmarks of a nystrom kernel are the first `features` rows of all
-    generators in turn. Raises ValueError where the median is no bandwidth: beyond 1e±30.
+    generators in turn. Raises ValueError if the median is beyond 1e±30.
     """
     settings, fixed = KernelSettings.of(kernel), dict[str, Any]()
     if settings.sigma == MEDIAN:
         parts = [in_turn(logs, LARGEST_FIT)] if rules < 2 else [log[:LARGEST_FIT] for log in logs]
         medians = sorted(found for part in parts if (found := _median_distance(part)) is not None)
-        # The lower one of two in the middle: of two generators the absurdly wide one does not count.
+        # The lower of two middle ones, so that of two generators an absurdly wide one does not count.
         median = medians[(len(medians) - 1) // 2] if medians else 1.0
         if not 1.0 / LARGEST <= median <= LARGEST:
             expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"
@@ -80,7 +80,7 @@ def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor, rules: int = R
 def in_turn(logs: Sequence[Tensor], count: int) -> Tensor:
     """The first `count` rows of logs (n, d) taken in turn: the first row of every log stands before the second of any.
 
-    Any part of them from the start on has as many of each log, as long as a log has rows.
+    Every initial part has equally many rows of each log, as long as the log has rows.
     """
     rows = [log[:count] for log in logs]
     turns = torch.cat([torch.arange(len(part)) for part in rows])

@@ -25,8 +25,8 @@ def modes_of(
     """The `count` modes of the largest share, each with the `samples` of the reservoir that show it (equations.md §3c).
 
     The eigenvectors are those of C over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
-    its sum over the reservoir is ≥ 0. `names` are those of the reservoir's tensors that φ takes, side by side. Modes of
-    no share are left out, so there may be fewer; modes of equal share may be any basis of their span.
+    its sum over the reservoir is ≥ 0. `names` are those of the reservoir's tensors that φ takes, side by side. Modes
+    without a share are left out, so there may be fewer; modes of equal share may be any basis of their span.
     Raises ValueError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
     """
     check_counts(count, samples)
@@ -39,7 +39,7 @@ def modes_of(
 
 
 def rows_of(reservoir: Reservoir, *names: str) -> list[Tensor]:
-    """The reservoir's rows (k, d) of each name. Raises ValueError where it has none at all, KeyError on other names."""
+    """The reservoir's rows (k, d) of each name. Raises ValueError if it is empty, KeyError on other names."""
     if len(reservoir) == 0:
         raise ValueError("the reservoir holds no samples")
     tensors = reservoir.tensors
@@ -64,7 +64,7 @@ def _vectors(statistic: KernelStatistic, count: int) -> tuple[Tensor, Tensor]:
 def leading(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The up to `count` largest eigenvalues (k) that are not zero, descending, and their eigenvectors (m, k).
 
-    `matrix` (m, m) is symmetric, positive semidefinite and of trace 1, hence what rounding adds above 1 is cut off.
+    `matrix` (m, m) is symmetric, positive semidefinite and of trace 1; so values above 1 are rounding and are clamped.
     """
     values, vectors = (part.flip(-1)[..., :count] for part in torch.linalg.eigh(matrix))
     kept = values > SMALLEST_SHARE * values[0]

@@ -1,4 +1,4 @@
-"""Kernels that are fixed once, from the first samples: what has to be fixed, and when. Free of torch."""
+"""Open kernels, which the first samples fix once: how many samples are needed. Free of torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def map_size(kernel: Kernel, dimension: int) -> int:
 def rows_to_fit(kernels: Iterable[Kernel], generators: int) -> int:
     """How many samples each of `generators` must have before `kernels` can be fixed: 0 where nothing is open.
 
-    The first so many of every generator's log are taken, so that whoever fixes the kernels, whenever, gets the same.
+    The first samples of every generator's log are used, so that every process computes the same kernels at any time.
     """
     needed = 0
     for kernel in kernels:

@@ -1,4 +1,4 @@
-"""Vendi scores and RKE: how many kinds of sample a generator makes, as its kernel sees them (equations.md §3)."""
+"""Vendi scores and RKE: how many kinds of sample a generator makes, by a kernel (equations.md §3)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class VendiScore(BaseMetric):
     def statistic(self, halves: bool | None = None) -> KernelStatistic:
         """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width.
 
-        None is where the analysis needs them.
+        None: keep them if the analysis needs them.
         """
         return KernelStatistic(self.feature_map, halves=self.needs_halves if halves is None else halves)
 
@@ -82,9 +82,9 @@ class VendiScore(BaseMetric):
             raise ValueError("a kernel score needs at least 1 sample")
 
     def follow(self, statistic: KernelStatistic) -> None:
-        """Keep what makes the plug-in of this statistic cheap after every batch; to be called again after each.
+        """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
 
-        Does nothing for scores that are no function of one trace (orders below 1, ∞, truncated ones), and where a plain
+        Does nothing for scores that are not a function of one trace (orders below 1, ∞, truncated ones), or if a plain
         eigenproblem costs less.
         """
         has_trace = self.truncation is None and 1.0 <= self.order < math.inf
@@ -92,7 +92,7 @@ class VendiScore(BaseMetric):
             self._followed.setdefault(statistic, _Followed(self.order, self.width)).catch_up(statistic)
 
     def forget(self, statistic: KernelStatistic) -> None:
-        """Drop what `follow` keeps: the next call begins anew, from the statistic alone."""
+        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
         self._followed.pop(statistic, None)
 
     def followed_bytes(self, statistic: KernelStatistic) -> int:
@@ -116,7 +116,7 @@ class VendiScore(BaseMetric):
         return log_vendi(self.spectrum(statistic), self.order, self.truncation)
 
     def analyse(self, statistic: KernelStatistic) -> KernelAnalysis:
-        """The log score without its bias, from n ≥ 2 samples.
+        """The de-biased log score, from n ≥ 2 samples.
 
         Raises ValueError on fewer, on a statistic of another metric, and on missing halves.
         """
@@ -147,7 +147,7 @@ class VendiScore(BaseMetric):
         return eigenvalues_of(statistic.moment / statistic.samples)
 
     def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
-        """The same of the samples of even and of odd index alone. Raises ValueError on fewer than 2 samples.
+        """The same for the samples of even and of odd index, separately. Raises ValueError on fewer than 2 samples.
 
         Past n = width it needs a statistic made with `halves`, and raises ValueError on another.
         """
@@ -163,7 +163,7 @@ class VendiScore(BaseMetric):
 
 
 class _Followed:
-    """Tr f(S) of one statistic as its batches come: f = x^α, or x log x at order 1."""
+    """Tr f(S) of one growing statistic: f = x^α, or x log x at order 1."""
 
     def __init__(self, order: float, width: int) -> None:
         self.samples = 0
@@ -174,11 +174,11 @@ class _Followed:
 
     @property
     def trace(self) -> float | None:
-        """Tr f(S), None where only its eigenvalues are accurate."""
+        """Tr f(S); None if only the eigenvalues themselves are accurate enough."""
         return self._square if self._order == 2.0 else self.follower.value
 
     def catch_up(self, statistic: KernelStatistic) -> None:
-        """Take the φ that came since, or start from the moment where not all of them are kept."""
+        """Add the new φ, or start from the moment if the statistic no longer has all of them."""
         fresh = statistic.samples - self.samples
         if fresh == 0:
             return

@@ -1,4 +1,4 @@
-"""A kernel in memory: what a declared kernel holds, and the arrays that only memory has."""
+"""Kernels in memory: the settings of a declared kernel, plus arrays, which the wire does not allow."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class KernelSettings(Kernel):
     def of(cls, kernel: Any, field: str = "kernel") -> KernelSettings:
         """The settings in a mapping or a declared kernel.
 
-        A setting without a meaning for the kernel must be missing or None. Raises ValueError, beginning with `field`,
-        on what makes no sense.
+        A setting that the kernel does not have must be missing or None. Raises ValueError, beginning with `field`, for
+        invalid settings.
         """
         if isinstance(kernel, cls):
             return kernel
@@ -47,7 +47,7 @@ class KernelSettings(Kernel):
         foreign = [f"{key}" for key in kernel if key not in cls.model_fields]
         if foreign:
             raise ValueError(f"{field}: expected {', '.join(cls.model_fields)}; got {', '.join(sorted(foreign))}")
-        # Python's numbers come in more types than JSON's, and a text is none.
+        # Numbers may be numpy's, which pydantic would refuse; strings are refused.
         given = dict(kernel)
         for key, least in (("features", 1), ("seed", 0)):
             if key in given and (key, given[key]) != ("features", None):
@@ -67,7 +67,7 @@ class KernelSettings(Kernel):
             if getattr(self, name) is not None and self.name != owner:
                 raise ValueError(f"the {self.described} has no {name}")
         if self.is_exact and (self.name == "nystrom" or self.omegas is not None):
-            raise ValueError("features=None, the exact kernel, is 'gaussian' with sigma, or 'cosine'")
+            raise ValueError("features=None, the exact kernel: expected 'gaussian' with sigma, or 'cosine'")
         if self.omegas is None:
             return self
         frequencies = self.omegas.shape[1]
@@ -84,33 +84,33 @@ class KernelSettings(Kernel):
 
     @property
     def has_bandwidth(self) -> bool:
-        """Whether it has a σ, which frequencies that are given stand for."""
+        """Whether the kernel has a bandwidth σ; given frequencies replace it."""
         return super().has_bandwidth and self.omegas is None
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is asked for by its n × n matrix, which one batch has but no stream."""
+        """Whether it is to be computed as an n × n matrix, which is possible for one batch, not for a stream."""
         return self.features is None
 
     @property
     def is_open(self) -> bool:
-        """Whether samples have still to fix its bandwidth or its landmarks."""
+        """Whether its bandwidth or its landmarks have still to be computed from samples."""
         return self.sigma == MEDIAN or (self.name == "nystrom" and self.landmarks is None)
 
     @property
     def multiplies(self) -> bool:
-        """Whether its product with another kernel of this kind is one again; that of exact kernels always is."""
+        """Whether the product of two kernels of this kind is of the same kind; for exact kernels it always is."""
         return super().multiplies or (self.is_exact and self.name == "cosine")
 
     @property
     def dimension(self) -> int | None:
-        """d, where the settings tell it."""
+        """d, if the settings determine it."""
         if self.omegas is not None:
             return self.omegas.shape[0]
         return None if self.landmarks is None else self.landmarks.shape[1]
 
     def width(self, dimension: int | None) -> int | None:
-        """Entries of φ, as `Kernel.width`; None for the exact kernel, which has as many as there are samples."""
+        """Entries of φ, as `Kernel.width`; None for the exact kernel, which has no feature map."""
         if self.is_exact:
             return None
         return len(self.landmarks) if self.landmarks is not None else super().width(dimension)

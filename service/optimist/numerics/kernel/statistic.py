@@ -1,4 +1,4 @@
-"""The kernel statistic of a feature stream: samples, Σ φφᵀ, and the few φ that estimators ask for."""
+"""The kernel statistic of a feature stream: samples, Σ φφᵀ, and the few φ that estimators need."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from optimist.numerics.statistic import Statistic
 from optimist.numerics.symmetric import SymmetricSum
 
 BLOCK = 1024
-"""Rows of a batch whose φ are made at once: enough for the GEMM's full rate, and 64 MiB at a width of 8000."""
+"""Rows of a batch whose φ are computed at once: enough for the GEMM's full rate, and 64 MiB at a width of 8000."""
 
 
 class KernelStatistic(Statistic):
-    """The second moment S = Σ φφᵀ of a stream of rows seen through a feature map, a batch at a time in float64.
+    """The second moment S = Σ φφᵀ of a stream of rows with a feature map, a batch at a time in float64.
 
-    While `samples` ≤ `width` all φ are held and no width × width matrix is; the batch that passes it has S built and
-    the φ dropped, but for the last `last`. S is held as a triangle; with `halves` as two sums, of the samples of even
-    and of odd index in the log. The state is a function of the sequence of batches alone: reading a property never
+    While `samples` ≤ `width` it holds all φ and no width × width matrix; the batch that exceeds `width` builds S and
+    drops all but the last `last` φ. S is stored as a triangle; with `halves` as two sums, of the samples of even and
+    of odd index in the log. The state is a function of the sequence of batches alone: reading a property never
     changes it. Tensors handed out are views of the state: do not write to them.
     """
 
@@ -51,7 +51,7 @@ class KernelStatistic(Statistic):
 
     @property
     def moment(self) -> Tensor:
-        """S = Σ φφᵀ (width, width), built on demand; `times` and `square_sum` do without it."""
+        """S = Σ φφᵀ (width, width), built on demand; `times` and `square_sum` do not need it."""
         rows = self.rows
         return self._whole().dense() if rows is None else rows.T @ rows
 
@@ -104,7 +104,7 @@ class KernelStatistic(Statistic):
         check_rows("features", batch, self.dimension)
         blocks = (block.to(self.feature_map.device, torch.float64) for block in batch.split(BLOCK))
         features = map(self.feature_map, blocks)
-        # A row that is refused must not leave those before it behind.
+        # If the map may refuse a row, all φ are computed before the first is added: an error changes nothing.
         for block in features if self.feature_map.takes_every_row else list(features):
             self._add(block)
 
@@ -136,7 +136,7 @@ class KernelStatistic(Statistic):
             return statistic
         statistic._tail = LastRows(state["rows"], last)
         moments = [state[f"moment_{index}"] for index in range(2 if halves else 1)]
-        # Whole where they were stored before moments were packed.
+        # Versions before moments were packed stored whole matrices.
         statistic._moments = tuple(
             SymmetricSum(width, packed=moment) if moment.ndim == 1 else SymmetricSum.pack(moment) for moment in moments
         )
@@ -155,7 +155,7 @@ class KernelStatistic(Statistic):
             self._rows.append(features)
             self.samples = total
             if total > self.width:
-                # One pass over all rows, so that S begins the same however they were batched.
+                # One pass over all rows, so that S does not depend on the batches.
                 self._build()
             return
         self._accumulate(features, self.samples)

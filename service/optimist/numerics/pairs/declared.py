@@ -1,4 +1,4 @@
-"""The scores of pairs as they are declared."""
+"""Makes the scores of the declared metrics of pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCORES: tuple[type[ConditionedScore], ...] = (ConditionalVendi, InformationVend
 
 
 def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
-    """The score through both kernels' feature maps. Raises ValueError without a kernel, or on one that is open."""
+    """The score by both kernels' feature maps. Raises ValueError without a kernel, or if one is still open."""
     if declared.kernel is None or declared.prompt_kernel is None:
         raise ValueError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
     widths = setting.widths["features"], setting.widths["prompts"]

@@ -1,15 +1,15 @@
-"""Prompt-conditioned scores without their bias, and the errors of that, from those of each entropy (decisions.md §2).
+"""De-biased prompt-conditioned scores and their errors, from those of each entropy (decisions.md §2).
 
 A score is a signed sum of entropies (equations.md §4), and each entropy is de-biased by the recipe of its order (see
 `kernel.influence`). The estimate is the signed sum of theirs. Its errors:
 
 - First order: the influence function of a sum is the sum of the influence functions. All entropies see the same pairs
-  in the same order, so IF_i = Σ ± IF_i of each over the last 512, and Var(IF)/n has every covariance in it.
-- Second order: at order 2 the same, over the pairs of the last φ. The other recipes have a variance alone: these add.
+  in the same order, so IF_i = Σ ± IF_i of each over the last 512, and Var(IF)/n includes all covariances.
+- Second order: at order 2 the same, over the pairs of the last φ. The other recipes give only a variance: they add.
 - Systematic (what the ridge extrapolates, and the part of each correction that is in doubt, e): H(X, T) and H(X) miss
-  the same rare outputs, so what is wrong with the one's correction is nearly as wrong with the other's and cancels in
-  H(X) − H(X, T); H(T) stands alone. Squared: (Σ_outputs ± e)² + e_T², and a tenth of every e, squared, for what cancels
-  only nearly.
+  the same rare outputs, so the errors of their corrections are nearly equal and cancel in H(X) − H(X, T); that of H(T)
+  does not. Squared: (Σ_outputs ± e)² + e_T², plus the square of a tenth of every e, because the cancellation is not
+  exact.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def analyse_conditioned(metric: ConditionedScore, statistic: JointStatistic) -> 
 
 
 def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, float]) -> EntropyInfluence:
-    """What the entropies' recipes say of Σ ± H; its systematic errors have no sign left."""
+    """The recipes' results combined for Σ ± H; the systematic errors are now without sign."""
     terms = [(signs[part], entropy) for part, entropy in found.items()]
     pairs = [sign * entropy.pairs for sign, entropy in terms if entropy.pairs is not None]
 

@@ -23,8 +23,8 @@ def pair_maps(
     Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian.
     """
     features = feature_map_of(KernelSettings.of(kernel), dimension, device)
-    # One stream of normals for both would tie the frequencies of samples and prompts together.
+    # With one stream of normals the frequencies of samples and prompts would be dependent.
     prompts = feature_map_of(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
     if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
-        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is one again")
+        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is gaussian, too")
     return features, prompts

@@ -33,7 +33,7 @@ class JointStatistic(Statistic):
     """Σ φφᵀ of φ_XT, of φ_T and, unless `marginal` is False, of φ_X, over a stream of pairs (x, t) (equations.md §4).
 
     Each is a `KernelStatistic` of the same pairs in the same order, with the same `last` and `halves`. Without the
-    marginal `features` is None: Conditional-Vendi has no use for it, and it is a third of the work and the memory.
+    marginal `features` is None: Conditional-Vendi does not need it, and it is a third of the work and the memory.
     `joint` is the `joint_map` of both where it is made already: statistics of one metric share it. Raises ValueError on
     maps of different r, or on `last` below 0.
     """
@@ -81,7 +81,7 @@ class JointStatistic(Statistic):
         check_rows("prompts", prompts, self.prompt_dimension)
         if len(features) != len(prompts):
             raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
-        # Here, so that neither is rounded to the other's dtype.
+        # Converted to float64 here, so that neither is rounded to the other's dtype.
         features, prompts = (rows.to(self.joint.feature_map.device, torch.float64) for rows in (features, prompts))
         self.joint.update(torch.cat([features, prompts], -1))
         self.prompts.update(prompts)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 GRID_POINTS = 161
 FLOOR = 1e-12
-"""Smallest eigenvalue as a part of the largest: smaller ones are taken for this."""
+"""Smallest eigenvalue relative to the largest: smaller ones are raised to it."""
 
 
 @dataclass(frozen=True)

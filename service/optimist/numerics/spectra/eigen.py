@@ -10,18 +10,18 @@ from torch import Tensor
 from optimist.numerics.spectra.lapack import Tridiagonal
 
 TRIDIAGONAL_SIZE = 512
-"""Smallest matrix of which a few coordinates are cheaper than its eigenvectors."""
+"""Smallest matrix for which computing a few coordinates is cheaper than computing the eigenvectors."""
 
 
 def centre(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean (…, d) of rows (…, n, d) and the rows less it; exactly zero rows when all are the same."""
+    """Mean (…, d) of rows (…, n, d), and the rows minus it; these are exactly zero if all rows are equal."""
     offset = rows - rows[..., :1, :]
     mean = offset.mean(-2, keepdim=True)
     return rows[..., 0, :] + mean[..., 0, :], offset - mean
 
 
 def double_centre(gram: Tensor) -> Tensor:
-    """The Gram matrix (…, n, n) of the same vectors less their mean."""
+    """The Gram matrix (…, n, n) of the same vectors minus their mean."""
     column = gram.mean(-2, keepdim=True)
     return gram - column - column.mT + column.mean(-1, keepdim=True)
 
@@ -47,7 +47,7 @@ def eigen_coordinates(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def root_trace(eigenvalues: Tensor, factor: Callable[[], Tensor]) -> float:
-    """Tr √(FᵀF) from the computed eigenvalues (k) of FᵀF or FFᵀ, or, where their noise shows, the singular values of F.
+    """Tr √(FᵀF) from the computed eigenvalues (k) of FᵀF or FFᵀ; if their noise is too large, from F's singular values.
 
     An eigenvalue is known to ε·λ_max, so the root of one that should be zero to √ε: 1e-8 each, which is more than a
     Fréchet distance of a set to itself may show. `factor` is asked for F only where these add up to k² ε of the trace.

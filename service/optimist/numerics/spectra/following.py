@@ -1,4 +1,4 @@
-"""Tr f of the scatter of rows that keep coming, by the fastest route that is exact to a few 1e-8.
+"""Tr f of the scatter of a growing set of rows, by the fastest route that is exact to a few 1e-8.
 
 | rows so far | route |
 | --- | --- |
@@ -6,8 +6,8 @@
 | up to r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
 | more | low-rank changes of the spectrum of the r × r scatter |
 
-Every `cycle` rows the spectrum is computed anew, from rows or scatter, not carried on: errors
-do not add up. Below `SMALLEST_WIDTH` an eigenproblem costs less than all this.
+Every `cycle` rows the spectrum is computed again from rows or scatter, so that errors do not
+accumulate. Below `SMALLEST_WIDTH` a plain eigenproblem costs less.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ GRAM_ROWS = 512
 GRAM_LIMIT = 512
 SCATTER_LIMIT = 512
 FINE, COARSE = 1.1e-8, 3.3e-8
-"""Tolerances of f's sum, a little above the powers of √10 that they are rounded down to."""
+"""Tolerances of the sum that approximates f, a little above the powers of √10 to which they are rounded down."""
 NOISE = 1e-7
-"""Part of the trace that rounding of the eigenvalues may make, at worst, where low-rank changes begin."""
+"""Largest fraction of the trace that rounding of the eigenvalues may cause when low-rank changes begin."""
 
 
 def cycle(count: int, width: int) -> int:
-    """Rows from one refresh to the next, past `GRAM_ROWS`, where the first has `count`.
+    """Number of rows between two refreshes of the spectrum, past `GRAM_ROWS`; the first one is at `count` rows.
 
-    A refresh costs r³ and a batch more the longer the last one is ago, in proportion to r. Milliseconds a batch of 5,
-    refresh included, over cycles of 500, 765, 1020, 1280 rows: 64, 54, 51, 52 at r = 2048; 18, 17, 19, 22 at r = 1024.
-    While n ≤ r it costs n³: of 256, 384, 512 rows at r = 2048 29, 27, 25 from n = 600, 41, 34, 33 from n = 1000.
+    A refresh costs r³; a batch costs more with each row since the last refresh, in proportion to r. Milliseconds per
+    batch of 5, refreshes included: at r = 2048 64, 54, 51, 52 for cycles of 500, 765, 1020, 1280 rows; at r = 1024
+    18, 17, 19, 22. While n ≤ r a refresh costs n³: at r = 2048 and cycles of 256, 384, 512 rows 29, 27, 25 from
+    n = 600 on, and 41, 34, 33 from n = 1000 on.
     """
     return GRAM_LIMIT if count <= width else SCATTER_LIMIT + width // 4
 
 
 class TraceFollower:
-    """Tr f(Σ zzᵀ) of rows z = u·root (r) that keep coming, f = x^order, 0 < order < ∞, or x log x at order 1.
+    """Tr f(Σ zzᵀ) of a growing set of rows z = u·root (r), f = x^order, 0 < order < ∞, or x log x at order 1.
 
-    `root` (d, r), or None where rows come as z. A cache: what it knows can be had from rows or scatter at any time.
+    `root` (d, r), or None if the given rows are z. This is a cache: rows or scatter give the same result.
     """
 
     def __init__(self, order: float, width: int, root: Tensor | None = None) -> None:
@@ -55,7 +56,7 @@ class TraceFollower:
         self._root = root
         self._rows: Rows | None = None
         self._gram: Tensor | None = None
-        # Its vectors as rows: a batch is projected in the time that one read of it takes.
+        # Eigenvectors as rows: projecting a batch then takes only one pass over them.
         self._basis: Tensor | None = None
         self._is_complete = False
         self._low: LowRankTrace | None = None
@@ -81,20 +82,20 @@ class TraceFollower:
             self._begin(scatter)
 
     def start(self, count: int, scatter: Callable[[], Tensor]) -> None:
-        """Start past the width, after `count` rows that are no longer kept."""
+        """Start with more rows than the width: after `count` rows that are no longer kept."""
         self.count = count
         self._begin(scatter)
 
     @property
     def bytes(self) -> int:
-        """Of memory, less the root."""
+        """Bytes of memory, without the root."""
         rows = None if self._rows is None else self._rows.view()
         held = [part.nbytes for part in (rows, self._gram, self._basis) if part is not None]
         return sum(held) + (0 if self._low is None else self._low.bytes)
 
     @property
     def value(self) -> float | None:
-        """Tr f, or None where only another route is accurate."""
+        """Tr f, or None if only another route is accurate enough."""
         if self._gram is not None and self._rows is not None:
             rows, eigenvalues = self._rows.view(), torch.linalg.eigvalsh(self._gram)
             if self._order == 0.5:
@@ -103,7 +104,7 @@ class TraceFollower:
         return None if self._low is None else self._low.value
 
     def _grow_gram(self, rows: Tensor, fresh: Tensor) -> None:
-        """The Gram matrix with the newest rows in it."""
+        """The Gram matrix including the newest rows."""
         before = len(rows) - len(fresh)
         gram = rows.new_empty(len(rows), len(rows))
         if before and self._gram is not None:
@@ -113,19 +114,19 @@ class TraceFollower:
         self._gram = gram
 
     def _coordinates(self, rows: Tensor) -> Tensor:
-        """Rows in the eigenbasis; beside an incomplete one, followed by what is left of them."""
+        """Rows in the eigenbasis; if it is incomplete, followed by the parts outside it."""
         assert self._basis is not None
         inside = (self._basis @ rows.T.contiguous()).T
         return inside if self._is_complete else torch.cat([inside, rows - inside @ self._basis], -1)
 
     def _begin(self, scatter: Callable[[], Tensor]) -> None:
-        """The spectrum anew, where rounding does not show in the trace and f has a sum; otherwise nothing, for long."""
+        """Refresh the spectrum if rounding is small in the trace and f has a sum, else retry only after a cycle."""
         limit = cycle(self.count, self._width)
         if self._rows is not None and self.count <= self._width:
             rows = self._rows.view()
             eigenvalues, vectors = torch.linalg.eigh(rows @ rows.T)
             eigenvalues = eigenvalues.clamp_min(0.0)
-            # Directions that rounding has made up are left to the rest: no row has anything in them.
+            # Directions that come from rounding are left out: no row has a part in them.
             kept = eigenvalues > len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[-1]
             self._basis = (vectors[:, kept].T @ rows) / eigenvalues[kept].sqrt()[:, None]
             spectrum = torch.cat([eigenvalues[kept], eigenvalues.new_zeros(self._width)])

@@ -1,7 +1,7 @@
-"""Tridiagonal form of a symmetric matrix: what LAPACK has and torch does not offer, from scipy's.
+"""Tridiagonal form of a symmetric matrix, by scipy's LAPACK: torch does not offer it.
 
-Routines are called by their address, which scipy publishes for Cython, through ctypes: other threads run meanwhile.
-Memory of torch's is handed over as it is; LAPACK reads a symmetric matrix the same by rows as by columns.
+Routines are called by their address, which scipy publishes for Cython, through ctypes, so that other threads
+run meanwhile. torch's memory is passed without a copy: for a symmetric matrix, rows and columns are the same.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _LAPACK = import_module("scipy.linalg.cython_lapack")
 class Tridiagonal:
     """A symmetric matrix (m, m), m ≥ 1, float64 on the CPU, as unit · Q T Qᵀ with Q orthogonal and T tridiagonal.
 
-    Q stays the product of reflectors that it is found as. Raises ArithmeticError on entries that are not finite.
+    Q is kept as a product of reflectors. Raises ArithmeticError on entries that are not finite.
     """
 
     def __init__(self, matrix: Tensor) -> None:
         largest = float(matrix.abs().amax())
         if not math.isfinite(largest):
             raise ArithmeticError("the matrix has entries that are not finite")
-        # A power of two, by which nothing is rounded: products of very large or small entries would be lost.
+        # Scaling by a power of two is exact. Without it, products of very large or small entries over- or underflow.
         self.unit = 2.0 ** math.frexp(largest)[1]
         size = self._size = len(matrix)
         self._reflectors = (matrix / self.unit).contiguous()
         self.diagonal, self.beside = matrix.new_empty(size), matrix.new_empty(max(size - 1, 1))
-        """Of T (m), and (m − 1)."""
+        """Diagonal (m) and off-diagonal (m − 1) of T."""
         self._factors = matrix.new_empty(max(size - 1, 1))
         parts = (self.diagonal, self.beside, self._factors)
         _with_workspace("dsytrd", b"L", size, self._reflectors, size, *parts)

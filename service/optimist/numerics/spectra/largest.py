@@ -1,4 +1,4 @@
-"""The largest eigenvalue of a symmetric matrix by Lanczos steps from a start that is nearly its eigenvector."""
+"""The largest eigenvalue of a symmetric matrix, by Lanczos steps from a start near its eigenvector."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch import Tensor
 STEPS = 60
 LEAST_STEPS = 6
 PRECISION = 1e-10
-"""Of the value, as a part of it."""
+"""Relative error of the value."""
 MIXED = 4
-"""Top Ritz vectors in the next start, each with a third of the one before: another one may be the first by then."""
+"""Number of top Ritz vectors in the next start, with weights falling by 3: their order may change by then."""
 
 
 def largest_eigenvalue(matrix: Tensor, start: Tensor | None = None) -> tuple[float, Tensor]:
@@ -51,6 +51,6 @@ def _direct(matrix: Tensor) -> tuple[float, Tensor]:
 
 
 def _mixed(vectors: Tensor) -> Tensor:
-    """The last of the columns (m, k) and, less and less, those before it."""
+    """The sum of the columns (m, k), with weights that decrease from the last to the first."""
     last = vectors[:, -MIXED:].flip(-1)
     return last @ (1.0 / 3.0) ** torch.arange(last.shape[1], dtype=last.dtype, device=last.device)

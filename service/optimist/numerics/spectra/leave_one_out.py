@@ -51,7 +51,7 @@ def debiased_root_trace(eigenvalues: Tensor, shares: Tensor, degrees: int, refer
         residual = (1.0 - 1.0 / (degrees + 1) - leverage).clamp_min(1e-9)
     freedom = held.sum(-2) - (variance / residual).mean(-2)
     mean_leverage = leverage.mean(-2)
-    # Rows that all sit at the mean say nothing of the map: leave it the identity.
+    # If all rows are at the mean, the map is unknown: use the identity.
     stretch = (leverage / residual).mean(-2) / mean_leverage
     x = (w[..., 0, :] * torch.where(mean_leverage > 0.0, stretch, 1.0)).cummax(-1).values
 
@@ -66,7 +66,7 @@ def debiased_root_trace(eigenvalues: Tensor, shares: Tensor, degrees: int, refer
 def _tail_by_shape(freedom: Tensor, start: Tensor, reference: Tensor) -> Tensor:
     """∫₀^start x^{-1/2} D dx (…) for D shaped as the reference's, where Σ r²/(r² + c) = D(start) fixes its scale c."""
     rank = len(reference)
-    # A freedom of zero or less, or full, has no c: take the nearest that has one, where the tail is 0 or flat.
+    # D(start) ≤ 0, or full, has no c: take the nearest value that has one, where the tail is 0 or flat.
     target = freedom.clamp(1e-18, rank * (1.0 - 1e-9))[..., None]
     squares = reference.square()
     ratio = rank / target - 1.0

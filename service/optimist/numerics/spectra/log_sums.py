@@ -1,4 +1,4 @@
-"""Powers and x log x as sums of logarithms, whose traces a low-rank change of a matrix moves by determinants alone.
+"""Powers and x log x as sums of logarithms, whose traces change by determinants if a matrix changes by low rank.
 
 For f(x) ≈ c + βx + Σ_q w_q log(x + t_q) on a spectrum, and A' = A + UUᵀ,
 
@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 COUNTS = (8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 27, 30, 34, 38, 43, 48)
-"""Nodes that are tried, in turn: the cost of a low-rank change is in proportion."""
+"""Numbers of nodes to try, in this order: the cost of a low-rank change is proportional."""
 POINTS = 600
-"""Of the grid that weights are fitted on."""
+"""Number of points of the grid on which weights are fitted."""
 LOWEST = 1e-20
-"""Where the grid of a range that begins at 0 begins, beside 0 itself."""
+"""The first grid point after 0, for a range that begins at 0."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class LogSum:
     """w (Q), of either sign."""
     slope: float
     error: float
-    """The largest seen on the fine grid."""
+    """The largest error on the fine grid."""
 
 
 @lru_cache(maxsize=256)
 def log_sum(order: float, start: float, tolerance: float) -> LogSum | None:
-    """The shortest sum for x^`order`, or x log x at order 1, on [`start`, 1] to that tolerance; None if there is none.
+    """The shortest sum for x^`order`, or x log x at order 1, on [`start`, 1] within the tolerance; None if none is.
 
     `start` is 0 or more, below 1.
     """
@@ -55,9 +55,9 @@ def log_sum(order: float, start: float, tolerance: float) -> LogSum | None:
 
 
 def _nodes(order: float, start: float, tolerance: float, count: int) -> Iterator[NDArray[np.float64]]:
-    """Sets of nodes to choose from. None is optimal for all functions, and one of them is not far from it.
+    """Sets of nodes to choose from. None is optimal for all functions, but for each one of them is nearly so.
 
-    The smaller x is, the coarser may x^order be known, and the further apart nodes may stand: in optimal sets their
+    For smaller x the relative error of x^order may be larger, and nodes further apart: in optimal sets their
     density falls, linearly in log t, to 0 where t^order is about the tolerance. Large tolerances leave it even.
     """
     lows = [0.1 * start, 0.3 * start, start] if start > 0.0 else [10.0**-power for power in range(4, 22, 2)]
@@ -69,7 +69,7 @@ def _nodes(order: float, start: float, tolerance: float, count: int) -> Iterator
         firsts = [(math.log(low) - origin) ** 2 for low in lows if math.log(low) > origin]
         for first in firsts if start > 0.0 else [last / count * part for part in (0.15, 0.5, 1.5)]:
             squares = np.linspace(first, last, count)
-            # What stands at an end has no neighbour beyond it.
+            # The points at the ends have only one neighbour.
             squares[-1] += 0.4 * (squares[1] - squares[0])
             logs = origin + np.sqrt(squares)
             if logs[0] > math.log(LOWEST):
@@ -81,7 +81,7 @@ def _fit(order: float, start: float, nodes: NDArray[np.float64]) -> LogSum:
     terms = _terms(coarse, nodes)
     scale = np.abs(terms).max(0)
     if start == 0.0:
-        # Without c nothing is wrong at 0, which most eigenvalues of a matrix of low rank are.
+        # Without c the error at 0 is zero: most eigenvalues of a matrix of low rank are 0.
         scale[-1] = np.inf
     solution = np.linalg.lstsq(terms / scale, _values(coarse, order), rcond=1e-15)[0] / scale
     fine = _grid(start, 3 * POINTS)
@@ -105,5 +105,5 @@ def _values(x: NDArray[np.float64], order: float) -> NDArray[np.float64]:
 
 
 def rounded_down(value: float, factor: float = 10.0) -> float:
-    """The largest power of `factor` up to `value`, 0 below 1e-14: alike ranges and tolerances share a fit."""
+    """The largest power of `factor` up to `value`, 0 below 1e-14: so similar ranges and tolerances share a fit."""
     return 0.0 if value < 1e-14 else factor ** math.floor(math.log(value) / math.log(factor))

@@ -16,28 +16,28 @@ from optimist.numerics.rows import Rows
 from optimist.numerics.spectra.log_sums import log_sum, rounded_down
 
 PANEL = 64
-"""Rows of a panel at least: enough for BLAS-3, few enough to factor again with every block."""
+"""Smallest number of rows of a panel: enough for BLAS-3, few enough to factor again with every block."""
 ACCURACY = 1e-5
-"""Largest part of Tr f(A) that the fit of f may be off by, were every new row an error of its own."""
+"""Largest error of Tr f(A) from the fit of f, relative to it, if the errors of all new rows added up."""
 FINEST = 1e-12
-"""The least tolerance that a fit is asked for."""
+"""The smallest tolerance that is requested of a fit."""
 HEADROOM = 1.5
-"""How far the largest eigenvalue may rise above its share of the growth that is expected."""
+"""Factor by which the largest eigenvalue may exceed its expected growth."""
 
 
 class LowRankTrace:
     """Tr f(A + UUᵀ), f = x^order or x log x (order 1), for up to `limit` rows in U.
 
     `eigenvalues` (m) of A, ≥ 0, not all 0; `rows`: the number of rows that made A, by which it is expected to grow.
-    tolerance: what f may be off by at most, in units of its largest value.
-    Raises ValueError where no sum of logarithms is close enough to f: small orders near zero, large orders.
+    tolerance: largest error of f, relative to its largest value.
+    Raises ValueError if no sum of logarithms is close enough to f: for small orders near zero, or large orders.
     """
 
     def __init__(self, eigenvalues: Tensor, order: float, rows: int, limit: int, tolerance: float) -> None:
         self.limit = limit
         self._order = order
         self._base = trace_of(eigenvalues, order)
-        # Everything below is in units of X, which no eigenvalue passes unnoticed.
+        # Everything below is in units of X; an eigenvalue above X is detected.
         self._unit = float(eigenvalues.amax()) * HEADROOM * (1.0 + limit / rows)
         self._scale = self._unit**order
         start = rounded_down(float(eigenvalues.amin()) / self._unit)
@@ -50,7 +50,7 @@ class LowRankTrace:
         self._weights = torch.from_numpy(found.weights).to(eigenvalues.device)
         nodes = torch.from_numpy(found.nodes).to(eigenvalues.device)
         relative = eigenvalues / self._unit
-        # The last "node" is I − W (X − Λ)⁻¹ Wᵀ, positive definite for as long as no eigenvalue passes X.
+        # The last "node" is I − W (X − Λ)⁻¹ Wᵀ, positive definite as long as no eigenvalue exceeds X.
         self._resolvents = torch.cat([1.0 / (relative + nodes[:, None]), -1.0 / (1.0 - relative)[None]])
         self._rows = Rows(self._empty(0, len(eigenvalues)))
         self._added = 0.0
@@ -64,7 +64,7 @@ class LowRankTrace:
 
     @property
     def bytes(self) -> int:
-        """Of memory: rows and factors, which grow with every row."""
+        """Bytes of rows and factors, which grow with every row."""
         panels = [part for panel in self._panels for part in panel]
         return sum(part.nbytes for part in [self._resolvents, self._rows.view(), self._left, self._corner, *panels])
 
@@ -77,8 +77,8 @@ class LowRankTrace:
         return self._base + self._scale * change
 
     def append(self, coordinates: Tensor) -> bool:
-        """Add rows (b, m), b ≥ 1, to U. False where the sum no longer holds: too many rows, or an eigenvalue beyond X;
-        the object is of no use then.
+        """Add rows (b, m), b ≥ 1, to U. Returns False if the sum is no longer valid (too many rows, or
+        an eigenvalue above X); then do not use the object any more.
         """
         if len(self) + len(coordinates) > self.limit:
             return False

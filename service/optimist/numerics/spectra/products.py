@@ -17,7 +17,7 @@ def symmetric_product(left: Tensor, right: Tensor) -> Tensor:
     for start, stop, panel in _panels(left, right):
         found[start:stop, :stop] = panel
         found[:start, start:stop] = panel[:, :start].T
-        # What BLAS makes of a square is symmetric to the last bit on some machines only.
+        # Only on some machines is the product of BLAS symmetric to the last bit.
         square = panel[:, start:]
         found[start:stop, start:stop] = square.tril() + square.tril(-1).T
     return found

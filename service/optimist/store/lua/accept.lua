@@ -20,7 +20,7 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
   local fields = {g .. ':seq', seq, g .. ':bytes', bytes, g .. ':samples', samples, g .. ':batches', batches,
                   'chain_' .. g, seq .. ' ' .. chain, 'told', told + 1, 'version', version, 'mark', marked(version)}
-  -- decisions.md §2: estimates are due at fixed sample counts, whoever computes them, and whenever that is.
+  -- decisions.md §2: estimates are due at fixed sample counts, independent of who computes them, and when.
   due = tonumber(due)
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
     fields[17], fields[18], fields[19], fields[20] = g .. ':due_samples', samples, g .. ':due_seq', seq

@@ -3,10 +3,11 @@
 -- args: expected_rounds expected_last expected_version expected_mark lease_seconds who groups*(request size)
 -- args: new_picks*(generator slice again terms record)
 
--- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of the
--- last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`. `who`: who
+-- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
+-- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`. `who`: who
 -- opens, for the turn. Each group is one ask, whose `size` picks follow those of the groups before it in `new_picks`.
--- `again`: the number of the pick whose returned slice is handed out again, or ''.
+-- `again`: the number of the pick whose returned slice is handed out again, or ''. A repeated ask is recognised by its
+-- entry in `requests`: it gets its first picks, and nothing is opened.
 local function open(at_first)
   local expected, last, lease = tonumber(expected_rounds), expected_last, tonumber(lease_seconds)
 
@@ -26,8 +27,8 @@ local function open(at_first)
   if tonumber(rounds) ~= expected or (newest or '') ~= last then
     return {'ok', 'moved'}
   end
-  -- With a version more for each of this script's own steps, nothing else has changed but leases that ran out, which
-  -- are freed when the state is read.
+  -- If the version has increased only by this script's own steps, nothing else has changed except that leases may have
+  -- run out; these are freed when the state is read.
   if expected_version ~= '' and (tonumber(expected_version) ~= version or expected_mark ~= at_first
     or redis.call('ZCOUNT', leases, '-inf', now()) > 0) then
     return {'ok', 'moved'}

@@ -1,7 +1,7 @@
 -- keys: leases requests picks terms returned settled settled_order states counts
 
 -- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
--- Answers whether it was leased. `pick` is what stands in `picks`.
+-- Answers whether it was leased. `pick` is its entry in `picks`.
 local function release(number, pick)
   local leased = redis.call('ZREM', leases, number) == 1
   if leased then
@@ -46,12 +46,13 @@ local function meets(agreed, nonce)
   return not agreed or agreed:match('^%S+') == nonce
 end
 
--- The answer where the pick that was meant is lost: its number belongs to another pick now, or to none.
+-- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.
 local function lost(number)
-  return {'gone', 'pick ' .. number .. ' is not the one that was made: Redis has lost that one'}
+  return {'gone', 'pick ' .. number .. ' is unknown: Redis has lost the pick that had this number'}
 end
 
--- The answer for a pick that is no longer open. `digest` is that of the batch told now, '' where it is given up.
+-- The answer for a pick that is no longer open: a repeated tell, or give-up, gets the first answer again.
+-- `digest` is that of the batch told now, '' where the pick is given up.
 local function recall(number, digest, nonce)
   local entry = redis.call('HGET', settled, number)
   if entry then
@@ -66,7 +67,7 @@ local function recall(number, digest, nonce)
     return {'conflict', 'pick ' .. number .. ' was told with another batch'}
   end
   if tonumber(number) > 0 and tonumber(number) <= tonumber(redis.call('HGET', counts, 'rounds')) then
-    return {'gone', 'pick ' .. number .. ' lies too far back to be known'}
+    return {'gone', 'pick ' .. number .. ' ended too long ago: its end is no longer known'}
   end
   if nonce ~= '' then
     return lost(number)

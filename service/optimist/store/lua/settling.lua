@@ -16,7 +16,7 @@ local function refusal(number, agreed, nonce, rows)
 end
 
 -- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version that this made, what is
--- suspicious about it}.
+-- suspicious about it}. `recall` answers for a pick that is no longer open, as for a repeated tell.
 local function settle(number, digest, rows, body, nonce, measures, channel, experiment, limit)
   local pick = redis.call('HGET', picks, number)
   if not pick then
