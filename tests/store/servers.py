@@ -93,7 +93,10 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
-            self.process.wait()
+            # A server that is writing its first append-only file ignores the signal.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5.0)
+            self.kill()
 
     def _answers(self) -> bool:
         assert self.process.poll() is None, self._log.read_text()
