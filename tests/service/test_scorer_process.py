@@ -21,7 +21,6 @@ from optimist.store import start_embedded
 from optimist_client import Experiment, Optimist
 
 REFERENCE = (np.zeros(4), np.eye(4))
-OPTIMIST = [sys.executable, "-m", "optimist.cli"]
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +114,9 @@ def test_not_ready_while_there_is_no_scorer(service: Service):
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("when", ["as it starts", "at work"])
-def test_it_ends_when_its_service_is_killed(tmp_path: Path, when: str):
-    service = Service(tmp_path).start(wait=when == "at work")
+def test_it_ends_when_its_service_is_killed_as_it_starts(tmp_path: Path):
+    """At work: in test_faults."""
+    service = Service(tmp_path).start(wait=False)
     until(service.scorer_pid)
     scorer = service.scorer_pid()
     service.kill()
@@ -146,13 +145,11 @@ def test_it_lets_go_of_its_generators_in_the_end(tmp_path: Path, when: str):
         assert claims(redis.url) == {}
 
 
-@pytest.mark.parametrize("command", ["serve", "scorer", "score"])
+@pytest.mark.parametrize("command", ["serve", "score"])  # `optimist score --redis-url` runs `optimist scorer`
 def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path, command: str):
-    options = {
-        "serve": ["--port=0", f"--data-dir={tmp_path}"],
-    }
     redis_url = f"--redis-url=redis://127.0.0.1:{free_port()}"  # the device is looked for before Redis is waited for
-    line = [*OPTIMIST, command, "--device=cuda:99", *options.get(command, [redis_url])]
+    options = ["--port=0", f"--data-dir={tmp_path}"] if command == "serve" else [redis_url]
+    line = [sys.executable, "-m", "optimist.cli", command, "--device=cuda:99", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "device 'cuda:99' is not here" in done.stderr
