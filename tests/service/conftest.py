@@ -1,4 +1,4 @@
-"""One service for the tests that only talk to it; each test makes experiments of its own names."""
+"""Services for the tests that only talk to them; each test makes experiments of its own names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,21 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """`service`, for modules that have another `service`."""
     with serving(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def service(shared: Service) -> Service:
+    return shared
+
+
+@pytest.fixture(scope="session")
+def not_scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that has no scorer."""
+    with serving(tmp_path_factory.mktemp("not-scoring"), "--no-scoring") as running:
         yield running
 
 

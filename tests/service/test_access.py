@@ -245,18 +245,16 @@ def test_the_same_name_in_two_namespaces_is_two_experiments(callers: dict[str, h
     assert blue.get("/v1/experiments/copy").status_code == 404
 
 
-def test_scorers_find_experiments_of_every_namespace(tmp_path: Path):
-    with guarded(tmp_path) as (service, _):
-        key = new_key(tmp_path, "admin", "red")
-        with Optimist(service.url, api_key=key) as optimist:
-            reference = (np.zeros(2), np.eye(2))
-            experiment = optimist.create_experiment("fid", ["good", "bad"], reference=reference, budget=200, stop=False)
-            for pick in experiment.picks():
-                rng = np.random.default_rng(pick.seed)
-                pick.tell(rng.standard_normal((pick.size, 2)) + (0.0 if pick.generator == "good" else 3.0))
-            report = experiment.report()
-            assert report.decision.best == "good"
-            assert all(row.score is not None for row in report.standings)
+def test_scorers_find_experiments_of_every_namespace(shared: Service):
+    with Optimist(shared.url, api_key=new_key(shared.directory, "admin", "red")) as optimist:
+        reference = (np.zeros(2), np.eye(2))
+        experiment = optimist.create_experiment("fid", ["good", "bad"], reference=reference, budget=200, stop=False)
+        for pick in experiment.picks():
+            rng = np.random.default_rng(pick.seed)
+            pick.tell(rng.standard_normal((pick.size, 2)) + (0.0 if pick.generator == "good" else 3.0))
+        report = experiment.report()
+        assert report.decision.best == "good"
+        assert all(row.score is not None for row in report.standings)
 
 
 def test_a_revoked_key_is_worthless_within_five_seconds_and_a_new_one_good_at_once(service: Service, directory: Path):
@@ -317,20 +315,19 @@ def test_what_is_no_key_is_refused(service: Service, shown: str):
     assert reply.json()["type"] == "urn:optimist:problem:unauthorized"
 
 
-def test_an_open_service_answers_to_its_own_names_and_pages_alone(tmp_path: Path):
-    with serving(tmp_path, "--no-scoring") as service:
-        url = f"{service.url}/v1/experiments"
-        assert httpx.get(url).status_code == 200
-        assert httpx.get(url, headers={"host": f"localhost:{service.port}"}).status_code == 200
-        assert httpx.get(url, headers={"host": "rebound.example.org"}).status_code == 403
-        body = {"name": "x", **CONFIG}
-        assert httpx.post(url, json=body, headers={"origin": "https://example.org"}).status_code == 403
-        assert httpx.post(url, json=body, headers={"origin": service.url}).status_code == 200
-        assert httpx.get(f"{service.url}/v1/session").json()["key"] is None
-        # A key works here, too, and nothing is passed off as one.
-        with Optimist(service.url, api_key=new_key(tmp_path, "viewer", "red")) as optimist:
-            assert optimist.experiments() == []
-        assert httpx.get(url, headers=bearer("x")).status_code == 401
+def test_an_open_service_answers_to_its_own_names_and_pages_alone(shared: Service, name: str):
+    url = f"{shared.url}/v1/experiments"
+    assert httpx.get(url).status_code == 200
+    assert httpx.get(url, headers={"host": f"localhost:{shared.port}"}).status_code == 200
+    assert httpx.get(url, headers={"host": "rebound.example.org"}).status_code == 403
+    body = {"name": name, **CONFIG}
+    assert httpx.post(url, json=body, headers={"origin": "https://example.org"}).status_code == 403
+    assert httpx.post(url, json=body, headers={"origin": shared.url}).status_code == 200
+    assert httpx.get(f"{shared.url}/v1/session").json()["key"] is None
+    # A key works here, too, and nothing is passed off as one.
+    with Optimist(shared.url, api_key=new_key(shared.directory, "viewer", "of-nobody-else")) as optimist:
+        assert optimist.experiments() == []
+    assert httpx.get(url, headers=bearer("x")).status_code == 401
 
 
 def test_beyond_loopback_the_service_does_not_start_without_keys(tmp_path: Path):

@@ -125,12 +125,12 @@ def test_odd_cookies_of_the_host_sign_nobody_out(door: tuple[Service, str], othe
     assert httpx.get(f"{service.url}/v1/session", headers={"cookie": others.format("y=z")}).status_code == 401
 
 
-def test_experiments_have_a_width(door: tuple[Service, str], tmp_path: Path):
+def test_experiments_have_a_width(door: tuple[Service, str], not_scoring: Service):
     """Those that are made, by their features, prompts or classes, and those that are imported."""
     service, key = door
     pairs = {"generators": ["a"], "metric": "conditional-vendi", "kernel": KERNEL, "prompt_kernel": KERNEL}
     pairs["prompts"] = ["a cat"]
-    with client_of(service, key) as http, serving(tmp_path, "--no-scoring") as elsewhere:
+    with client_of(service, key) as http:
         for wide in (
             {**CONFIG, "dimension": 51},
             {"generators": ["a"], "metric": "vendi", "kernel": KERNEL, "dimension": 51},
@@ -142,7 +142,7 @@ def test_experiments_have_a_width(door: tuple[Service, str], tmp_path: Path):
         assert http.post(
             "/v1/experiments", json={"name": "fits", **pairs, "dimension": 5, "prompt_dimension": 50}
         ).is_success
-        with httpx.Client(base_url=elsewhere.url) as other:
+        with httpx.Client(base_url=not_scoring.url) as other:
             other.post("/v1/experiments", json={"name": "wide", **CONFIG, "dimension": 51}).raise_for_status()
             archive = other.get("/v1/experiments/wide/export").content
         refused = http.post("/v1/import", content=archive, headers={"content-type": "application/zip"})
@@ -195,12 +195,12 @@ def test_a_covariance_may_be_negative_by_what_rounding_does(negative: float):
         assert moments.stored(arrays, d)[0] == d
 
 
-def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(tmp_path: Path):
+def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(not_scoring: Service):
     """Bodies cut in the middle on every kind of route, and all that is asked of an experiment while it is deleted."""
     body = batch(5)
     answers: Counter[tuple[str, int]] = Counter()
     done = threading.Event()
-    with serving(tmp_path, "--no-scoring") as service, httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=not_scoring.url, timeout=60) as http:
         config = {"name": "x", **CONFIG, "max_wait": 0.2}
 
         def work(client: httpx.Client) -> None:
@@ -217,7 +217,7 @@ def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(tmp_path:
             answers.update((what, reply.status_code) for what, reply in replies.items())
 
         def workers() -> None:
-            with httpx.Client(base_url=service.url, timeout=60) as client:
+            with httpx.Client(base_url=not_scoring.url, timeout=60) as client:
                 while not done.is_set():
                     work(client)
 
@@ -225,10 +225,10 @@ def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(tmp_path:
         for thread in threads:
             thread.start()
         paths = ("picks/1/batch", "generators/a/batches", "picks")
-        for turn in range(60):
+        for turn in range(30):
             http.post("/v1/experiments", json=config).raise_for_status()
             for path in (*(f"/v1/experiments/x/{path}" for path in paths), "/v1/references?name=r", "/v1/import"):
-                begun(service, "", path, 1000, b"cut").close()
+                begun(not_scoring, "", path, 1000, b"cut").close()
             if turn % 2:
                 time.sleep(0.02)
             http.delete("/v1/experiments/x").raise_for_status()
@@ -238,4 +238,4 @@ def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(tmp_path:
         assert {status for what, status in answers if what == "list"} == {200}
         assert {status for _, status in answers} <= {200, 204, 404, 409, 410}
         assert len({what for what, _ in answers}) == 6
-        assert "Traceback" not in service.log()
+        assert "Traceback" not in not_scoring.log()

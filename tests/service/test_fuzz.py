@@ -34,12 +34,12 @@ from optimist_client import tensors
 logger = logging.getLogger(__name__)
 logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each request
 
-SHORT = 200
+SHORT = 100
 CASES = int(os.environ.get("OPTIMIST_FUZZ_CASES", SHORT))
 SECONDS = float(os.environ.get("OPTIMIST_FUZZ_SECONDS", 60))
 MUTANTS = 4 if CASES <= SHORT else 19
 """How many more of each body that is drawn, with some bytes changed: they come sooner than another."""
-BATCH = 5
+BATCH = 3
 """Cases of an operation that are drawn at a time."""
 LIMITS = {"OPTIMIST_MAX_BODY": "200000", "OPTIMIST_MAX_EXPERIMENTS": "50", "OPTIMIST_MAX_OPEN_PICKS": "200"}
 SMALL = settings(

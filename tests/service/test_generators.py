@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from processes import Service, serving
+from processes import Service
 
 from optimist import Evaluation
 from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, Pick, tensors
@@ -269,10 +269,10 @@ def test_a_worker_that_asks_again_gets_its_pick_back_with_a_new_lease(client: Op
     assert silent.tell(rows(silent)).late is True
 
 
-def test_asks_that_wait_survive_what_changes_meanwhile(tmp_path, reference):
+def test_asks_that_wait_survive_what_changes_meanwhile(not_scoring: Service, name: str, reference):
     """Nothing is scored here, so whoever asks waits as long as it may."""
-    with serving(tmp_path, "--no-scoring") as service, Optimist(service.url, patience=20) as client:
-        experiment = client.create_experiment("x", ["a", "b"], reference=reference, max_wait=1.5)
+    with Optimist(not_scoring.url, patience=20) as client:
+        experiment = client.create_experiment(name, ["a", "b"], reference=reference, max_wait=1.5)
         pick = experiment.ask()
         pick.tell(rows(pick))
         answers: list[Pick | None] = []

@@ -129,6 +129,7 @@ def test_a_scorer_process_has_metrics_of_its_own(tmp_path: Path):
                 experiment.ask().tell(np.eye(5)[:, :4])
                 until(lambda: experiment.report().scored)
                 until(lambda: scraped(f"http://127.0.0.1:{port}")("optimist_log_entries") == 1)
+                assert experiment.report().standings[0].score is not None
                 there, here = scraped(f"http://127.0.0.1:{port}"), scraped(service.url)
         finally:
             scorer.send_signal(signal.SIGTERM)

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from processes import Service, losing_replies, serving
+from processes import Service, losing_replies
 
 from optimist import Evaluation
 from optimist_client import Conflict, Fix, NotFound, Optimist, Retry
@@ -221,26 +221,14 @@ else:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_api_process_that_does_not_score_never_imports_torch(tmp_path, reference):
-    """`serve --no-scoring` answers asks and tells; its memory maps hold no torch library. A scorer elsewhere scores."""
-    with serving(tmp_path, "--no-scoring") as service, Optimist(service.url) as client:
-        experiment = client.create_experiment("remote", ["a", "b"], reference=reference, max_wait=0.1)
+def test_an_api_process_that_does_not_score_never_imports_torch(not_scoring: Service, name: str, reference):
+    """`serve --no-scoring` answers asks and tells; its memory maps hold no torch library."""
+    with Optimist(not_scoring.url) as client:
+        experiment = client.create_experiment(name, ["a", "b"], reference=reference, max_wait=0.1)
         for _ in range(6):
             pick = experiment.ask()
             pick.tell(samples(pick.generator, pick.size, pick.seed))
         assert not experiment.report().scored
         assert experiment.ask().info.stale
-        with open(f"/proc/{service.process.pid}/maps") as maps:
+        with open(f"/proc/{not_scoring.process.pid}/maps") as maps:
             assert "torch" not in maps.read()
-        socket = next(tmp_path.glob("lock")).read_text().split('"runtime": "')[1].split('"')[0]
-        scorer = subprocess.Popen(
-            [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url=unix://{socket}/redis.sock"]
-        )
-        try:
-            deadline = time.monotonic() + 60
-            while not experiment.report().scored and time.monotonic() < deadline:
-                time.sleep(0.1)
-            assert all(row.score is not None for row in experiment.report().standings)
-        finally:
-            scorer.terminate()
-            assert scorer.wait(30) == 0
