@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from keys import optimist_keys
 from processes import Service
 from servers import Cluster, cluster, redis_6, redis_7, until
-from typer.testing import CliRunner
 
 from optimist.api.door.keys import make_key
-from optimist.cli import app
 from optimist.store import open_store
 from optimist_client import Experiment, Fix, Optimist, Stop
 from optimist_client.models import Role
@@ -47,8 +46,8 @@ def new_key(servers: Cluster, role: Role, namespace: str, *experiments: str) -> 
 
 @pytest.fixture(scope="module")
 def service(servers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    made = CliRunner().invoke(app, ["keys", "create", f"--redis-url={servers.url}", "--role=admin"])
-    assert made.exit_code == 0, made.stderr
+    made = optimist_keys("create", f"--redis-url={servers.url}", "--role=admin")
+    assert made.returncode == 0, made.stderr
     limits = {"OPTIMIST_MAX_EXPERIMENTS": f"{MOST}"}
     options = "--no-scoring", "--require-keys", f"--redis-url={servers.url}"
     service = Service(tmp_path_factory.mktemp("service"), *options, environment=limits).start()
