@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 from .attacks import ATTACKS, record, run, table_of
@@ -17,7 +18,8 @@ TINY = Scale(rows=100, at_once=2, body=2**20, hold=0.5)
 
 @pytest.mark.faults
 def test_attacks_come_out_as_a_table():
-    chosen = [attack for attack in ATTACKS if attack.name in ("zeros", "more-rows")]
+    names = ("zeros", "more-rows") if settings.get_current_profile_name() == "full" else ("zeros",)
+    chosen = [attack for attack in ATTACKS if attack.name in names]
     found = json.loads(json.dumps(record(run(chosen, TINY))))
     figures = {name: outcome["figures"] for name, outcome in found.items()}
     assert not [line for lines in figures.values() for line in lines if "could not be tried" in line]

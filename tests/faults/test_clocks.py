@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from processes import serving, until
+from processes import Service, serving, until
 from redis import Redis
 from redis import exceptions as redis_errors
 
@@ -64,9 +64,9 @@ class Clocked:
             return False
 
 
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[Clocked]:
-    server = Clocked(tmp_path)
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clocked]:
+    server = Clocked(tmp_path_factory.mktemp("redis"))
     try:
         yield server
     finally:
@@ -74,10 +74,15 @@ def redis(tmp_path: Path) -> Iterator[Clocked]:
         server.process.wait()
 
 
+@pytest.fixture(scope="module")
+def service(redis: Clocked, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("service"), f"--redis-url={redis.url}") as service:
+        yield service
+
+
 @pytest.mark.faults
-def test_turns_and_leases_end_though_the_clock_was_set_back(tmp_path: Path, redis: Clocked):
-    options = "--no-scoring", f"--redis-url={redis.url}"
-    with serving(tmp_path, *options) as service, Optimist(service.url) as client:
+def test_turns_and_leases_end_though_the_clock_was_set_back(service: Service, redis: Clocked):
+    with Optimist(service.url) as client:
         experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, lease=1.0)
 
         def ask() -> httpx.Response:
@@ -115,10 +120,10 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(tmp_path: Path, redi
 
 
 @pytest.mark.faults
-def test_a_dead_scorer_s_generators_are_taken_over_though_the_clock_was_set_back(tmp_path: Path, redis: Clocked):
+def test_a_dead_scorer_s_generators_are_taken_over_though_the_clock_was_set_back(service: Service, redis: Clocked):
     batch = np.random.default_rng(0).standard_normal((5, 4))
-    with serving(tmp_path, f"--redis-url={redis.url}") as service, Optimist(service.url) as client:
-        experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, max_wait=0.1)
+    with Optimist(service.url) as client:
+        experiment = client.create_experiment("y", ["a", "b"], reference=REFERENCE, max_wait=0.1)
 
         def tell(rounds: int) -> None:
             for k in range(rounds):
@@ -131,6 +136,6 @@ def test_a_dead_scorer_s_generators_are_taken_over_though_the_clock_was_set_back
         scorer = service.scorer_pid()
         assert scorer is not None
         os.kill(scorer, signal.SIGKILL)
-        redis.set(-HOUR)
+        redis.set(-2 * HOUR)
         tell(8)
         until(lambda: experiment.report().scored, 60)

@@ -20,7 +20,7 @@ from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.kernel import score as vendi
 from optimist.numerics.kernel.maps import make_feature_map
 from optimist.numerics.kernel.score import VendiScore
-from optimist.numerics.spectra import TraceFollower, following, increments, largest_eigenvalue
+from optimist.numerics.spectra import TraceFollower, following, increments, largest_eigenvalue, log_sums
 from optimist.numerics.spectra.log_sums import log_sum
 from optimist.numerics.spectra.low_rank import LowRankTrace, trace_of
 from optimist_client.metrics import FID
@@ -30,11 +30,12 @@ WIDTH = 40
 
 @pytest.fixture(autouse=True)
 def small_borders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All routes within 150 samples of width 40."""
+    """All routes within 150 samples of width 40, and sums of logarithms that are found in fewer attempts."""
     torch.set_num_threads(1)
     monkeypatch.setattr(following, "GRAM_ROWS", 15)
     monkeypatch.setattr(following, "GRAM_LIMIT", 12)
     monkeypatch.setattr(following, "SCATTER_LIMIT", 30)
+    monkeypatch.setattr(log_sums, "COUNTS", (16, 27, 48))
     for module in (frechet, vendi):
         monkeypatch.setattr(module, "SMALLEST_WIDTH", 8)
 
@@ -51,9 +52,10 @@ def reference_of(width: int = WIDTH, rank: int | None = None) -> Reference:
     return Reference(rows.mean(0), centred.T @ centred / len(rows))
 
 
-@pytest.mark.parametrize("order", [0.5, 1.0, 1.5, 2.0, 3.0])
-@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("batch", [1, 5, 23])
+@pytest.mark.parametrize(
+    ("order", "decay", "batch"),
+    [*((order, 0.5, 5) for order in (0.5, 1.0, 1.5, 2.0, 3.0)), (1.0, 0.0, 23), (0.5, 1.0, 1), (1.0, 1.0, 1)],
+)
 def test_a_follower_has_the_trace_of_all_eigenvalues_on_every_route(order: float, decay: float, batch: int):
     rows = rows_of(150, decay=decay)
     if order == 1.0:
@@ -82,8 +84,9 @@ def test_no_eigenvalue_passes_the_fitted_range_unnoticed():
     assert 1.5 <= grown <= 2.25
 
 
-@pytest.mark.parametrize("order", [0.5, 1.0, 1.5, 3.0])
-@pytest.mark.parametrize("start", [0.0, 1e-10, 1e-4])
+@pytest.mark.parametrize(
+    ("order", "start"), [(0.5, 0.0), (0.5, 1e-4), (1.0, 0.0), (1.0, 1e-10), (1.5, 1e-4), (3.0, 1e-10)]
+)
 def test_a_sum_of_logarithms_is_as_close_as_it_says(order: float, start: float):
     found = log_sum(order, start, 3e-9)
     assert found is not None
@@ -95,7 +98,6 @@ def test_a_sum_of_logarithms_is_as_close_as_it_says(order: float, start: float):
 
 
 def test_orders_that_no_sum_is_close_to_are_refused():
-    assert log_sum(0.1, 0.0, 1e-8) is None
     with pytest.raises(ValueError, match="no sum of logarithms"):
         LowRankTrace(torch.tensor([1.0, 0.0], dtype=torch.float64), 0.1, rows=10, limit=10, tolerance=1e-8)
 
@@ -152,9 +154,12 @@ def streams(width: int = WIDTH) -> dict[str, list[Tensor]]:
     }
 
 
-@pytest.mark.parametrize("rank", [None, 12, 25])
-@pytest.mark.parametrize("name", list(streams()))
-@pytest.mark.parametrize("scatter", [False, True])
+@pytest.mark.parametrize(
+    ("rank", "name", "scatter"),
+    # Every stream, with either statistic; those that cross borders with a reference of every rank.
+    [(None, name, turn % 2 == 0) for turn, name in enumerate(streams())]
+    + [(rank, name, rank == 12) for rank in (12, 25) for name in ("batches of 5", "sizes", "scale")],
+)
 def test_a_followed_distance_is_the_one_that_is_not(rank: int | None, name: str, scatter: bool):
     reference = reference_of(rank=rank)
     followed, plain = FrechetDistance(reference), FrechetDistance(reference)
@@ -184,9 +189,12 @@ def test_statistics_that_are_followed_now_and_then_or_restored_are_followed():
         assert followed.plug_in(restored) == pytest.approx(plain.plug_in(restored), rel=1e-6)
 
 
-@pytest.mark.parametrize("order", [0.5, 1.0, 1.5, 2.0, 3.0, math.inf])
-@pytest.mark.parametrize("truncation", [None, 5])
-@pytest.mark.parametrize("name", ["batches of 5", "sizes", "repeats", "the same"])
+@pytest.mark.parametrize(
+    ("order", "truncation", "name"),
+    [(order, None, name) for order in (0.5, 1.0, 2.0, math.inf) for name in ("batches of 5", "repeats", "the same")]
+    + [(order, None, "sizes") for order in (1.5, 3.0)]
+    + [(order, 5, name) for order in (1.0, 3.0, math.inf) for name in ("batches of 5", "the same")],
+)
 def test_a_followed_kernel_score_is_the_one_that_is_not(order: float, truncation: int | None, name: str):
     kernel = {"name": "gaussian", "sigma": 2.0, "features": WIDTH // 2}
     followed, plain = (VendiScore(make_feature_map(kernel, 6), order, truncation) for _ in range(2))

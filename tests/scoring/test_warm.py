@@ -91,18 +91,20 @@ def sealed(state: dict[str, Tensor]) -> bytes:
 
 
 def test_a_snapshot_of_something_else_is_refused():
-    frozen = {name: WarmGenerator(kind.make(), 0.0) for name, kind in KINDS.items()}
+    bounds = {name: kind.make() for name, kind in KINDS.items()}
+    frozen = {name: WarmGenerator(bound, 0.0) for name, bound in bounds.items()}
     for name, warm in frozen.items():
         apply(warm, log_of(KINDS[name], 5), [5])
     # Different questions to one and the same statistic.
     alike = {"vendi 3", "vendi truncated"}
     for name, warm in frozen.items():
-        for other, kind in KINDS.items():
+        body = warm.freeze()
+        for other, bound in bounds.items():
             if {name, other} <= alike or other == name:
-                assert_same(state(WarmGenerator.thaw(warm.freeze(), 5, kind.make(), 0.0)), state(warm))
+                assert_same(state(WarmGenerator.thaw(body, 5, bound, 0.0)), state(warm))
             else:
                 with pytest.raises(ValueError, match="another metric, or of other kernels"):
-                    WarmGenerator.thaw(warm.freeze(), 5, kind.make(), 0.0)
+                    WarmGenerator.thaw(body, 5, bound, 0.0)
 
 
 @pytest.mark.parametrize("change", [{"sigma": 2.1}, {"seed": 1}, {"features": 16}])

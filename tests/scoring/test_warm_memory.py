@@ -50,7 +50,7 @@ async def test_what_is_dropped_is_made_again_bit_for_bit(make, server: EmbeddedR
     before = alive()
     published: dict[tuple[int, int], str] = {}
     async with running(server, warm_bytes) as scorer:
-        for turn in range(4):
+        for turn in range(3):
             for generator in range(4):
                 await made.tell_many(
                     generator, 1 + turn % 3 if generator % 2 else 12, 5 if turn % 2 else BIG, seed=turn
