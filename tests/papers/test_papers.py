@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist.simulation.digits.world import load
 
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fitted():
+@pytest.fixture(autouse=True)
+def fitted(digits_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo's fit, where tests and benchmarks find it."""
-    load(progress=False)
+    monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
 
 
 @pytest.fixture

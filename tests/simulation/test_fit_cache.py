@@ -14,9 +14,12 @@ QUICK = Recipe(network_epochs=1, vae_epochs=1, components=2)
 LOAD = """
 import sys
 from pathlib import Path
+from optimist.simulation.digits import fitting
 from optimist.simulation.digits.world import load
 from optimist.simulation.digits.recipe import Recipe
 
+print("ready", flush=True)
+sys.stdin.readline()
 digits = load(Path(sys.argv[1]), False, Recipe(network_epochs=1, vae_epochs=1, components=2))
 print(digits.generators["gmm-2"].sample(3, 0).tobytes().hex())
 """
@@ -81,10 +84,16 @@ def test_another_recipe_is_fitted_without_a_word(path, caplog):
 
 def test_two_processes_may_fit_at_once(tmp_path):
     command = [sys.executable, "-c", LOAD, str(tmp_path)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [process.communicate(timeout=120)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert told[0] == told[1]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == "ready\n"
+        other.stdin.write("\n")
+        other.stdin.flush()
+        digits = load(tmp_path, progress=False, recipe=QUICK)
+        told = other.communicate(timeout=120)[0]
+    assert other.returncode == 0
+    assert told == digits.generators["gmm-2"].sample(3, 0).tobytes().hex() + "\n"
     assert [file.name for file in tmp_path.iterdir()] == ["digits.safetensors"]
     assert cache.read(tmp_path / "digits.safetensors", QUICK.digest()) is not None
 

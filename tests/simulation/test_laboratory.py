@@ -268,7 +268,7 @@ def test_names_are_escaped_in_notebooks():
 
 def test_every_figure_is_drawn_in_both_formats(tmp_path: Path):
     with pytest.warns(SimulationWarning):
-        result = simulated(bed(0.0, 0.8, n=60), policies=["ucb", "fid-ucb", "uniform", "greedy", "top-two"])
+        result = simulated(bed(0.0, 0.8, n=60), policies=["ucb", "uniform"])
     files = result.plot(tmp_path / "figures")
     stems = {"total_regret", "average_regret", "optimal_pick_ratio", "accuracy", "pick_share", "estimates"}
     assert {file.stem for file in files} == stems
