@@ -101,15 +101,17 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(service: Service, re
         until(lambda: experiment.report().open_picks == 0, 20)
 
         # A turn that is never released, by contrast: the ask is postponed and does not keep waiting.
-        kept = threading.Event()
+        taken, kept = threading.Event(), threading.Event()
 
         def keep_the_turn() -> None:
             with redis.client() as holder:
                 while not kept.wait(0.02):
                     holder.set("optimist:{x}:turn", "another", px=500)
+                    taken.set()
 
         keeper = threading.Thread(target=keep_the_turn)
         keeper.start()
+        assert taken.wait(10)
         try:
             refused = ask()
         finally:
