@@ -15,6 +15,7 @@ from optimist.commands.scorer import METRICS_HOST, scorer
 from optimist.commands.shared import (
     ORDER,
     AsJson,
+    Device,
     KernelName,
     LogFormat,
     MetricName,
@@ -57,10 +58,7 @@ def score(
     features: Annotated[int | None, typer.Option(help="Random frequencies, r; 1000 by default.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
-    ] = None,
+    device: Device = None,
     as_json: AsJson = False,
     redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
     metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help=DEPRECATED, hidden=True)] = None,

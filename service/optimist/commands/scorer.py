@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import LogFormat, extras, said_plainly, settings_of
+from optimist.commands.shared import Device, LogFormat, extras, said_plainly, settings_of
 from optimist.numerics.devices import DeviceError, find_device
 
 METRICS_HOST = "127.0.0.1"
@@ -14,10 +14,7 @@ METRICS_HOST = "127.0.0.1"
 
 def scorer(
     redis_url: Annotated[str, typer.Option(help="The Redis that the API replicas use.")],
-    device: Annotated[
-        str | None,
-        typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
-    ] = None,
+    device: Device = None,
     metrics_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Serve /metrics for Prometheus on this port.")
     ] = None,

@@ -18,6 +18,11 @@ console = Console(stderr=True)
 
 LogFormat = Literal["text", "json"]
 
+Device = Annotated[
+    str | None,
+    typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
+]
+
 if TYPE_CHECKING:
     MetricName = str
 else:

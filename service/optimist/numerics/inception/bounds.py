@@ -18,15 +18,11 @@ from optimist.numerics.inception.statistic import ClassStatistic, entropy
 
 
 @dataclass(frozen=True)
-class InceptionTheoremBound:
-    """IS-UCB of the seed paper (equations.md §2a) with C′ = log K, the largest entropy there is.
-
-    value = log IS̃, optimistic = upper = log IŜ, which is +∞ from 1 sample. Raises ValueError on δ outside (0, 1).
-    """
+class _PaperBound:
+    """What the two bounds share: their metric, δ, and the metric's own statistic."""
 
     metric: InceptionScore
     delta: float = 0.05
-    name: str = field(default="theorem", init=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -34,6 +30,16 @@ class InceptionTheoremBound:
     def statistic(self) -> ClassStatistic:
         """An empty statistic of the metric."""
         return self.metric.statistic()
+
+
+@dataclass(frozen=True)
+class InceptionTheoremBound(_PaperBound):
+    """IS-UCB of the seed paper (equations.md §2a) with C′ = log K, the largest entropy there is.
+
+    value = log IS̃, optimistic = upper = log IŜ, which is +∞ from 1 sample. Raises ValueError on δ outside (0, 1).
+    """
+
+    name: str = field(default="theorem", init=False)
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
@@ -50,22 +56,13 @@ class InceptionTheoremBound:
 
 
 @dataclass(frozen=True)
-class InceptionNaiveBound:
+class InceptionNaiveBound(_PaperBound):
     """Naive-UCB of the seed paper (equations.md §2b), which uses only n and K; C′ = log K.
 
     value = log IS̃, optimistic = upper = log IŜ. Raises ValueError on δ outside (0, 1).
     """
 
-    metric: InceptionScore
-    delta: float = 0.05
     name: str = field(default="naive", init=False)
-
-    def __post_init__(self) -> None:
-        check_delta(self.delta)
-
-    def statistic(self) -> ClassStatistic:
-        """An empty statistic of the metric."""
-        return self.metric.statistic()
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
