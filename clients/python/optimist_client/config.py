@@ -16,11 +16,12 @@ from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, 
 BoundName = Literal["influence", "theorem", "authors", "naive"]
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 
-RULES = 2
+RULES = 3
 """Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
 
 2: batches are checked for absurd rows, for more rows than were asked for, and for copies; the bandwidth "median" is the
 median of the generators' own medians.
+3: the stopping threshold covers nearly tied generators; Vendi scores of orders below 2 are estimated by leave-one-out.
 """
 
 MAX_MAGNITUDE = 1e6
