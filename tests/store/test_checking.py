@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Measures, NewPick, Refused, Settled, Size, Store, Suspect
+from optimist.store import AskGroup, Measures, NewPick, Origin, Refused, Settled, Size, Store, Suspect
 
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
 keys = (f"key {number}" for number in itertools.count())
@@ -36,6 +37,12 @@ async def told(store: Store, generator: int, prompts: str, measures: Measures) -
     group = AskGroup(next(keys), [NewPick(generator, record)])
     assert await open_picks(store, "x", rounds, [group], lease_seconds=60)
     return await settle(store, "x", rounds + 1, next(keys), 2, b"body", measures=measures)
+
+
+def oddity(settled: Settled) -> tuple[int, int | None, str]:
+    """What is odd about a batch: its position, the one it repeats, and what is too large."""
+    assert settled.suspect is not None
+    return settled.suspect.seq, settled.suspect.copy_of, settled.suspect.large
 
 
 async def test_nothing_is_checked_before_a_scale_is_known(store: Store):
@@ -66,7 +73,7 @@ async def test_a_large_batch_counts_is_named_and_does_not_make_what_is_usual(sto
     await append(store, 0, sized(2.0), rows=40)
     for power in (5, 5, 5):
         odd = await append(store, 0, sized(10.0**power, 10.0**power), rows=100)
-        assert odd.suspect == Suspect(odd.seq, None, "features: 1e+05 in row 3, usual size 1")
+        assert oddity(odd) == (odd.seq, None, "features: 1e+05 in row 3, usual size 1")
     with pytest.raises(Refused):
         await append(store, 0, sized(1e7))
     state = (await store.state("x")).generators[0]
@@ -85,11 +92,11 @@ async def test_copies_are_named_in_their_generator_and_counted_between_two(store
     measures = Measures("ab" * 8)
     first = await append(store, 0, measures)
     copy = await append(store, 0, measures)
-    assert (first.suspect, copy.suspect) == (None, Suspect(2, 1, ""))
+    assert (first.suspect, oddity(copy)) == (None, (2, 1, ""))
     assert (await append(store, 1, measures)).suspect is None
     assert (await append(store, 0, Measures("ab" * 7 + "ac"))).suspect is None, "another digest that begins alike"
     a, b, _ = (await store.state("x")).generators
-    assert (a.copies, a.suspects, a.twins, b.copies, b.twins) == (1, [Suspect(2, 1, "")], {1: 1}, 0, {})
+    assert (a.copies, a.suspects, a.twins, b.copies, b.twins) == (1, [copy.suspect], {1: 1}, 0, {})
     with pytest.raises(Refused, match="position 1"):
         await append(store, 0, Measures("ab" * 8, refuse_copies=True))
     assert (await store.state("x")).told == 4
@@ -102,8 +109,8 @@ async def test_equal_answers_to_equal_prompts_are_lawful(store: Store):
     assert (await told(store, 1, '"why?","[how]"', measures)).suspect is None
     # Without a pick their embeddings say which prompts they are of.
     assert (await append(store, 0, measures)).suspect is None
-    assert (await append(store, 0, Measures("ab" * 8, prompts="beefbeef"))).suspect == Suspect(4, 1, "")
-    assert (await told(store, 0, '"where?","[how]"', measures)).suspect == Suspect(5, 1, "")
+    assert oddity(await append(store, 0, Measures("ab" * 8, prompts="beefbeef"))) == (4, 1, "")
+    assert oddity(await told(store, 0, '"where?","[how]"', measures)) == (5, 1, "")
     assert (await store.state("x")).generators[0].twins == {}
     await told(store, 2, '"where?","[how]"', measures)
     assert (await store.state("x")).generators[0].twins == {2: 1}
@@ -113,8 +120,34 @@ async def test_only_the_newest_contents_are_remembered(store: Store, redis: Redi
     await append(store, 0, Measures("ab" * 8))
     await redis.hset("optimist:{x}:counts", "0:seq", "65536")  # type: ignore[misc]
     assert (await append(store, 0, Measures("ab" * 8))).suspect is None
-    assert (await append(store, 0, Measures("ab" * 8))).suspect == Suspect(65538, 65537, "")
+    assert oddity(await append(store, 0, Measures("ab" * 8))) == (65538, 65537, "")
     assert len(await redis.hget("optimist:{x}:checks", "#abab")) < 30  # type: ignore[misc]
+
+
+async def test_an_odd_batch_is_one_suspect_with_its_origin_however_often_it_is_sent(store: Store):
+    measures = Measures("ab" * 8)
+    await append(store, 0, measures)
+    group = AskGroup(next(keys), [NewPick(0, "{}")])
+    assert await open_picks(store, "x", 0, [group], lease_seconds=60)
+    before = time.time()
+    first = await settle(store, "x", 1, "digest", 7, b"body", measures=measures)
+    for _ in range(2):
+        again = await settle(store, "x", 1, "digest", 7, b"body", measures=measures)
+        assert (again.duplicate, again.suspect) == (True, None)
+    appended = await append(store, 0, measures, rows=3)
+    state = (await store.state("x")).generators[0]
+    assert state.suspects == [first.suspect, appended.suspect]
+    origins = [suspect.origin for suspect in state.suspects]
+    assert [(origin.pick, origin.rows) for origin in origins] == [(1, 7), (0, 3)]
+    assert all(before - 1 < origin.told < time.time() + 1 for origin in origins)
+    assert state.copies == 2
+
+
+def test_suspects_of_older_versions_have_no_origin():
+    assert Suspect.of(4, "2\t") == Suspect(4, 2)
+    assert Suspect.of(5, "\tfeatures: 1e+05") == Suspect(5, None, "features: 1e+05")
+    known = Suspect(6, 1, "", Origin(12, 5, 1763823999.25))
+    assert Suspect.of(6, known.stored) == known
 
 
 async def test_what_is_odd_is_named_of_the_first_and_counted_of_all_and_deleted(store: Store, redis: Redis):

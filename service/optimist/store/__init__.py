@@ -39,7 +39,17 @@ from optimist.store.records import (
     Usage,
 )
 from optimist.store.scores import kernels_digest
-from optimist.store.state import SUSPECTS, ExperimentState, GeneratorState, OpenPick, Returned, SetAside, State, Suspect
+from optimist.store.state import (
+    SUSPECTS,
+    ExperimentState,
+    GeneratorState,
+    OpenPick,
+    Origin,
+    Returned,
+    SetAside,
+    State,
+    Suspect,
+)
 from optimist.store.store import Store
 
 __all__ = [
@@ -75,6 +85,7 @@ __all__ = [
     "OpenPick",
     "Opened",
     "Opening",
+    "Origin",
     "Refused",
     "Returned",
     "SetAside",

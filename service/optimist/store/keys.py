@@ -47,7 +47,7 @@ EXPERIMENT_PARTS = (
     "aside",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "damaged",  # hash: ordinal → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
-    "suspects",  # hash: "<g>:<seq>" → "<position that it repeats>\t<what is too large>" of an odd batch
+    "suspects",  # hash: "<g>:<seq>" of an odd batch → what is odd about it, as `note` in checking.lua writes it
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
     "curve",  # not a key itself: curve:<g> are lists of "<told> <seq> <point>", for charts
     "snapshot",  # not a key itself: snapshot:<g>:<unique>:<i> are strings, the chunks of a snapshot

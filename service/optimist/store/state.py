@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 State = Literal["active", "paused", "retired"]
 SUSPECTS = 256
@@ -43,6 +43,16 @@ class SetAside:
     reason: str
 
 
+class Origin(NamedTuple):
+    """Where a batch came from."""
+
+    pick: int
+    """0 where no pick asked for it."""
+    rows: int
+    told: float
+    """When it was accepted, in Unix seconds of Redis's clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """A batch that was accepted though it is odd."""
@@ -52,17 +62,24 @@ class Suspect:
     """The position of the earlier batch with the same samples."""
     large: str = ""
     """Which values are far above the usual size."""
+    origin: Origin | None = None
+    """None if an older version accepted it."""
 
     @property
     def stored(self) -> str:
         """The text that the scripts store."""
-        return f"{'' if self.copy_of is None else self.copy_of}\t{self.large}"
+        text = f"{'' if self.copy_of is None else self.copy_of}\t{self.large}"
+        return text if self.origin is None else f"{text}\t{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
 
     @classmethod
     def of(cls, seq: int, stored: str) -> Suspect:
         """The inverse of `stored`. Raises ValueError on another text."""
-        copy, _, large = stored.partition("\t")
-        return cls(seq, int(copy) if copy else None, large)
+        copy, large, *rest = stored.split("\t")
+        origin = None
+        if rest:
+            pick, rows, told = rest[0].split(" ")
+            origin = Origin(int(pick), int(rows), float(told))
+        return cls(seq, int(copy) if copy else None, large, origin)
 
 
 @dataclass(slots=True)

@@ -32,5 +32,5 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   redis.call('APPEND', history, struct.pack('<HBI4', tonumber(g), flags, tonumber(rows)))
   return string.format(
     '{"pick":%d,"generator":%d,"rows":%d,"samples":%d,"batches":%d,"seq":%d,"late":%s}',
-    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, note(g, seq, found)
+    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, note(g, seq, found, number, rows)
 end

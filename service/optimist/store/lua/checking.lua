@@ -1,3 +1,4 @@
+-- uses: prelude
 -- keys: generators checks counts suspects
 
 -- Checks batches for values of implausible size and for copies of earlier batches.
@@ -157,9 +158,9 @@ local function check(g, rows, measures, record)
   return found
 end
 
--- Stores what `check` found of the batch at position `seq`. Answers what is suspicious about it as text, '' for
--- nothing.
-local function note(g, seq, found)
+-- Stores what `check` found of the batch at position `seq`. `number`: its pick, '0' without one. Answers what is
+-- suspicious about it as text, '' for nothing: "<position that it repeats>\t<what is too large>\t<pick> <rows> <time>".
+local function note(g, seq, found, number, rows)
   local fields = {}
   if found.own then
     fields[1], fields[2] = g, found.own
@@ -185,7 +186,7 @@ local function note(g, seq, found)
   if not found.large and not found.copy then
     return ''
   end
-  local suspicion = (found.copy or '') .. '\t' .. (found.large or '')
+  local suspicion = string.format('%s\t%s\t%s %s %.3f', found.copy or '', found.large or '', number, rows, now())
   if redis.call('HLEN', suspects) < NAMED then
     redis.call('HSET', suspects, g .. ':' .. seq, suspicion)
   end
