@@ -82,8 +82,27 @@ def test_large_rows_count_and_are_named_in_report_and_log(own: tuple[Service, Pa
             append(service, "large", "y", f"{number}", 1e4 * rows(9))
     lines = [line for line in service.log().splitlines() if "large/y" in line]
     assert "batch 3 of large/y has values over 1,000 times the usual size (features: " in lines[0]
-    assert "batch 7 of large/y repeats the one at position 6 and has values" in lines[3]
+    assert "batch 7 of large/y repeats the batch at position 6 and has values" in lines[3]
     assert len(lines) == 10, "a few a minute"
+
+
+def test_odd_batches_are_listed_newest_first(client: Optimist, service: Service, name: str):
+    experiment = made(client, name)
+    began = time.time()
+    for seed, factor in enumerate((1, 1e4)):
+        pick = experiment.ask(generators=["y"])
+        pick.tell(factor * rows(seed))
+    pick.tell(factor * rows(seed))  # told again, it is still one suspect
+    append(service, name, "y", "copy", rows(0))
+    copy, large = experiment.suspects()
+    assert experiment.report().suspects == [copy, large]
+    assert (copy.generator, copy.position, copy.pick, copy.samples) == ("y", 3, None, 20)
+    assert copy.findings == ["repeats the batch at position 1"]
+    assert (large.position, large.pick, large.samples, large.retracted) == (2, pick.number, 20, False)
+    assert large.findings[0].startswith("has values over 1,000 times the usual size (features: ")
+    assert began - 60 < large.told <= copy.told < time.time() + 60
+    experiment.set_state("y", "retired")
+    assert experiment.suspects() == []
 
 
 def test_of_two_generators_the_absurd_one_is_refused_though_it_came_first(
@@ -148,7 +167,9 @@ def test_single_rows_may_repeat_now_and_then(client: Optimist, service: Service,
     for key, seed in enumerate((1, 2, 1, 2)):
         append(service, name, "x", f"{key}", rows(seed, 1))
     assert "earlier" not in " ".join(standing(experiment.report(), "x").warnings)
+    assert experiment.suspects() == []
     append(service, name, "x", "third", rows(1, 1))
+    assert [suspect.position for suspect in experiment.suspects()] == [5, 4, 3]
     assert "3 batches repeat earlier ones, as at position 3, 4, 5" in standing(experiment.report(), "x").warnings
 
 
@@ -210,6 +231,7 @@ def test_what_is_known_goes_along_with_an_archive(client: Optimist, service: Ser
     copy = client.import_experiment(file, name=f"{name}-copy")
     said = {"1 batch has values over 1,000 times the usual size, as at position 2"}
     said |= {"1 batch repeats earlier ones, as at position 3"}
+    assert copy.suspects() == experiment.suspects()
     for one in (experiment, copy):
         assert said <= set(standing(one.report(), "x").warnings)
     assert append(service, f"{name}-copy", "y", "absurd", 1e8 * rows(5)).status_code == 422

@@ -202,6 +202,12 @@ class ExperimentOperations(Generic[PickT]):
         """The current standings, regret, pick ratio and decision."""
         return models.Report.model_validate(await self._transport.call("GET", f"/v1/experiments/{self.name}/report"))
 
+    @operation
+    async def suspects(self) -> list[models.SuspectBatch]:
+        """The batches that count although they are odd, newest first, as in `report().suspects`."""
+        answer = await self._transport.call("GET", f"/v1/experiments/{self.name}/suspects")
+        return [models.SuspectBatch.model_validate(item) for item in answer]
+
     async def _reply(self, request: models.AskRequest, patience: float | None = None) -> models.AskReply:
         asked = request.model_dump(exclude_none=True)
         answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/picks", json=asked, patience=patience)

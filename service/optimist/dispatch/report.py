@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from optimist.dispatch.state import PolicyState
-from optimist.dispatch.suspects import standing_warnings
+from optimist.dispatch.suspects import standing_warnings, suspects_among
 from optimist.policies import Arm
 from optimist.store import GeneratorState
 from optimist_client.models import Regret, Report, Standing
@@ -48,6 +48,7 @@ def report_of(state: PolicyState) -> Report:
         optimal_pick_ratio=chosen / told if told and chosen is not None else None,
         uniform_samples=state.policy.stopping.uniform_samples(state.rivals, told),
         scored=state.is_scored,
+        suspects=suspects_among(state.contenders),
     )
 
 

@@ -1,4 +1,4 @@
-"""Warnings about suspicious batches and about generators that look identical: in reports, decisions and the log."""
+"""Suspicious batches, and generators that look identical: listed, and named in reports, decisions and the log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from optimist.numerics.plausibility import WARNED
 from optimist.store import GeneratorState, Suspect
+from optimist_client.models import SuspectBatch
 
 _NAMED = 3
 """How many log positions a warning names."""
@@ -19,6 +20,39 @@ _LINES, _SECONDS = 10, 60.0
 """At most `_LINES` log lines are written in `_SECONDS` seconds."""
 
 _log = logging.getLogger(__name__)
+
+
+def suspects_among(generators: Sequence[GeneratorState]) -> list[SuspectBatch]:
+    """The odd batches of these generators, newest first; those of unknown age last."""
+    found = [
+        _described(generator, suspect, odd)
+        for generator in generators
+        for suspect in generator.suspects
+        if (odd := findings(suspect, are_copies_notable=_are_notable(generator, generator.copies)))
+    ]
+    return sorted(found, key=lambda suspect: -(suspect.told or 0.0))
+
+
+def _described(generator: GeneratorState, suspect: Suspect, odd: list[str]) -> SuspectBatch:
+    origin = suspect.origin
+    return SuspectBatch(
+        generator=generator.name,
+        position=suspect.seq,
+        pick=(origin and origin.pick) or None,
+        samples=origin and origin.rows,
+        told=origin and origin.told,
+        findings=odd,
+    )
+
+
+def findings(suspect: Suspect, *, are_copies_notable: bool = True) -> list[str]:
+    """What is odd about a batch, each as a phrase; empty for a copy if copies are not notable."""
+    found = []
+    if suspect.copy_of is not None and are_copies_notable:
+        found.append(f"repeats the batch at position {suspect.copy_of}")
+    if suspect.large:
+        found.append(f"has values over {WARNED:,.0f} times the usual size ({suspect.large})")
+    return found
 
 
 def standing_warnings(generator: GeneratorState, generators: Sequence[GeneratorState]) -> list[str]:
@@ -97,7 +131,4 @@ class SuspectLog:
             self._more += 1
             return
         self._lines += 1
-        repeats = "" if suspect.copy_of is None else f"repeats the one at position {suspect.copy_of}"
-        large = f"has values over {WARNED:,.0f} times the usual size ({suspect.large})" if suspect.large else ""
-        what = " and ".join(filter(None, (repeats, large)))
-        _log.warning("batch %d of %s/%s %s", suspect.seq, experiment, generator, what)
+        _log.warning("batch %d of %s/%s %s", suspect.seq, experiment, generator, " and ".join(findings(suspect)))

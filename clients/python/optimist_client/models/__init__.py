@@ -16,6 +16,7 @@ from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.progress import Curve, GeneratorProgress, OpenPickInfo, Progress
 from optimist_client.models.reports import Overview, Regret, Report, Standing, Summary
 from optimist_client.models.service import Problem, Role, Session
+from optimist_client.models.suspects import SuspectBatch
 from optimist_client.wire import Identifier
 
 __all__ = [
@@ -48,5 +49,6 @@ __all__ = [
     "Standing",
     "State",
     "Summary",
+    "SuspectBatch",
     "TellReply",
 ]

@@ -11,6 +11,7 @@ from optimist_client import display
 from optimist_client.metrics import Scale
 from optimist_client.models.experiments import DecisionInfo, GeneratorState, State
 from optimist_client.models.progress import Progress
+from optimist_client.models.suspects import SuspectBatch
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
 
@@ -77,6 +78,8 @@ class Report(Answer):
     """Estimated number of samples that uniform sampling would need for the same certainty; None if unknown."""
     scored: bool
     """Whether every estimate that is due has been made."""
+    suspects: list[SuspectBatch] = Field(default_factory=list)
+    """The odd batches, newest first: of all generators that are not retired, the experiment's first 256."""
     progress: Progress | None = None
     """Data for charts; only if the request has `after`."""
 

@@ -17,11 +17,20 @@ from optimist.api.routes.references import check_embeddings, stored_reference
 from optimist.dispatch.admission import check_maps, too_wide
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.report import report_of
+from optimist.dispatch.suspects import suspects_among
 from optimist.policies import check_policy
 from optimist.store import Conflict, NotFound
 from optimist_client import tensors
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentChange, ExperimentConfig, Identifier, Overview, Report
+from optimist_client.models import (
+    Experiment,
+    ExperimentChange,
+    ExperimentConfig,
+    Identifier,
+    Overview,
+    Report,
+    SuspectBatch,
+)
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
 overview = APIRouter()
@@ -171,6 +180,16 @@ async def get_report(
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
     return respond(Body.of(report_of(state).model_dump_json()), if_none_match)
+
+
+@router.get("/{name}/suspects")
+async def get_suspects(name: Identifier, context: ContextDep) -> list[SuspectBatch]:
+    """The batches that count although they are odd: copies of earlier ones, and those with far too large values.
+
+    Newest first. At most 256 batches of an experiment are listed; the warnings in the report count all.
+    """
+    state = await context.state(await context.experiment(name))
+    return suspects_among(state.contenders)
 
 
 @overview.get("/v1/overview", response_model=Overview, tags=["experiments"])

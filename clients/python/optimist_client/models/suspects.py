@@ -1,0 +1,22 @@
+"""Batches that count although they are odd."""
+
+from __future__ import annotations
+
+from optimist_client.wire import Answer, GeneratorName
+
+
+class SuspectBatch(Answer):
+    """A batch that was accepted although it is odd. It counts until somebody retracts it."""
+
+    generator: GeneratorName
+    position: int
+    """Its position in the generator's log, counted from 1."""
+    pick: int | None
+    """None if no pick asked for it. This field and the next two are also None if an older version accepted it."""
+    samples: int | None
+    told: float | None
+    """When it was told, in Unix time."""
+    findings: list[str]
+    """What is odd about it: "repeats the batch at position 3", values far above the usual size."""
+    retracted: bool = False
+    """Whether it no longer counts."""
