@@ -30,14 +30,26 @@ function append(element, children) {
 }
 
 // Ask the user to confirm an action. Resolves to true if it was confirmed.
-export function confirm(title, text, yes) {
+export const confirm = async (title, text, yes) => (await askFor(title, text, yes)) !== null;
+
+// Ask the user to confirm an action, with a text of at most `longest` characters if there is a `label` for it.
+// Resolves to the text, or to null if it was not confirmed.
+export function askFor(title, text, yes, label = "", longest = 0) {
+  const part = (name) => document.getElementById(`confirm-${name}`);
   const dialog = document.getElementById("confirm");
-  say(document.getElementById("confirm-title"), title);
-  say(document.getElementById("confirm-text"), text);
-  say(document.getElementById("confirm-yes"), yes);
+  const input = part("input");
+  say(part("title"), title);
+  say(part("text"), text);
+  say(part("label"), label);
+  say(part("yes"), yes);
+  part("label").hidden = input.hidden = !label;
+  input.required = Boolean(label);
+  input.maxLength = longest;
+  input.value = "";
+  part("no").onclick = () => dialog.close();
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes" ? input.value : null), { once: true });
   });
 }

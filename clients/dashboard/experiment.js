@@ -1,6 +1,7 @@
 // The page of one experiment: the answer, the standings, the charts and the controls.
 import { actions } from "./actions.js";
 import { experimentPath, forget, get } from "./api.js";
+import { batches } from "./batches.js";
 import { Charts } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
@@ -63,6 +64,7 @@ function page(main, experiment, report, refresh) {
   const charts = new Charts(metricTitle(report), palette);
   const picks = openPicks();
   const manage = actions(config, refresh);
+  const odd = batches(config, refresh);
   const shows = report.offers?.includes("modes") ? modes(config.name) : null;
   fill(
     main,
@@ -70,6 +72,7 @@ function page(main, experiment, report, refresh) {
     h("div", { class: "title" }, h("h1", {}, config.name), state),
     h("section", { class: "card hero", "aria-label": "Answer" }, sentence, reason, facts),
     standings.section,
+    odd.sections,
     charts.section,
     h("div", { class: "columns" }, picks.section, manage.section),
     shows?.section,
@@ -86,6 +89,7 @@ function page(main, experiment, report, refresh) {
       const drawn = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
       palette.give(drawn.map((standing) => standing.generator));
       standings.draw(report);
+      odd.draw(report);
       charts.draw(report, progressCurve);
       picks.draw(report.progress.picks, report.open_picks);
       manage.draw(report);

@@ -317,6 +317,9 @@ def test_it_works_by_keyboard(open_page: OpenPage, experiment: Experiment):
 def pages(experiment: Experiment) -> list[str]:
     work(experiment, 60)
     experiment.set_cost("good", 0.5)
+    pick = experiment.ask()
+    assert pick is not None
+    pick.tell(np.full((pick.size, 4), 2e3))  # suspicious
     experiment.ask(worker="somebody")
     return ["/", f"/#/e/{experiment.name}"]
 

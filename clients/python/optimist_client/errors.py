@@ -6,9 +6,9 @@ OptimistError
 │   └── Busy            the service was overloaded or unavailable for `patience` seconds
 ├── Fix                 the request was refused and nothing was stored; the message says what was expected
 │   ├── NotFound        no such experiment, reference, generator or pick: fix the name
-│   ├── Conflict        the name or pick is already used with other values: fix the name or the values
+│   ├── Conflict        the name or pick is already used with other values, or the batch cannot be retracted
 │   └── GeneratorError  a function given to `run` raised: fix the function; its pick was given up
-└── Stop                the pick or experiment is no longer available: abandon it and continue with another
+└── Stop                the pick or experiment is no longer available, or its batch was retracted: continue with another
 
 `action` is "retry", "fix" or "stop". Invalid arrays raise ValueError before a request is sent.
 """
@@ -57,7 +57,7 @@ class NotFound(Fix):
 
 
 class Conflict(Fix):
-    """The name or pick is already used with other values."""
+    """The name or pick is already used with other values, or the batch cannot be retracted: the message says why."""
 
 
 class GeneratorError(Fix):
@@ -72,7 +72,7 @@ class GeneratorError(Fix):
 
 
 class Stop(OptimistError):
-    """The pick or experiment is no longer available, for example a pick that is too old: continue with a new one."""
+    """The pick or experiment is no longer available, for example a pick whose batch was retracted: go on with a new one."""
 
     action = "stop"
 
@@ -81,5 +81,5 @@ def from_problem(problem: Problem) -> OptimistError:
     """The exception for a problem document of the service."""
     by_status = {404: NotFound, 409: Conflict, 410: Stop}
     by_action = {"retry": Retry, "stop": Stop, "fix": Fix}
-    kind = by_status.get(problem.status) or by_action[problem.action]
+    kind = Stop if problem.action == "stop" else by_status.get(problem.status) or by_action[problem.action]
     return kind(f"{problem.title}: {problem.detail}" if problem.detail else problem.title, problem)

@@ -203,6 +203,28 @@ class ExperimentOperations(Generic[PickT]):
         return models.Report.model_validate(await self._transport.call("GET", f"/v1/experiments/{self.name}/report"))
 
     @operation
+    async def retract(
+        self, *, pick: int | None = None, generator: str | None = None, position: int | None = None, reason: str = ""
+    ) -> models.RetractReply:
+        """Retract a batch that should not count, on record with who, when and why. Needs a key of role admin.
+
+        pick: number of the pick whose batch it is. generator, position: the batch at this position of the generator's
+            log, as in `TellReply` and `report().suspects`. generator without a position: all its batches so far.
+        reason: why, at most 1,024 bytes of printable text.
+
+        The batch leaves the scores, and a decision that rested on it is reopened. Its samples stay in the budget and
+        the cost. A retraction cannot be undone; a second one changes nothing and returns `already`. Raises `NotFound`
+        for an unknown pick, generator or position; `Conflict` if the service no longer has the batch, which says what
+        can be retracted instead; ValueError for another combination of arguments.
+        """
+        if (pick is None) == (generator is None) or (position is not None and generator is None):
+            raise ValueError("expected a pick, or a generator, or a generator and a position")
+        what = f"picks/{pick}/batch" if generator is None else f"generators/{quote(generator, safe='')}/batches"
+        path = f"/v1/experiments/{self.name}/{what}" + ("" if position is None else f"/{position}")
+        answer = await self._transport.call("DELETE", path, json={"reason": reason})
+        return models.RetractReply.model_validate(answer)
+
+    @operation
     async def suspects(self) -> list[models.SuspectBatch]:
         """The batches that count although they are odd, newest first, as in `report().suspects`."""
         answer = await self._transport.call("GET", f"/v1/experiments/{self.name}/suspects")

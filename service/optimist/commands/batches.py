@@ -1,0 +1,72 @@
+"""`optimist suspects` and `optimist retract`: batches of a running service that are odd, or should not count."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from optimist.commands.archive import Url
+from optimist.commands.shared import AsJson, said_plainly
+from optimist_client import Optimist, OptimistError
+
+Name = Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.")]
+
+
+def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
+    """List the suspicious batches of an experiment.
+
+    They repeat earlier batches or have far too large values. They count until they are retracted.
+    """
+    with said_plainly(OptimistError), Optimist(url) as optimist:
+        found = optimist.experiment(experiment).suspects()
+    if as_json:
+        typer.echo(json.dumps([suspect.model_dump() for suspect in found], indent=2))
+        return
+    table = Table("generator", "position", "pick", "samples", "told", "what is odd")
+    for one in found:
+        told = "" if one.told is None else datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
+        odd = "; ".join([*one.findings, *["retracted"] * one.retracted])
+        cells = (one.generator, one.position, one.pick, one.samples, told, odd)
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))
+    Console().print(table)
+
+
+def retract(
+    experiment: Name,
+    pick: Annotated[int | None, typer.Option(help="Number of the pick whose batch it is.")] = None,
+    generator: Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")] = None,
+    position: Annotated[
+        int | None, typer.Option(help="Position of the batch in the generator's log; without it, all its batches.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why; it stays on record.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator go.")] = False,
+    url: Url = "http://127.0.0.1:8000",
+    as_json: AsJson = False,
+) -> None:
+    """Retract a batch that should not count, or all batches of a generator.
+
+    Scores and decision are made again without it. Its samples stay in the budget. This cannot be undone.
+    """
+    if generator is not None and position is None and not yes:
+        typer.confirm(f"Retract all batches of {generator!r}?", abort=True, err=True)
+    with said_plainly(OptimistError, ValueError), Optimist(url) as optimist:
+        reply = optimist.experiment(experiment).retract(
+            pick=pick, generator=generator, position=position, reason=reason
+        )
+    if as_json:
+        typer.echo(reply.model_dump_json(indent=2))
+        return
+    for batch in reply.retracted:
+        which = "all batches" if batch.position is None else f"batch {batch.position:,}"
+        when = "retracted before" if reply.already else "retracted"
+        typer.echo(f"{when}: {which} of {batch.generator}, {batch.samples:,} samples")
+    if not reply.retracted:
+        typer.echo(f"{generator} has no batches")
+    if reply.decision_reopened and not reply.already:
+        typer.echo("the decision rested on it and is reopened")

@@ -1,0 +1,57 @@
+"""Suspicious batches on the page of an experiment."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+from pages import WAIT, OpenPage
+from playwright.sync_api import expect
+from processes import Service
+
+from optimist_client import Optimist
+
+expect.set_options(timeout=WAIT)
+NAME = "suspicious"
+
+
+@pytest.fixture(scope="module")
+def suspicious(service: Service) -> str:
+    """The name of an experiment with a large batch of `good`, and one of `bad` that was told twice."""
+    with Optimist(service.url) as client:
+        experiment = client.create_experiment(
+            NAME, ["good", "bad"], reference=(np.zeros(4), np.eye(4)), policy="uniform", stop=False, batch_size=20
+        )
+        for pick in experiment.picks(120):
+            scale = 2e3 if pick.number == 5 else 1.0
+            pick.tell(scale * np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
+    for key in ("first", "second"):
+        url = f"{service.url}/v1/experiments/{NAME}/generators/bad/batches"
+        rows = np.random.default_rng(0).standard_normal((5, 4)).tolist()
+        httpx.post(url, json={"features": rows}, headers={"idempotency-key": key}).raise_for_status()
+    return NAME
+
+
+def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, client: Optimist, suspicious: str):
+    page = open_page(f"/#/e/{suspicious}", viewport={"width": 390, "height": 844})
+    table = page.get_by_role("region", name="Suspicious batches table")
+    rows = table.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("repeats the batch at position")
+    expect(rows.last).to_contain_text("has values over 1,000 times the usual size (features: ")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    rows.first.get_by_role("button", name="Retract batch").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_visible()  # a reason is required
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_be_hidden()
+    assert not any(suspect.retracted for suspect in client.experiment(suspicious).suspects())
+
+
+def test_without_suspects_there_is_no_list(open_page: OpenPage, client: Optimist):
+    client.create_experiment("unsuspicious", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
+    page = open_page("/#/e/unsuspicious")
+    expect(page.locator(".answer")).to_contain_text("Waiting for the first samples.")
+    expect(page.get_by_role("heading", name="Suspicious batches")).to_be_hidden()
