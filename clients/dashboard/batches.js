@@ -47,7 +47,7 @@ export function batches(config, refresh) {
           onclick: () => retract(suspect),
         }, "Retract")),
       ]);
-      retracted.draw(report.retractions ?? [], RETRACTED, (gone) => [
+      retracted.draw([...(report.retractions ?? [])].reverse(), RETRACTED, (gone) => [
         origin(gone, []),
         h("td", {}, gone.reason || "–"),
         h("td", {}, date(gone.when), gone.who && h("div", { class: "quiet" }, `by ${gone.who}`)),

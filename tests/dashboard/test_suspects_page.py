@@ -23,7 +23,7 @@ def suspicious(service: Service) -> str:
             NAME, ["good", "bad"], reference=(np.zeros(4), np.eye(4)), policy="uniform", stop=False, batch_size=20
         )
         for pick in experiment.picks(120):
-            scale = 2e3 if pick.number == 5 else 1.0
+            scale = 2e3 if pick.number == 3 else 1.0
             pick.tell(scale * np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
     for key in ("first", "second"):
         url = f"{service.url}/v1/experiments/{NAME}/generators/bad/batches"
@@ -47,7 +47,17 @@ def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, cli
     expect(dialog).to_be_visible()  # a reason is required
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
-    assert not any(suspect.retracted for suspect in client.experiment(suspicious).suspects())
+    experiment = client.experiment(suspicious)
+    assert not any(suspect.retracted for suspect in experiment.suspects())
+    page.get_by_role("button", name="Retract batch 2 of good").click()
+    dialog.get_by_label("Reason").fill("<b>overflow</b>")
+    page.keyboard.press("Enter")
+    gone = page.get_by_role("region", name="Retracted batches table").locator("tbody tr")
+    expect(gone).to_contain_text("good")
+    expect(gone).to_contain_text("<b>overflow</b>")
+    expect(rows).to_have_count(1)
+    expect(page.get_by_role("status").get_by_text("Batch 2 of good no longer counts.")).to_be_visible()
+    assert [one.reason for one in experiment.report().retractions] == ["<b>overflow</b>"]
 
 
 def test_without_suspects_there_is_no_list(open_page: OpenPage, client: Optimist):

@@ -80,8 +80,18 @@ def operations(url: str) -> dict[str, Any]:
     return {}
 
 
+def retraction(url: str) -> dict[str, Any]:
+    optimist = Optimist(url)
+    names = ["step-10k", "step-20k"]
+    experiment = optimist.create_experiment("checkpoints", names, reference=(np.zeros(4), np.eye(4)), stop=False)
+    for pick in experiment.picks(40):
+        pick.tell(_rows(0.0, pick.size, pick.seed, 4) * (2e3 if pick.number == 3 else 1.0))
+    return {"optimist": optimist}
+
+
 PRELUDES: dict[str, Prelude] = {
     "sdk.md": sdk,
     "metrics.md": metrics,
     "operations.md": operations,
+    "retraction.md": retraction,
 }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optimist_client.models import Report, Standing
 
+_RETRACTIONS = 5
+"""How many retractions a report names, the newest."""
 _COLUMNS = ("generator", "score", "± error", "samples", "pick ratio")
 
 
@@ -17,7 +19,7 @@ def as_text(report: Report) -> str:
     rows = _table(report)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
-    return "\n".join([_title(report), *lines, *report.sentences])
+    return "\n".join([_title(report), *lines, *report.sentences, *_batches(report)])
 
 
 def as_html(report: Report) -> str:
@@ -29,7 +31,7 @@ def as_html(report: Report) -> str:
         for row, line in zip(report.ranking, cells, strict=True)
     )
     warnings = [f"{row.generator}: {warning}" for row in report.ranking for warning in row.warnings]
-    notes = "".join(f"<p>{html.escape(line)}</p>" for line in [*report.sentences, *warnings])
+    notes = "".join(f"<p>{html.escape(line)}</p>" for line in [*report.sentences, *_batches(report), *warnings])
     caption = f"<caption>{html.escape(_title(report))}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
@@ -71,6 +73,22 @@ def _cells(row: Standing) -> tuple[str, ...]:
     score = "…" if row.score is None else f"{row.score:.3f}"
     error = "…" if row.error is None else f"{row.error:.3f}"
     return row.generator, score, error, f"{row.samples:,}", f"{row.pick_ratio:.1%}"
+
+
+def _batches(report: Report) -> list[str]:
+    """One line about the suspicious batches that count, and one for each of the newest retractions."""
+    lines = []
+    if odd := sum(not suspect.retracted for suspect in report.suspects):
+        batches = "1 suspicious batch counts" if odd == 1 else f"{odd:,} suspicious batches count"
+        lines.append(f"{batches}: see `suspects` and `retract`.")
+    if earlier := len(report.retractions[:-_RETRACTIONS]):
+        lines.append(f"Retracted: {earlier:,} earlier.")
+    for gone in report.retractions[-_RETRACTIONS:]:
+        which = "all batches" if gone.position is None else f"batch {gone.position:,}"
+        pick = "" if gone.pick is None else f"pick {gone.pick:,}, "
+        reason = gone.reason or "no reason given"
+        lines.append(f"Retracted: {which} of {gone.generator} ({pick}{gone.samples:,} samples): {reason}.")
+    return lines
 
 
 def _title(report: Report) -> str:

@@ -72,7 +72,10 @@ class GeneratorError(Fix):
 
 
 class Stop(OptimistError):
-    """The pick or experiment is no longer available, for example a pick whose batch was retracted: go on with a new one."""
+    """The pick or experiment is no longer available, for example a pick that is too old: continue with a new one.
+
+    Telling a pick whose batch was retracted also raises it.
+    """
 
     action = "stop"
 
