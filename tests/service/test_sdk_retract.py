@@ -63,7 +63,8 @@ def test_an_absurd_batch_is_found_and_retracted(client: Optimist, name: str, ref
     assert (retraction.position, retraction.reason) == (2, "an embedder that overflowed")
     assert report.suspects == [suspect.model_copy(update={"retracted": True})]
     said = "Retracted: batch 2 of x (pick 2, 20 samples): an embedder that overflowed."
-    assert said in str(report) and "suspicious" not in str(report)
+    assert said in str(report)
+    assert "suspicious" not in str(report)
     assert said in report._repr_html_()
 
 
@@ -108,14 +109,17 @@ def test_the_commands_list_and_retract(client: Optimist, service: Service, name:
         return done.exit_code, done.output
 
     code, listed = run("suspects", name)
-    assert code == 0 and "has values over 1,000 times the usual size" in listed
+    assert code == 0
+    assert "has values over 1,000 times the usual size" in listed
     (suspect,) = json.loads(run("suspects", name, "--json")[1])
     assert (suspect["pick"], suspect["retracted"]) == (2, False)
     assert run("retract", name, "--pick", "2", "--reason", "overflow") == (0, "retracted: batch 2 of x, 20 samples\n")
     assert run("retract", name, "--pick", "2")[1] == "retracted before: batch 2 of x, 20 samples\n"
     code, refused = run("retract", name, "--generator", "y/z", answer="n\n")
-    assert code == 1 and "Retract all batches of 'y/z'?" in refused
+    assert code == 1
+    assert "Retract all batches of 'y/z'?" in refused
     assert run("retract", name, "--generator", "y/z", "--yes")[1] == "retracted: all batches of y/z, 40 samples\n"
     code, missing = run("retract", name)
-    assert code == 1 and "expected a pick, or a generator" in missing
+    assert code == 1
+    assert "expected a pick, or a generator" in missing
     assert "retracted" in run("suspects", name)[1]
