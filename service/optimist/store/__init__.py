@@ -16,7 +16,9 @@ from optimist.store.errors import (
     Gone,
     LogGap,
     NotFound,
+    NotRetractable,
     Refused,
+    Retracted,
     StoreError,
     Superseded,
     Unavailable,
@@ -38,8 +40,19 @@ from optimist.store.records import (
     Snapshot,
     Usage,
 )
+from optimist.store.retractions import RetractedLog
 from optimist.store.scores import kernels_digest
-from optimist.store.state import SUSPECTS, ExperimentState, GeneratorState, OpenPick, Returned, SetAside, State, Suspect
+from optimist.store.state import (
+    SUSPECTS,
+    ExperimentState,
+    GeneratorState,
+    OpenPick,
+    Retraction,
+    Returned,
+    SetAside,
+    State,
+    Suspect,
+)
 from optimist.store.store import Store
 
 __all__ = [
@@ -72,10 +85,14 @@ __all__ = [
     "Measures",
     "NewPick",
     "NotFound",
+    "NotRetractable",
     "OpenPick",
     "Opened",
     "Opening",
     "Refused",
+    "Retracted",
+    "RetractedLog",
+    "Retraction",
     "Returned",
     "SetAside",
     "Settled",

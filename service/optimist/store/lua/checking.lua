@@ -1,3 +1,4 @@
+-- uses: retracted
 -- keys: generators checks counts suspects
 
 -- Checks batches for values of implausible size and for copies of earlier batches.
@@ -83,8 +84,8 @@ local function compare(found, g, contents)
     for entry, at, position, made in contents:gmatch('(' .. mark .. ' (%d+) (%d+) (%S*);)') do
       local lawful = is_lawful(found.made, made)
       if at ~= g then
-        found.twin = found.twin or not lawful and at or nil
-      elseif tonumber(position) > oldest then
+        found.twin = found.twin or not lawful and not is_retracted(at, position) and at or nil
+      elseif tonumber(position) > oldest and not is_retracted(g, position) then
         known, found.copy = true, not lawful and position or nil
       else
         local from, to = contents:find(entry, 1, true)
