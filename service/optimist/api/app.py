@@ -13,7 +13,18 @@ from optimist.api.context import Context
 from optimist.api.door.access import Access, KeyRing
 from optimist.api.door.limits import Limits
 from optimist.api.door.request_log import RequestLog
-from optimist.api.routes import archives, dashboard, experiments, generators, health, modes, picks, references, session
+from optimist.api.routes import (
+    archives,
+    dashboard,
+    experiments,
+    generators,
+    health,
+    modes,
+    picks,
+    references,
+    retractions,
+    session,
+)
 from optimist.api.vitals import Vitals
 from optimist.numerics.registry import load
 from optimist.settings import Settings
@@ -52,7 +63,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     problems.install(app)
     # The busiest routes come first, because every request is matched against the routes in this order.
     app.router.routes.insert(0, picks.straight)
-    for routes in (picks, references, experiments, archives, modes, generators, health, session):
+    for routes in (picks, references, experiments, archives, modes, retractions, generators, health, session):
         app.include_router(routes.router)
     app.include_router(experiments.overview)
     dashboard.install(app)

@@ -16,7 +16,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from optimist.insight.metrics import REFUSED
-from optimist.store import Conflict, Full, Gone, NotFound, Refused, StoreError, Unavailable
+from optimist.store import (
+    Conflict,
+    Full,
+    Gone,
+    NotFound,
+    NotRetractable,
+    Refused,
+    Retracted,
+    StoreError,
+    Unavailable,
+)
 from optimist_client.models import Problem
 
 Action = Literal["fix", "retry", "stop"]
@@ -92,6 +102,10 @@ def problem_of(error: StoreError) -> ApiError:
     detail = str(error)
     if isinstance(error, NotFound):
         return ApiError(404, "not-found", "Not found", detail)
+    if isinstance(error, Retracted):
+        return ApiError(409, "retracted", "Retracted", detail, action="stop")
+    if isinstance(error, NotRetractable):
+        return ApiError(409, "not-retractable", "Cannot be retracted", detail)
     if isinstance(error, Conflict):
         return ApiError(409, "conflict", "Conflict with the stored state", detail)
     if isinstance(error, Full | Refused):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from optimist.dispatch.retractions import retractions_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import standing_warnings, suspects_among
 from optimist.policies import Arm
@@ -14,7 +15,7 @@ from optimist_client.models import Regret, Report, Standing
 
 def report_of(state: PolicyState) -> Report:
     """Standings, regret, pick ratio and decision."""
-    told = state.stored.told
+    told = state.stored.counted
     scores = {arm.name: arm.estimate.score for arm in state.arms if arm.estimate is not None}
     metric = state.config.kind
     best = state.decision.best
@@ -39,16 +40,17 @@ def report_of(state: PolicyState) -> Report:
             for arm, g in zip(state.arms, state.contenders, strict=True)
         ],
         samples=state.samples,
-        rounds=told,
+        rounds=state.stored.told,
         open_picks=len(state.open_picks),
         budget=state.budget,
         cost=state.cost if state.costs else None,
         max_cost=state.max_cost,
         regret=regret,
         optimal_pick_ratio=chosen / told if told and chosen is not None else None,
-        uniform_samples=state.policy.stopping.uniform_samples(state.rivals, told),
+        uniform_samples=state.policy.stopping.uniform_samples(state.rivals, state.stored.told),
         scored=state.is_scored,
         suspects=suspects_among(state.contenders),
+        retractions=retractions_of(state.stored.generators),
     )
 
 
@@ -89,7 +91,7 @@ def _standing(
         warnings=tuple(warnings),
         damaged=bool(generator.aside_count or generator.damage),
         cost_per_sample=cost,
-        cost=None if cost is None else cost * arm.samples,
+        cost=None if cost is None else cost * (arm.samples + generator.retracted),
     )
 
 

@@ -56,8 +56,8 @@ class PolicyState:
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
         self.policy = make_policy(self.config, self.needed_to_fit)
         """The policy that picks are made by; its warm-up lasts until the kernels can be fixed."""
-        self.samples = sum(generator.samples for generator in stored.generators)
-        """Samples told in all."""
+        self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
+        """Samples told in all, those retracted since included: the budget has paid for them."""
         controls = stored.controls
         changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
         self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
@@ -153,7 +153,7 @@ class PolicyState:
     @property
     def cost(self) -> float:
         """Cost of the samples told."""
-        return sum(self.costs.get(g.name, 0.0) * g.samples for g in self.stored.generators)
+        return sum(self.costs.get(g.name, 0.0) * (g.samples + g.retracted) for g in self.stored.generators)
 
     @property
     def cost_left(self) -> float | None:

@@ -24,16 +24,17 @@ _log = logging.getLogger(__name__)
 
 def suspects_among(generators: Sequence[GeneratorState]) -> list[SuspectBatch]:
     """The odd batches of these generators, newest first; those of unknown age last."""
-    found = [
-        _described(generator, suspect, odd)
-        for generator in generators
-        for suspect in generator.suspects
-        if (odd := findings(suspect, are_copies_notable=_are_notable(generator, generator.copies)))
-    ]
+    found = []
+    for generator in generators:
+        gone, are_notable = _retracted(generator), _are_notable(generator, generator.copies)
+        for suspect in generator.suspects:
+            is_retracted = suspect.seq in gone
+            if odd := findings(suspect, are_copies_notable=are_notable or is_retracted):
+                found.append(_described(generator, suspect, odd, is_retracted))
     return sorted(found, key=lambda suspect: -(suspect.told or 0.0))
 
 
-def _described(generator: GeneratorState, suspect: Suspect, odd: list[str]) -> SuspectBatch:
+def _described(generator: GeneratorState, suspect: Suspect, odd: list[str], is_retracted: bool) -> SuspectBatch:
     origin = suspect.origin
     return SuspectBatch(
         generator=generator.name,
@@ -42,7 +43,14 @@ def _described(generator: GeneratorState, suspect: Suspect, odd: list[str]) -> S
         samples=origin and origin.rows,
         told=origin and origin.told,
         findings=odd,
+        retracted=is_retracted,
     )
+
+
+def _retracted(generator: GeneratorState) -> set[int]:
+    """The positions of its suspects that no longer count."""
+    single = {retraction.position for retraction in generator.retractions}
+    return {suspect.seq for suspect in generator.suspects if suspect.seq <= generator.restart or suspect.seq in single}
 
 
 def findings(suspect: Suspect, *, are_copies_notable: bool = True) -> list[str]:
@@ -58,13 +66,15 @@ def findings(suspect: Suspect, *, are_copies_notable: bool = True) -> list[str]:
 def standing_warnings(generator: GeneratorState, generators: Sequence[GeneratorState]) -> list[str]:
     """The report's warnings about a generator's batches."""
     warnings = []
+    gone = _retracted(generator)
+    suspects = [suspect for suspect in generator.suspects if suspect.seq not in gone]
     if generator.large:
-        at = _positions([suspect for suspect in generator.suspects if suspect.large])
+        at = _positions([suspect for suspect in suspects if suspect.large])
         warnings.append(
             f"{_batches(generator.large, 'has', 'have')} values over {WARNED:,.0f} times the usual size{at}"
         )
     if _are_notable(generator, generator.copies):
-        at = _positions([suspect for suspect in generator.suspects if suspect.copy_of is not None])
+        at = _positions([suspect for suspect in suspects if suspect.copy_of is not None])
         warnings.append(f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at}")
     for one, other, agree in _twins(generators):
         if generator in (one, other):

@@ -69,12 +69,22 @@ class Track:
             self._last_due = self.samples
         return due
 
-    def last_due_position(self, rows: Sequence[int]) -> int | None:
-        """Index of the last of the next batches, with these row counts, after which an estimate is due, or None."""
+    def retract(self) -> bool:
+        """Pass a retraction of batches that were left out. Returns whether an estimate is due now, at once."""
+        self._last_due = _due_at_once(self.samples)
+        return self._last_due > 0
+
+    def last_due_position(self, rows: Sequence[int | None]) -> int | None:
+        """Index of the last of the next entries after which an estimate is due, or None.
+
+        rows: the row count of a batch, 0 of one that is left out, None of a retraction.
+        """
         samples, last_due, position = self.samples, self._last_due, None
         for index, count in enumerate(rows):
-            samples += count
-            if is_due(samples, last_due, self._growth):
+            samples += count or 0
+            if count is None:
+                last_due, position = _due_at_once(samples), index if samples >= 2 else position
+            elif count and is_due(samples, last_due, self._growth):
                 last_due, position = samples, index
         return position
 
@@ -116,6 +126,11 @@ class Track:
     def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
         """The groups (see `Metric.prompt_groups`). Raises ValueError as `modes` does."""
         return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
+
+
+def _due_at_once(samples: int) -> int:
+    """The samples at which an estimate was last due, after a retraction: all that are left, if they suffice for one."""
+    return samples if samples >= 2 else 0
 
 
 def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, list[Tensor]]:

@@ -12,7 +12,7 @@ from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
 from optimist.scoring.experiments import Arguments, InThread, Result, ScoredExperiment
 from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.warm import Scored, Step, WarmGenerator
-from optimist.store import Damaged, LogEntry, LogGap, Store, Superseded
+from optimist.store import Damaged, LogEntry, LogGap, RetractedLog, Store, Superseded
 
 TURN = 0.25
 """Seconds after which a turn ends once it has stored something, so that other generators get the thread."""
@@ -62,6 +62,10 @@ class CatchingUp:
         warm = record.warm = record.warm or await self._resume()
         warm.published = record.published
         while entries := await self._store.read_log(*record.key, warm.seq, chain=warm.chain):
+            if not warm.knows(entries):
+                record.start(self._experiment)
+                await self._take(newest)
+                return
             step, seconds = await self._in_thread(_timed, warm.apply, entries, newest)
             await self._set_aside(step, entries)
             if step.scored is not None:
@@ -75,7 +79,7 @@ class CatchingUp:
                 record.again = True
                 break
         else:
-            if warm.seq < newest:
+            if warm.seq < max(newest, warm.reaches):
                 raise LogGap(f"log of generator {record.ordinal} in {record.name!r} ends before {newest}")
         if record.wants_modes and not warm.is_empty:
             await self._put_modes(warm)
@@ -83,21 +87,23 @@ class CatchingUp:
     async def _resume(self) -> WarmGenerator:
         """The statistic from the snapshot if there is one, otherwise an empty one."""
         record, experiment = self._record, self._experiment
+        # Before the snapshot: one of a batch that is retracted meanwhile is then noticed by the log.
+        retracted = await self._store.retracted_log(*record.key)
         try:
             snapshot = await self._store.snapshot(*record.key)
             if snapshot is not None:
-                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain)
+                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain, retracted=retracted)
                 return await self._in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
         except (Damaged, ValueError) as error:
             # From an untrimmed log the same statistic can be computed.
-            if not await self._has_whole_log():
+            if not await self._has_whole_log(retracted):
                 raise Damaged(f"{error}; the log before it is trimmed") from None
             logger.warning("%s/%d is scored from its log: %s", *record.key, error)
-        return WarmGenerator(experiment.bound, experiment.growth)
+        return WarmGenerator(experiment.bound, experiment.growth, retracted)
 
-    async def _has_whole_log(self) -> bool:
+    async def _has_whole_log(self, retracted: RetractedLog) -> bool:
         try:
-            await self._store.read_log(*self._record.key, 0, max_entries=1)
+            await self._store.read_log(*self._record.key, max(0, retracted.restart - 1), max_entries=1)
         except LogGap:
             return False
         return True

@@ -196,9 +196,12 @@ class Experiments:
     async def _first_batches(self, name: str, generator: int, rows: int) -> list[tuple[LogEntry, dict[str, Tensor]]]:
         """The first readable batches that have `rows` rows together; [] if there are too few."""
         found: list[tuple[LogEntry, dict[str, Tensor]]] = []
-        seq, chain = 0, ""
+        retracted = await self._store.retracted_log(name, generator)
+        seq, chain = max(0, retracted.restart - 1), ""
         while entries := await self._store.read_log(name, generator, seq, max_entries=32, chain=chain):
             for entry in entries:
+                if entry.retracts is not None or entry in retracted:
+                    continue
                 with contextlib.suppress(ValueError):
                     found.append((entry, batch_of(entry)[0]))
                     rows -= entry.rows

@@ -16,7 +16,7 @@ from optimist.evaluation import Track
 from optimist.evaluation.stored import take
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
-from optimist.store import LogEntry
+from optimist.store import LogEntry, RetractedLog
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
 SHOWN_MODES = 20
@@ -26,6 +26,7 @@ FORMAT = 2
 """Version of snapshots. Version 1, whose moments are whole matrices, is read too; others are refused."""
 DIGEST_BYTES = 32
 """Length of the SHA-256 at the start of a snapshot."""
+NOTHING_RETRACTED = RetractedLog()
 SMALLEST_TAIL = 2**16
 """Bytes that the log may have beyond a snapshot, however small the statistic."""
 
@@ -52,10 +53,12 @@ class Step:
 class WarmGenerator:
     """The statistic of one generator at log position `seq`; the log after its snapshot has `tail` bytes."""
 
-    def __init__(self, bound: Bound, growth: float) -> None:
+    def __init__(self, bound: Bound, growth: float, retracted: RetractedLog = NOTHING_RETRACTED) -> None:
+        """retracted: batches that are left out. Read before the log, because a later retraction is not `known`."""
         self._bound = bound
         self._track = Track(bound, growth)
-        self.seq = 0
+        self._retracted = retracted
+        self.seq = max(0, retracted.restart - 1)
         self.tail = 0
         self.chain = ""
         """`LogEntry.chain` at `seq`; "" where that is not known."""
@@ -74,9 +77,21 @@ class WarmGenerator:
         """`bytes`, and the cache that makes estimates cheap."""
         return self._track.bytes + self._track.followed_bytes
 
+    @property
+    def reaches(self) -> int:
+        """Position of the newest retraction that is left out: nothing is published or stored before it.
+
+        Only there is it certain that the log is the one that was retracted from.
+        """
+        return self._retracted.newest
+
+    def knows(self, entries: Sequence[LogEntry]) -> bool:
+        """Whether the retractions among the next entries of the log are those that it was made for, and no others."""
+        return all(self._retracted.is_as_read(entry) for entry in entries)
+
     def has_outgrown(self) -> bool:
-        """Whether the log after the snapshot is as large as the statistic is now."""
-        if self.tail < self.room:
+        """Whether the log after the snapshot is as large as the statistic is now, and a snapshot may be stored."""
+        if self.tail < self.room or self.seq < self.reaches:
             return False
         self.room = max(self.bytes, SMALLEST_TAIL)
         return self.tail >= self.room
@@ -87,20 +102,31 @@ class WarmGenerator:
         Every process makes the same estimates from the same log, each at exactly its due position, however many entries
         it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; so are all
         before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot be read,
-        or that differs from what was accepted, is skipped.
+        or that differs from what was accepted, is skipped. Retracted batches are left out, as if they had never been
+        told; at the retraction an estimate is due.
         """
-        due = self._track.last_due_position([entry.rows for entry in entries])
+        due = self._track.last_due_position([self._rows(entry) for entry in entries])
+        newest = max(newest, self.reaches)
         step = Step()
         for position, entry in enumerate(entries):
-            taken = take(self._track, entry)
-            if taken.unreadable:
-                step.unreadable.append((entry.seq, taken.unreadable))
+            if entry.retracts is not None:
+                self._track.retract()
+            elif entry not in self._retracted:
+                taken = take(self._track, entry)
+                if taken.unreadable:
+                    step.unreadable.append((entry.seq, taken.unreadable))
             self.seq, self.chain = entry.seq, entry.chain
             self.tail += len(entry.body)
             is_wanted = position == due and entry.seq > self.published and entry.seq >= newest
             if is_wanted and self._track.statistic.samples:
                 step = Step(self._scored(), step.unreadable)
         return step
+
+    def _rows(self, entry: LogEntry) -> int | None:
+        """The rows of an entry as `Track.last_due_position` takes them."""
+        if entry.retracts is not None:
+            return None
+        return 0 if entry in self._retracted else entry.rows
 
     def _scored(self) -> Scored:
         begun = time.perf_counter()
@@ -140,7 +166,15 @@ class WarmGenerator:
         self.room, self.tail = max(size, SMALLEST_TAIL), 0
 
     @classmethod
-    def thaw(cls, body: bytes, seq: int, bound: Bound, growth: float, chain: str = "") -> WarmGenerator:
+    def thaw(
+        cls,
+        body: bytes,
+        seq: int,
+        bound: Bound,
+        growth: float,
+        chain: str = "",
+        retracted: RetractedLog = NOTHING_RETRACTED,
+    ) -> WarmGenerator:
         """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels.
 
         chain: chained digest of the log at `seq`, "" if unknown. Raises ValueError for any other body.
@@ -155,7 +189,7 @@ class WarmGenerator:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
             if not torch.equal(state.pop("meaning"), _meaning(bound)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
-            warm = cls(bound, growth)
+            warm = cls(bound, growth, retracted)
             warm._track = Track.restore(state, bound, growth)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None

@@ -16,7 +16,9 @@ from optimist.store.errors import (
     Gone,
     LogGap,
     NotFound,
+    NotRetractable,
     Refused,
+    Retracted,
     StoreError,
     Superseded,
     Unavailable,
@@ -38,6 +40,7 @@ from optimist.store.records import (
     Snapshot,
     Usage,
 )
+from optimist.store.retractions import RetractedLog
 from optimist.store.scores import kernels_digest
 from optimist.store.state import (
     SUSPECTS,
@@ -45,6 +48,7 @@ from optimist.store.state import (
     GeneratorState,
     OpenPick,
     Origin,
+    Retraction,
     Returned,
     SetAside,
     State,
@@ -82,11 +86,15 @@ __all__ = [
     "Measures",
     "NewPick",
     "NotFound",
+    "NotRetractable",
     "OpenPick",
     "Opened",
     "Opening",
     "Origin",
     "Refused",
+    "Retracted",
+    "RetractedLog",
+    "Retraction",
     "Returned",
     "SetAside",
     "Settled",

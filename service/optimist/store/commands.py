@@ -14,7 +14,18 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
-from optimist.store.errors import Conflict, Full, Gone, NotFound, Refused, StoreError, Superseded, reaching_redis
+from optimist.store.errors import (
+    Conflict,
+    Full,
+    Gone,
+    NotFound,
+    NotRetractable,
+    Refused,
+    Retracted,
+    StoreError,
+    Superseded,
+    reaching_redis,
+)
 from optimist.store.keys import experiment_key, full_name, namespace_of
 from optimist.store.lineage import Lineage
 from optimist.store.scripts import Argument, Script, Value, load
@@ -24,6 +35,8 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
     b"conflict": Conflict,
     b"full": Full,
     b"gone": Gone,
+    b"retracted": Retracted,
+    b"not-retractable": NotRetractable,
     b"refused": Refused,
     b"superseded": Superseded,
 }

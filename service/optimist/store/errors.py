@@ -4,7 +4,9 @@ StoreError
 ├── NotFound            fix the name: there is no such experiment, generator, pick or reference
 ├── Refused             fix the batch: it is not what was asked for, or not plausible; nothing was stored
 ├── Conflict            stop: the name or the pick already stands for something else
+│   └── Retracted       stop: the batch was accepted, and retracted since
 ├── Full                stop, or remove some: there are as many as there may be
+├── NotRetractable      read what is possible: the batch cannot be retracted, or not alone
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
 ├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
 ├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
@@ -36,6 +38,14 @@ class Refused(StoreError):
 
 class Conflict(StoreError):
     """The name or the pick already exists with other contents; repeating the call will not help."""
+
+
+class Retracted(Conflict):
+    """The batch was accepted and retracted since; it no longer counts, and telling it again does not help."""
+
+
+class NotRetractable(StoreError):
+    """The batch cannot be retracted; the text says what can be."""
 
 
 class Full(StoreError):

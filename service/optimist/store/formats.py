@@ -10,11 +10,14 @@ from redis.asyncio import Redis
 from optimist.store import keys
 from optimist.store.errors import CannotStart, Unavailable, reaching_redis
 
-FORMAT = 2
-"""What this service writes. A version that reads this one's data, but whose data this one would misread, counts on.
+FORMAT = 3
+"""The newest format that this service reads. A version whose data this one would misread counts on.
 
 2: experiments have `rules`.
+3: logs have retractions. It is written with the first retraction; until then older services may start.
 """
+USUAL = 2
+"""The format of data without retractions."""
 HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
 """One batch of an experiment's history, as accept.lua appends it."""
 
@@ -28,7 +31,7 @@ async def check_format(redis: Redis) -> None:
     with reaching_redis():
         # Read first: a full Redis refuses writes, but can still be used.
         found = await redis.execute_command("GET", keys.FORMAT)
-        if found is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
+        if found is None and await redis.set(keys.FORMAT, USUAL, nx=True):
             return
         found = found or await redis.execute_command("GET", keys.FORMAT)
     text = (found or b"").decode(errors="replace")
@@ -39,6 +42,12 @@ async def check_format(redis: Redis) -> None:
             f"Redis holds data of format {text}, and this service knows {FORMAT} and older: it would misread them. "
             "Start the version that wrote them, or a newer one"
         )
-    if int(text) < FORMAT:
-        with contextlib.suppress(Unavailable), reaching_redis():
-            await redis.set(keys.FORMAT, FORMAT)
+    with contextlib.suppress(Unavailable):
+        await mark_at_least(redis, USUAL)
+
+
+async def mark_at_least(redis: Redis, version: int) -> None:
+    """Write this format into a Redis that has an older one, or none. Raises Unavailable if that cannot be done now."""
+    with reaching_redis():
+        if int(await redis.execute_command("GET", keys.FORMAT) or 0) < version:
+            await redis.set(keys.FORMAT, version)

@@ -26,7 +26,7 @@ class Logs:
         *,
         chain: str = "",
     ) -> list[LogEntry]:
-        """Batches of a generator from position after_seq + 1 on, in order; empty when there are none yet.
+        """Entries of a generator's log from position after_seq + 1 on, in order; empty when there are none yet.
 
         Reads in growing pages, the first of four batches. A further page is read only if the bodies would stay below
         max_bytes, assuming that each is as large as the largest one so far.
@@ -96,6 +96,9 @@ class Logs:
 
 
 def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
+    chain, retracts = fields.get(b"chain", b"").decode(), fields.get(b"retracts")
+    if retracts is not None:
+        return LogEntry(seq, 0, 0, fields[b"digest"].decode(), b"", chain=chain, retracts=retracts.decode())
     record = fields.get(b"record")
     return LogEntry(
         seq=seq,
@@ -104,5 +107,5 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         digest=fields[b"digest"].decode(),
         body=fields[b"body"],
         record=None if record is None else record.decode(),
-        chain=fields.get(b"chain", b"").decode(),
+        chain=chain,
     )

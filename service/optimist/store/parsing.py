@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, cast
 
-from optimist.store.state import ExperimentState, GeneratorState, OpenPick, Returned, SetAside, State, Suspect
+from optimist.store.state import (
+    ExperimentState,
+    GeneratorState,
+    OpenPick,
+    Retraction,
+    Returned,
+    SetAside,
+    State,
+    Suspect,
+)
 
 SAME = "same:"
 """Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""
+
+
+PREFIX = "retracted_"
+"""Prefix of a count that holds the record of a retraction, before the ordinal and a position."""
 
 
 def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> ExperimentState:
@@ -22,7 +36,7 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
     counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
     set_aside, odd = _set_aside(aside), _suspects(suspects)
-    by_generator = _by_generator(counts)
+    by_generator, retracted = _by_generator(counts), _retractions(counts)
     known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
     generators: list[GeneratorState] = []
     for ordinal in sorted(map(int, names)):
@@ -52,6 +66,9 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
                 large=count.get("large", 0),
                 copies=count.get("copies", 0),
                 twins={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
+                retracted=count.get("retracted", 0),
+                restart=count.get("restart", 0),
+                retractions=retracted.get(ordinal, []),
             )
         )
     return ExperimentState(
@@ -80,6 +97,20 @@ def _by_generator(counts: dict[str, str]) -> dict[str, dict[str, int]]:
         if colon:
             found.setdefault(generator, {})[count] = int(value)
     return found
+
+
+def _retractions(counts: dict[str, str]) -> dict[int, list[Retraction]]:
+    found: dict[int, list[Retraction]] = {}
+    for name, record in counts.items():
+        if name.startswith(PREFIX):
+            generator = int(name.split("_")[1])
+            found.setdefault(generator, []).append(retraction_of(generator, record))
+    return {generator: sorted(those, key=attrgetter("seq")) for generator, those in found.items()}
+
+
+def retraction_of(generator: int, record: str) -> Retraction:
+    """The retraction of a record of retract.lua. Raises ValueError, KeyError or TypeError for another text."""
+    return Retraction(generator=generator, **json.loads(record))
 
 
 def _open_pick(

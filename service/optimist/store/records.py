@@ -152,7 +152,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One batch of a generator's log."""
+    """One batch of a generator's log, or a retraction."""
 
     seq: int
     pick: int
@@ -164,6 +164,8 @@ class LogEntry:
     """The pick's record, where the experiment keeps its log."""
     chain: str = field(default="", compare=False)
     """`chained` of all entries up to this one; "" in a log of an older version."""
+    retracts: str | None = None
+    """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
 
 
 def chained(chain: str, digest: str) -> str:

@@ -54,6 +54,30 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Retraction:
+    """A batch that counts no longer, or all batches of a generator until then, and who retracted them, when and why."""
+
+    generator: int
+    seq: int
+    """Position of the retraction itself in the generator's log."""
+    position: int
+    """Position of the batch; 0 where everything before `seq` was retracted."""
+    pick: int
+    """0 where no pick asked for the batch, or for several batches."""
+    samples: int
+    batches: int
+    who: str
+    """Id of the access key, "" without one."""
+    when: float
+    """Unix seconds of Redis."""
+    reason: str
+    told: int
+    """Batches told to the experiment until then."""
+    reopened: bool
+    """Whether a decision rested on it, which was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """A batch that was accepted though it is odd."""
 
@@ -89,9 +113,10 @@ class GeneratorState:
     ordinal: int
     name: str
     samples: int
+    """Samples that count; so do `batches`."""
     batches: int
     seq: int
-    """Position of the last batch in the log; 0 before the first."""
+    """Position of the last entry in the log; 0 before the first."""
     due_samples: int
     """Samples at `due_seq`; 0 while no estimate is due (decisions.md §2)."""
     due_seq: int
@@ -122,6 +147,12 @@ class GeneratorState:
     """How many repeat earlier ones."""
     twins: dict[int, int] = field(default_factory=dict)
     """How many batches agree with one of a generator of a higher ordinal."""
+    retracted: int = 0
+    """Samples that were told and retracted, which `samples` does not include."""
+    restart: int = 0
+    """Position of the last retraction of all its batches; 0: none."""
+    retractions: list[Retraction] = field(default_factory=list)
+    """By time."""
 
 
 @dataclass(slots=True)
@@ -131,7 +162,7 @@ class ExperimentState:
     rounds: int
     """Picks ever opened, which is also the highest pick number."""
     told: int
-    """Batches ever accepted."""
+    """Batches ever accepted, those retracted since included."""
     generators: list[GeneratorState]
     open_picks: list[OpenPick] = field(default_factory=list)
     """Leased picks by number; those whose lease ran out no longer pend."""
@@ -153,6 +184,11 @@ class ExperimentState:
         """SHA-1 (hex) of the present estimates, which `latch_decision` compares."""
         entries = (f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators)
         return hashlib.sha1("\n".join(entries).encode()).hexdigest()
+
+    @property
+    def counted(self) -> int:
+        """Batches that count: those told without those retracted."""
+        return sum(generator.batches for generator in self.generators)
 
     @property
     def active(self) -> list[GeneratorState]:

@@ -15,7 +15,7 @@ from optimist.store.cluster import Cluster
 from optimist.store.commands import Commands
 from optimist.store.errors import reaching_redis
 from optimist.store.experiments import Experiments
-from optimist.store.formats import FORMAT
+from optimist.store.formats import USUAL
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
@@ -25,6 +25,7 @@ from optimist.store.picks import Picks
 from optimist.store.records import Health, Usage
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
+from optimist.store.retractions import Retractions
 from optimist.store.scores import Scores
 from optimist.store.snapshots import Snapshots
 
@@ -32,7 +33,7 @@ _CREATION_SECONDS = 60
 """Seconds for which the place of an experiment that is being created is reserved."""
 
 
-class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
+class Store(Experiments, Picks, Logs, Scores, Snapshots, Retractions, Restorations):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.
@@ -112,7 +113,7 @@ class Store(Experiments, Picks, Logs, Scores, Snapshots, Restorations):
     async def mark_format(self) -> None:
         """Write the format into Redis again if it is missing, as after FLUSHALL under a running service."""
         if await self._commands.call("GET", FORMAT_KEY) is None:
-            await self._commands.call("SET", FORMAT_KEY, FORMAT, "NX")
+            await self._commands.call("SET", FORMAT_KEY, USUAL, "NX")
 
     def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
         """Listen to channels named in `keys`; see `announcements.announcements`."""

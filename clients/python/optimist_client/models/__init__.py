@@ -15,6 +15,7 @@ from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.progress import Curve, GeneratorProgress, OpenPickInfo, Progress
 from optimist_client.models.reports import Overview, Regret, Report, Standing, Summary
+from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
 from optimist_client.models.service import Problem, Role, Session
 from optimist_client.models.suspects import SuspectBatch
 from optimist_client.wire import Identifier
@@ -43,6 +44,10 @@ __all__ = [
     "ReferenceInfo",
     "Regret",
     "Report",
+    "RetractReply",
+    "RetractedBatch",
+    "Retraction",
+    "RetractionRequest",
     "Role",
     "Session",
     "Shown",

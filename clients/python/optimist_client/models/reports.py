@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from optimist_client import display
 from optimist_client.metrics import Scale
 from optimist_client.models.experiments import DecisionInfo, GeneratorState, State
 from optimist_client.models.progress import Progress
+from optimist_client.models.retractions import Retraction
 from optimist_client.models.suspects import SuspectBatch
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
@@ -63,8 +64,9 @@ class Report(Answer):
     decision: DecisionInfo
     standings: list[Standing]
     samples: int
+    """All samples told, those retracted since included."""
     rounds: int
-    """Batches told."""
+    """Batches told, those retracted since included."""
     open_picks: int
     budget: int | None
     cost: float | None = optional()
@@ -80,6 +82,8 @@ class Report(Answer):
     """Whether every estimate that is due has been made."""
     suspects: list[SuspectBatch] = Field(default_factory=list)
     """The odd batches, newest first: of all generators that are not retired, the experiment's first 256."""
+    retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
+    """Accepted batches that count no longer, the newest last."""
     progress: Progress | None = None
     """Data for charts; only if the request has `after`."""
 

@@ -18,7 +18,11 @@ LISTS = ("/v1/experiments", "/v1/overview")
 
 _PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/docs/oauth2-redirect|/redoc|/openapi\.json|/dashboard/[^/]+")
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
-_WORK = re.compile(r"/picks(/.*)?|/generators/.+/batches", re.DOTALL)
+_WORK = {
+    "POST": re.compile(r"/picks(/.*)?|/generators/.+/batches", re.DOTALL),
+    "DELETE": re.compile(r"/picks/[^/]+"),
+}
+"""What workers may change, by method: they tell batches and give up picks, and cannot retract anything."""
 
 
 def is_public(path: str) -> bool:
@@ -50,7 +54,7 @@ def _role(method: str, part: str) -> Role:
     if method in SAFE:
         # An export contains every sample in full.
         return "admin" if part == "/export" else "viewer"
-    return "worker" if method in ("POST", "DELETE") and _WORK.fullmatch(part) else "admin"
+    return "worker" if method in _WORK and _WORK[method].fullmatch(part) else "admin"
 
 
 def _forbidden(detail: str) -> ApiError:

@@ -2,8 +2,8 @@
 -- keys: counts log history
 
 -- Logs and counts a batch. Answers {the answer as JSON, the version that this made, what is suspicious about the
--- batch}. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered.
-local function accept(g, number, digest, rows, body, record, late, channel, experiment, found)
+-- batch}. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered; `slice`: the prompts of its pick, if any.
+local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice)
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log'))
@@ -14,6 +14,9 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   local entry = {'pick', number, 'rows', rows, 'digest', digest, 'chain', chain, 'bytes', bytes, 'body', body}
   if keeps == '1' then
     entry[13], entry[14] = 'record', record
+  end
+  if (slice or '') ~= '' then
+    entry[#entry + 1], entry[#entry + 2] = 'slice', slice
   end
 
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.

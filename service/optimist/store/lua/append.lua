@@ -1,4 +1,4 @@
--- uses: prelude checking accept
+-- uses: prelude retracted checking accept
 -- keys: appended appended_at generators
 -- args: generator key digest rows body measures channel experiment remembered seconds
 
@@ -11,7 +11,10 @@ key = generator .. '\t' .. key
 local known = redis.call('HGET', appended, key)
 if known then
   local before, answer = known:match('^([^\t]*)\t(.*)$')
-  if before == digest then
+  local refused = refused_again(answer)
+  if refused then
+    return refused
+  elseif before == digest then
     return {'ok', answer, 1}
   end
   return {'conflict', 'another batch was appended under this key'}

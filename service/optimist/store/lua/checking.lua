@@ -1,4 +1,4 @@
--- uses: prelude
+-- uses: prelude retracted
 -- keys: generators checks counts suspects
 
 -- Checks batches for values of implausible size and for copies of earlier batches.
@@ -84,8 +84,8 @@ local function compare(found, g, contents)
     for entry, at, position, made in contents:gmatch('(' .. mark .. ' (%d+) (%d+) (%S*);)') do
       local lawful = is_lawful(found.made, made)
       if at ~= g then
-        found.twin = found.twin or not lawful and at or nil
-      elseif tonumber(position) > oldest then
+        found.twin = found.twin or not lawful and not is_retracted(at, position) and at or nil
+      elseif tonumber(position) > oldest and not is_retracted(g, position) then
         known, found.copy = true, not lawful and position or nil
       else
         local from, to = contents:find(entry, 1, true)
@@ -158,6 +158,16 @@ local function check(g, rows, measures, record)
   return found
 end
 
+-- Removes a retracted batch from the suspects. Answers whether there was one.
+local function makes_room()
+  for _, name in ipairs(redis.call('HKEYS', suspects)) do
+    if is_retracted(name:match('^(%d+):(%d+)$')) then
+      return redis.call('HDEL', suspects, name) == 1
+    end
+  end
+  return false
+end
+
 -- Stores what `check` found of the batch at position `seq`. `number`: its pick, '0' without one. Answers what is
 -- suspicious about it as text, '' for nothing: "<position that it repeats>\t<what is too large>\t<pick> <rows> <time>".
 local function note(g, seq, found, number, rows)
@@ -187,7 +197,7 @@ local function note(g, seq, found, number, rows)
     return ''
   end
   local suspicion = string.format('%s\t%s\t%s %s %.3f', found.copy or '', found.large or '', number, rows, now())
-  if redis.call('HLEN', suspects) < NAMED then
+  if redis.call('HLEN', suspects) < NAMED or makes_room() then
     redis.call('HSET', suspects, g .. ':' .. seq, suspicion)
   end
   if found.large then

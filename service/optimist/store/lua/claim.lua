@@ -2,6 +2,10 @@
 -- keys: generators claims counts
 -- args: owner seconds ordinals*
 
+-- The counter that numbers claims. After a retraction it is not the one that older versions count by, so that none of
+-- them can claim a generator, and score what it would misread.
+local counter = tonumber(redis.call('HGET', counts, 'claims')) and 'claims' or 'claimed'
+
 -- Claims generators for `seconds`. Answers for each {token, deadline, 1 if another owner's claim had run out}, or
 -- nothing where another owner holds the claim. A deadline further off than a claim can last means that the server's
 -- clock was set back: that claim has run out, too.
@@ -16,7 +20,7 @@ local function claim(g)
     return {'ok'}
   end
   if holder ~= owner then
-    number = string.format('%d', redis.call('HINCRBY', counts, 'claims', 1))
+    number = string.format('%d', redis.call('HINCRBY', counts, counter, 1))
   end
   deadline = string.format('%.6f', now() + seconds)
   redis.call('HSET', claims, g, table.concat({number, deadline, owner}, ' '))

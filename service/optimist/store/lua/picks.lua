@@ -1,3 +1,4 @@
+-- uses: retracted
 -- keys: leases requests picks terms returned settled settled_order states counts
 
 -- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
@@ -57,7 +58,10 @@ local function recall(number, digest, nonce)
   local entry = redis.call('HGET', settled, number)
   if entry then
     local known, answer = entry:match('^([^\t]*)\t(.*)$')
-    if known == digest then
+    local refused = known ~= '' and refused_again(answer)
+    if refused then
+      return refused
+    elseif known == digest then
       return {'ok', answer, 1}
     elseif known == '' then
       return {'conflict', 'pick ' .. number .. ' was given up: ' .. answer}

@@ -13,6 +13,10 @@ for _, read in ipairs(logs) do
   end
 end
 if redis.call('SETNX', fitted, payload) == 1 then
-  redis.call('HSET', counts, 'fitted', kernels)
+  local from = {}
+  for i, read in ipairs(logs) do
+    from[i] = read.generator .. ' ' .. read.seq
+  end
+  redis.call('HSET', counts, 'fitted', kernels, 'fitted_from', table.concat(from, ' '))
 end
 return {'ok', redis.call('GET', fitted)}

@@ -26,7 +26,7 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   if refused then
     return refused
   end
-  local g, record = pick:match('^(%d+)\t[^\t]*\t[^\t]*\t(.*)$')
+  local g, slice, record = pick:match('^(%d+)\t[^\t]*\t([^\t]*)\t(.*)$')
   local found
   found, refused = check(g, rows, measures, record)
   if refused then
@@ -35,7 +35,7 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
   local answer, version, suspicion =
-    accept(g, number, digest, rows, body, record, late, channel, experiment, found)
+    accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice)
   if not release(number, pick) then
     redis.call('HDEL', returned, number)
   end

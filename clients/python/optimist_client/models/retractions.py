@@ -1,0 +1,59 @@
+"""Retracting batches that were accepted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from optimist_client.wire import Answer, GeneratorName, Wire
+
+MAX_REASON = 1024
+"""Bytes of a reason."""
+
+
+def _fits(reason: str) -> str:
+    if len(reason.encode("utf-8", "surrogatepass")) > MAX_REASON or not reason.isprintable():
+        raise ValueError(f"expected printable text of at most {MAX_REASON:,} bytes")
+    return reason
+
+
+class RetractionRequest(Wire):
+    """Why a batch is retracted."""
+
+    reason: Annotated[str, AfterValidator(_fits)] = ""
+
+
+class RetractedBatch(Answer):
+    """A batch that counts no longer, or all batches of a generator until then."""
+
+    generator: GeneratorName
+    position: int | None
+    """Position of the batch in the generator's log; None where all its batches were retracted."""
+    pick: int | None
+    """None where no pick asked for the batch, or where all batches were retracted."""
+    samples: int
+    """They stay in the budget and the cost, and no longer count in the estimate."""
+
+
+class Retraction(RetractedBatch):
+    """A retraction as it stands in the report."""
+
+    who: str | None = None
+    """Id of the access key; None where the service needs no keys."""
+    when: float
+    """Unix time."""
+    reason: str = ""
+    reopened: bool = Field(default=False)
+    """Whether a decision rested on what was retracted, so that it was dropped."""
+
+
+class RetractReply(Answer):
+    """What was retracted. A repeat gets the same answer with `already`."""
+
+    retracted: list[RetractedBatch]
+    """Empty if the generator has no batches."""
+    already: bool = False
+    """Whether it was retracted before, so that nothing changed now."""
+    decision_reopened: bool = False
+    """Whether a decision rested on it, which was dropped then."""

@@ -1,0 +1,74 @@
+"""Routes that retract accepted batches."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import APIRouter
+
+from optimist.api.context import Context, ContextDep
+from optimist.api.door.access import CallerDep
+from optimist.api.door.keys import Caller
+from optimist.dispatch.retractions import retracted_batch
+from optimist_client.models import Identifier, RetractionRequest, RetractReply
+
+router = APIRouter(prefix="/v1/experiments/{name}", tags=["retractions"])
+
+logger = logging.getLogger(__name__)
+
+
+@router.delete("/picks/{number}/batch")
+async def retract_pick(
+    name: Identifier, number: int, context: ContextDep, caller: CallerDep, request: RetractionRequest | None = None
+) -> RetractReply:
+    """Retract the batch that was told for a pick: it no longer counts, and telling it again answers 409.
+
+    Scores are made anew without it. Its samples stay in the budget and the cost; its prompts are handed out again.
+    """
+    return await _retract(context, caller, name, request, pick=number)
+
+
+@router.delete("/generators/{generator:path}/batches/{position}")
+async def retract_batch(
+    name: Identifier,
+    generator: str,
+    position: int,
+    context: ContextDep,
+    caller: CallerDep,
+    request: RetractionRequest | None = None,
+) -> RetractReply:
+    """Retract the batch at a position of a generator's log, as for a pick.
+
+    Answers 409 where the log was trimmed up to there, which needs `keep_log`; the answer says what is possible.
+    """
+    ordinal = await context.ordinal(name, generator)
+    return await _retract(context, caller, name, request, generator=ordinal, position=position)
+
+
+@router.delete("/generators/{generator:path}/batches")
+async def retract_generator(
+    name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: RetractionRequest | None = None
+) -> RetractReply:
+    """Retract all batches of a generator, which starts anew from nothing; always possible."""
+    return await _retract(context, caller, name, request, generator=await context.ordinal(name, generator))
+
+
+async def _retract(
+    context: Context, caller: Caller, name: str, request: RetractionRequest | None, **what: Any
+) -> RetractReply:
+    experiment = await context.experiment(name)
+    reason = (request or RetractionRequest()).reason
+    fits_kernels = any(kernel.is_open for kernel in experiment.config.kernels.values())
+    async with context.vitals.room_for(len(reason), reserve=0.5):
+        retraction, already = await context.store.retract(
+            name, **what, who=caller.key, reason=reason, fits_kernels=fits_kernels, instance=experiment.instance
+        )
+    context.polls.changed(name)
+    if retraction is None:
+        return RetractReply(retracted=[], already=already)
+    generators = (await context.store.state(name)).generators
+    found = retracted_batch(retraction, generators[retraction.generator].name)
+    if not already:
+        logger.info("%s of %s is retracted", found, context.store.full_name(name))
+    return RetractReply(retracted=[found], already=already, decision_reopened=retraction.reopened)

@@ -1,0 +1,31 @@
+"""Retractions as answers and reports show them. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optimist.store import GeneratorState
+from optimist.store import Retraction as Stored
+from optimist_client.models import RetractedBatch, Retraction
+
+
+def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
+    """What was retracted of the generator of this name."""
+    return RetractedBatch(
+        generator=generator, position=stored.position or None, pick=stored.pick or None, samples=stored.samples
+    )
+
+
+def retractions_of(generators: Sequence[GeneratorState]) -> list[Retraction]:
+    """All retractions, the newest last."""
+    found = [(stored, generator.name) for generator in generators for stored in generator.retractions]
+    return [
+        Retraction(
+            **retracted_batch(stored, name).model_dump(),
+            who=stored.who or None,
+            when=stored.when,
+            reason=stored.reason,
+            reopened=stored.reopened,
+        )
+        for stored, name in sorted(found, key=lambda entry: entry[0].when)
+    ]

@@ -1,0 +1,266 @@
+-- uses: prelude chunks retracted
+-- keys: settled picks log estimates modes curve decision snapshots uploads claims checks suspects aside damaged fitted
+-- keys: generators states returned counts
+-- args: generator position number who reason kernels most channel experiment
+
+-- Retracts one batch, named by its `position` in a generator's log or by the `number` of its pick, or with neither
+-- everything that the generator was told. The retraction is an entry of the log itself. kernels: 1 where the first
+-- samples fix a part of the metric. most: how many single batches of an experiment may be retracted.
+-- Answers the record, 1 if it was retracted before, 1 if a decision was dropped.
+
+-- An older version must not score what it would misread: its script cannot number the claims of this experiment.
+local LOCKED = 'since a retraction: claimed'
+
+local function impossible(text)
+  return {'not-retractable', text}
+end
+
+local function entry_at(g, seq)
+  local found = redis.call('XRANGE', log .. ':' .. g, seq .. '-0', seq .. '-0')[1]
+  local fields = {}
+  for i = 1, found and #found[2] or 0, 2 do
+    fields[found[2][i]] = found[2][i + 1]
+  end
+  return found and fields
+end
+
+-- Whether a generator's log still holds every batch that counts.
+local function is_whole(g)
+  local first = redis.call('XRANGE', log .. ':' .. g, '-', '+', 'COUNT', 1)[1]
+  local seq = tonumber(redis.call('HGET', counts, g .. ':seq'))
+  return seq == 0 or (first and tonumber(first[1]:match('^%d+')) <= math.max(1, restarted(g)))
+end
+
+local function snapshot_seq(g)
+  local entry = redis.call('HGET', snapshots, g)
+  return tonumber(entry and entry:match('^%S+ %d+ (%d+)') or 0)
+end
+
+local function drop_snapshot(g)
+  for _, hash in ipairs({snapshots, uploads}) do
+    drop(g, redis.call('HGET', hash, g))
+    redis.call('HDEL', hash, g)
+  end
+  local start = restarted(g)
+  redis.call('HSET', counts, g .. ':snapshot_bytes', start > 0 and entry_at(g, start).bytes or 0)
+end
+
+-- The position of the batch of a pick, or a refusal.
+local function of_pick()
+  local entry = redis.call('HGET', settled, number)
+  if entry then
+    local g, position = batch_in(entry)
+    if g then
+      return g, position
+    end
+    return nil, impossible('pick ' .. number .. ' was given up: it has no batch')
+  elseif redis.call('HEXISTS', picks, number) == 1 then
+    return nil, impossible('pick ' .. number .. ' has no batch yet: give it up, or retract it after its tell')
+  elseif tonumber(number) > 0 and tonumber(number) <= tonumber(redis.call('HGET', counts, 'rounds')) then
+    return nil, impossible('pick ' .. number .. ' ended so long ago that its batch is no longer known by it: '
+      .. 'retract the batch by its generator and position')
+  end
+  return nil, {'not-found', 'pick ' .. number .. ' was never made'}
+end
+
+local g, at, is_one, refusal = generator, position, position ~= '' or number ~= '', nil
+if number ~= '' then
+  g, at = of_pick()
+  if not g then
+    return at
+  end
+elseif redis.call('HEXISTS', generators, g) == 0 then
+  return {'not-found', 'there is no such generator'}
+end
+local name = redis.call('HGET', generators, g)
+
+local seq, samples, batches, bytes, chain, told = unpack(redis.call('HMGET', counts, g .. ':seq', g .. ':samples',
+  g .. ':batches', g .. ':bytes', 'chain_' .. g, 'told'))
+seq, samples, batches = tonumber(seq), tonumber(samples), tonumber(batches)
+local start = restarted(g)
+
+-- What is retracted: `entry` and the samples and batches that leave the counts.
+local entry, lost_rows, lost_batches = nil, samples, batches
+if is_one then
+  at = tonumber(at)
+  if at < 1 or at > seq then
+    return {'not-found', 'generator ' .. name .. ' has no batch at position ' .. at}
+  end
+  local known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. at)
+  if not known and at <= start then
+    known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. start)
+  end
+  if known then
+    return {'ok', g, known, 1, 0}
+  end
+  entry = entry_at(g, at)
+  if not entry or (at <= snapshot_seq(g) and not is_whole(g)) then
+    local left = snapshot_seq(g) < seq and 'batches from position ' .. snapshot_seq(g) + 1 .. ' on, and ' or ''
+    return impossible('the batch at position ' .. at .. ' of generator ' .. name .. ' is no longer in the log, which '
+      .. 'is trimmed unless the experiment has keep_log; possible: ' .. left .. 'all batches of the generator at once')
+  elseif entry.retracts then
+    return {'not-found', 'position ' .. at .. ' of generator ' .. name .. ' is a retraction, not a batch'}
+  elseif tonumber(redis.call('HGET', counts, 'retractions') or 0) >= tonumber(most) then
+    return impossible('expected at most ' .. most .. ' single batches; possible: all batches of a generator at once')
+  end
+  lost_rows, lost_batches = tonumber(entry.rows), 1
+elseif batches == 0 then
+  local known = start > 0 and redis.call('HGET', counts, 'retracted_' .. g .. '_' .. start)
+  return {'ok', g, known or '', 1, 0}
+end
+local first = is_one and at or 1
+
+-- A decision rests on the batches up to the estimates that it was made by.
+local decided, reopened = redis.call('GET', decision), false
+if decided then
+  local by, seqs = (redis.call('HGET', counts, 'decided') or ''):match('^(%x+) (.*)$')
+  reopened = true
+  if by == redis.sha1hex(decided) then
+    local k = 0
+    for used in seqs:gmatch('%d+') do
+      if k == tonumber(g) then
+        reopened = first <= tonumber(used)
+      end
+      k = k + 1
+    end
+  end
+end
+
+-- What the first samples fixed is fixed anew without the batch, if it took part and all logs are whole.
+local all = redis.call('HLEN', generators)
+local refits = kernels == '1' and redis.call('EXISTS', fitted) == 1
+if refits then
+  local from = redis.call('HGET', counts, 'fitted_from')
+  if from then
+    refits = false
+    for other, last in from:gmatch('(%d+) (%d+)') do
+      refits = refits or (other == g and first <= tonumber(last) and tonumber(last) > start)
+    end
+  end
+  for h = 0, all - 1 do
+    refits = refits and (is_whole(h) or not is_one and h == tonumber(g))
+  end
+end
+
+local own = seq + 1
+local record = string.format(
+  '{"seq":%d,"position":%d,"pick":%d,"samples":%d,"batches":%d,"who":%s,"when":%.6f,"reason":%s,"told":%d,"reopened":%s}',
+  own, is_one and at or 0, is_one and entry.pick or 0, lost_rows, lost_batches, cjson.encode(who), now(),
+  cjson.encode(reason), told, tostring(reopened))
+local digest = redis.sha1hex(record)
+chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
+samples, batches = samples - lost_rows, batches - lost_batches
+
+-- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing. Older versions
+-- cannot read an entry without a body.
+redis.call('XADD', log .. ':' .. g, own .. '-0', 'retracts', record, 'digest', digest, 'chain', chain, 'bytes', bytes)
+local is_due = samples >= 2
+redis.call('HSET', counts, g .. ':seq', own, g .. ':samples', samples, g .. ':batches', batches,
+  'chain_' .. g, own .. ' ' .. chain, g .. ':due_samples', is_due and samples or 0, g .. ':due_seq', is_due and own or 0,
+  'retracted_' .. g .. '_' .. (is_one and at or own), record)
+redis.call('HINCRBY', counts, g .. ':retracted', lost_rows)
+
+-- Whoever has made something of the batch must claim the generator anew, and begins from snapshot and log.
+if kernels == '1' then
+  redis.call('DEL', claims)
+end
+local numbered = redis.call('HGET', counts, 'claims')
+if tonumber(numbered) then
+  redis.call('DEL', claims)
+  redis.call('HSET', counts, 'claimed', numbered, 'claims', LOCKED)
+end
+redis.call('HDEL', claims, g)
+
+local function forget_derived(h, from)
+  redis.call('HDEL', estimates, h)
+  redis.call('HDEL', modes, h)
+  redis.call('HDEL', damaged, h)
+  local list = curve .. ':' .. h
+  local last = redis.call('LINDEX', list, -1)
+  while last and tonumber(last:match('^%d+ (%d+)')) >= from do
+    redis.call('RPOP', list)
+    last = redis.call('LINDEX', list, -1)
+  end
+end
+forget_derived(g, first)
+if refits then
+  redis.call('DEL', fitted)
+  redis.call('HDEL', counts, 'fitted', 'fitted_from')
+  for h = 0, all - 1 do
+    forget_derived(h, 1)
+    drop_snapshot(h)
+  end
+elseif is_one and at <= snapshot_seq(g) then
+  drop_snapshot(g)
+else
+  drop(g, redis.call('HGET', uploads, g))
+  redis.call('HDEL', uploads, g)
+end
+if not is_one then
+  redis.call('HSET', counts, g .. ':restart', own, g .. ':handed', 0)
+  drop_snapshot(g)
+  if redis.call('HGET', counts, 'keep_log') ~= '1' then
+    redis.call('XTRIM', log .. ':' .. g, 'MINID', '=', own .. '-0')
+  end
+end
+if reopened then
+  redis.call('DEL', decision)
+end
+
+-- The prompts are handed out again.
+if is_one and redis.call('HGET', states, g) ~= 'retired' then
+  local slice = entry.slice
+  if not slice and entry.record then
+    local from, size = entry.record:match('"prompts_start":(%d+)'), entry.record:match('"size":(%d+)')
+    slice = from and from .. ' ' .. size
+  end
+  if slice then
+    redis.call('HSET', returned, entry.pick, g .. ' ' .. slice)
+  end
+elseif not is_one then
+  local slices = redis.call('HGETALL', returned)
+  for i = 1, #slices, 2 do
+    if slices[i + 1]:match('^%d+') == g then
+      redis.call('HDEL', returned, slices[i])
+    end
+  end
+end
+
+-- The sizes of a generator are measured anew, as the mean of what remains cannot be computed back from an absurd batch;
+-- the usual size is computed anew at the next batch of any generator that has enough rows.
+redis.call('HDEL', checks, g, 'usual')
+for h = 0, all - 1 do
+  local sizes = redis.call('HGET', checks, h)
+  if sizes then
+    redis.call('HSET', checks, h, (sizes:gsub('^(%S+) %S+', '%1 0')))
+  end
+end
+
+-- The counts of batches that are odd, or cannot be read.
+local function less(count, by)
+  local left = tonumber(redis.call('HGET', counts, g .. ':' .. count) or 0) - by
+  redis.call('HSET', counts, g .. ':' .. count, math.max(0, left))
+end
+if is_one then
+  redis.call('HINCRBY', counts, 'retractions', 1)
+  local copy, large = (redis.call('HGET', suspects, g .. ':' .. at) or '\t'):match('^([^\t]*)\t([^\t]*)')
+  less('copies', copy ~= '' and 1 or 0)
+  less('large', large ~= '' and 1 or 0)
+  less('aside', redis.call('HDEL', aside, g .. ':' .. at))
+else
+  redis.call('HSET', counts, g .. ':copies', 0, g .. ':large', 0, g .. ':aside', 0)
+  for _, hash in ipairs({aside}) do
+    for _, field in ipairs(redis.call('HKEYS', hash)) do
+      if field:match('^%d+') == g then
+        redis.call('HDEL', hash, field)
+      end
+    end
+  end
+  for h = 0, all - 1 do
+    redis.call('HDEL', counts, string.format('%d:same:%d', math.min(g, h), math.max(g, h)))
+  end
+end
+
+changed()
+redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. own)
+return {'ok', g, record, 0, reopened and 1 or 0}

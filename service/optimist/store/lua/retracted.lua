@@ -1,0 +1,29 @@
+-- keys: counts
+
+-- What was retracted, in `counts` because older versions remove that along with the experiment:
+--   retracted_<g>_<position>  the record of a retraction as JSON, by the position of its batch, or by its own position
+--                             where it retracted the whole generator
+--   <g>:restart               position of the last retraction of the whole generator; 0, or absent, for none
+
+-- Up to which position all batches of a generator are retracted.
+local function restarted(g)
+  return tonumber(redis.call('HGET', counts, g .. ':restart') or 0)
+end
+
+local function is_retracted(g, position)
+  return tonumber(position) <= restarted(g)
+    or redis.call('HEXISTS', counts, 'retracted_' .. g .. '_' .. position) == 1
+end
+
+-- Which batch a settled pick, or an idempotency key, brought: generator and position.
+local function batch_in(answer)
+  return answer:match('"generator":(%d+)'), answer:match('"seq":(%d+)')
+end
+
+-- The refusal of a batch that is told again after its retraction, nil where the first answer still holds.
+local function refused_again(answer)
+  local g, position = batch_in(answer)
+  if g and is_retracted(g, position) then
+    return {'retracted', 'the batch was accepted at position ' .. position .. ' and retracted since: it no longer counts'}
+  end
+end

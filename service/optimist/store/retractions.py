@@ -1,0 +1,101 @@
+"""Retractions: accepted batches that count no longer, on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from optimist.store import keys
+from optimist.store.commands import Commands
+from optimist.store.formats import FORMAT, mark_at_least
+from optimist.store.parsing import PREFIX, retraction_of
+from optimist.store.records import LogEntry
+from optimist.store.state import Retraction
+
+MOST = 1024
+"""How many single batches of an experiment can be retracted; more of a generator can be retracted as a whole."""
+
+
+@dataclass(frozen=True)
+class RetractedLog:
+    """What of one generator's log was retracted when this was read."""
+
+    records: Mapping[int, str] = field(default_factory=dict)
+    """The records as they stand in the log, by the position of the batch, or of a retraction of all batches."""
+    restart: int = 0
+    """The position up to which all batches are retracted; 0: none."""
+
+    def __contains__(self, entry: LogEntry) -> bool:
+        """Whether this batch counts no longer."""
+        return entry.seq <= self.restart or entry.seq in self.records
+
+    @property
+    def newest(self) -> int:
+        """The position of the newest retraction in the log, 0 without one: no estimate before it may be published."""
+        return max(self._entries, default=0)
+
+    def is_as_read(self, entry: LogEntry) -> bool:
+        """Whether an entry of the log is no retraction, or one that was read; and not a batch in its place.
+
+        Otherwise it was retracted since, or Redis has lost a retraction.
+        """
+        return entry.retracts == self._entries.get(entry.seq)
+
+    @cached_property
+    def _entries(self) -> dict[int, str]:
+        """The records by their own positions."""
+        return {json.loads(record)["seq"]: record for record in self.records.values()}
+
+
+class Retractions:
+    """The part of `Store` about retractions."""
+
+    _commands: Commands
+
+    async def retract(
+        self,
+        experiment: str,
+        *,
+        pick: int | None = None,
+        generator: int | None = None,
+        position: int | None = None,
+        who: str = "",
+        reason: str = "",
+        fits_kernels: bool = False,
+        instance: str | None = None,
+    ) -> tuple[Retraction | None, bool]:
+        """Retract the batch of a pick, the one at a position of a generator's log, or all of a generator; idempotent.
+
+        fits_kernels: whether the experiment's first samples fix a part of its metric. Returns the record (None where
+        the generator has no batches), and whether it was retracted before. Raises NotFound for an unknown pick,
+        generator or position, NotRetractable where the log is needed and was trimmed.
+        """
+        if (pick is None) == (generator is None) or (position is not None and generator is None):
+            raise ValueError("expected a pick, a generator, or a generator and a position")
+        ordinal, record, already, _ = await self._commands.experiment_script(
+            "retract",
+            experiment,
+            generator="" if generator is None else generator,
+            position="" if position is None else position,
+            number="" if pick is None else pick,
+            who=who,
+            reason=reason,
+            kernels=int(fits_kernels),
+            most=MOST,
+            channel=keys.DUE,
+            experiment=self._commands.full(experiment),
+            instance=instance,
+        )
+        # An older service cannot score this experiment in any case; on this mark it says so as it starts.
+        await mark_at_least(self._commands.redis, FORMAT)
+        return retraction_of(int(ordinal), record.decode()) if record else None, bool(already)
+
+    async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:
+        """What of a generator's log is retracted. Read it before snapshot and log: they are then no older than it."""
+        stored = await self._commands.call("HGETALL", self._commands.key(experiment, "counts"))
+        counts = {name.decode(): value for name, value in stored.items()}
+        prefix = f"{PREFIX}{generator}_"
+        records = {int(name[len(prefix) :]): text.decode() for name, text in counts.items() if name.startswith(prefix)}
+        return RetractedLog(records, int(counts.get(f"{generator}:restart", 0)))

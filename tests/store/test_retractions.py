@@ -1,0 +1,313 @@
+"""Retractions in the store: what counts afterwards, what is refused, and that older scorers are locked out."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from exchanges import open_picks, settle
+from redis.asyncio import Redis
+
+from optimist.store import (
+    AskGroup,
+    Conflict,
+    ExperimentState,
+    Measures,
+    NewPick,
+    NotFound,
+    NotRetractable,
+    Retracted,
+    Size,
+    Store,
+    Superseded,
+)
+from optimist.store.records import chained
+from optimist.store.scripts import load
+
+ROWS = 5
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5)
+
+
+async def tell(store: Store, generator: int, body: bytes = b"body", start: int | None = None) -> int:
+    """One pick, opened and told; its number."""
+    rounds = (await store.state("x")).rounds
+    pick = NewPick(generator, f'{{"number":{rounds + 1}}}', start, 0 if start is None else ROWS)
+    await open_picks(store, "x", rounds, [AskGroup(f"r{rounds}", [pick])], 60)
+    await settle(store, "x", rounds + 1, f"digest {body!r}", ROWS, body)
+    return rounds + 1
+
+
+async def keeping(store: Store) -> None:
+    await store.delete_experiment("x")
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5, keep_log=True)
+
+
+async def first(store: Store) -> tuple[int, int, int, int, int, int]:
+    """Of the first generator: samples, batches, position, due samples and position, retracted samples."""
+    g = (await store.state("x")).generators[0]
+    return g.samples, g.batches, g.seq, g.due_samples, g.due_seq, g.retracted
+
+
+async def test_a_batch_is_retracted_by_its_pick_and_the_retraction_is_an_entry_of_the_log(store: Store):
+    for _ in range(3):
+        await tell(store, 0)
+    record, already = await store.retract("x", pick=2, who="key", reason='"wrong"\n checkpoint é')
+    assert record is not None
+    assert not already
+    assert (record.generator, record.position, record.pick, record.samples, record.seq) == (0, 2, 2, ROWS, 4)
+    assert (record.who, record.reason, record.told) == ("key", '"wrong"\n checkpoint é', 3)
+    assert await first(store) == (2 * ROWS, 2, 4, 2 * ROWS, 4, ROWS)
+    state = await store.state("x")
+    assert (state.told, state.counted, state.generators[0].retractions) == (3, 2, [record])
+    *_, last, entry = await store.read_log("x", 0, 0)
+    assert (entry.seq, entry.rows, entry.pick, entry.body) == (4, 0, 0, b"")
+    assert entry.retracts is not None
+    assert entry.chain == chained(last.chain, entry.digest)
+    retracted = await store.retracted_log("x", 0)
+    assert (retracted.newest, retracted.is_as_read(entry)) == (4, True)
+    assert [one.seq for one in await store.read_log("x", 0, 0) if one in retracted] == [2]
+    await tell(store, 0)
+    assert (await first(store))[:3] == (3 * ROWS, 3, 5)
+
+
+async def test_a_repeat_changes_nothing(store: Store):
+    await tell(store, 0)
+    await tell(store, 0)
+    record, _ = await store.retract("x", pick=1, reason="first")
+    mark = (await store.state("x")).mark
+    repeats: list[dict[str, Any]] = [{"pick": 1}, {"generator": 0, "position": 1}]
+    for again in repeats:
+        assert await store.retract("x", reason="another", **again) == (record, True)
+    assert (await store.state("x")).mark == mark
+    whole, already = await store.retract("x", generator=0)
+    assert whole is not None
+    assert not already
+    assert await store.retract("x", generator=0) == (whole, True)
+    assert await store.retract("x", generator=0, position=2) == (whole, True)
+    assert await store.retract("x", generator=1) == (None, True)
+
+
+async def test_what_is_told_again_is_refused(store: Store):
+    number = await tell(store, 0)
+    await store.append("x", 0, "key", "appended", ROWS, b"appended")
+    await store.retract("x", pick=number)
+    for body in (b"body", b"other"):
+        with pytest.raises(Retracted, match="retracted since"):
+            await settle(store, "x", number, f"digest {body!r}", ROWS, body)
+    with pytest.raises(Retracted):
+        await store.give_up("x", number, "")
+    assert (await store.append("x", 0, "key", "appended", ROWS, b"appended")).duplicate
+    await store.retract("x", generator=0)
+    with pytest.raises(Retracted):
+        await store.append("x", 0, "key", "appended", ROWS, b"appended")
+    assert issubclass(Retracted, Conflict)
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "text"),
+    [
+        ({"pick": 9}, NotFound, "never made"),
+        ({"pick": 2}, NotRetractable, "no batch yet"),
+        ({"pick": 3}, NotRetractable, "given up"),
+        ({"generator": 7}, NotFound, "no such generator"),
+        ({"generator": 0, "position": 2}, NotFound, "no batch at position 2"),
+        ({"generator": 0, "position": 0}, NotFound, "no batch at position 0"),
+    ],
+)
+async def test_what_cannot_be_retracted(store: Store, what: dict[str, Any], error: type[Exception], text: str):
+    await tell(store, 0)
+    await open_picks(store, "x", 1, [AskGroup("r", [NewPick(0, "{}"), NewPick(0, "{}")])], 60)
+    await store.give_up("x", 3, "")
+    before = await store.state("x")
+    with pytest.raises(error, match=text):
+        await store.retract("x", **what)
+    assert await store.state("x") == before
+
+
+async def test_a_retraction_is_no_batch(store: Store):
+    await tell(store, 0)
+    await store.retract("x", pick=1)
+    with pytest.raises(NotFound, match="is a retraction"):
+        await store.retract("x", generator=0, position=2)
+
+
+async def token(store: Store, generator: int = 0, owner: str = "me", seconds: float = 60) -> str:
+    claim = await store.claim("x", generator, owner, seconds)
+    assert claim is not None
+    return claim.token
+
+
+async def snapshot_at(store: Store, seq: int) -> None:
+    assert await store.put_snapshot("x", 0, seq, b"statistic", await token(store))
+
+
+async def test_only_the_whole_generator_can_be_retracted_once_its_log_is_trimmed(store: Store, redis: Redis):
+    for _ in range(4):
+        await tell(store, 0)
+    await snapshot_at(store, 3)
+    with pytest.raises(NotRetractable, match="from position 4 on, and all batches of the generator"):
+        await store.retract("x", pick=2)
+    await store.retract("x", pick=4)
+    assert (await store.snapshot("x", 0)) is not None, "it does not hold the batch"
+    await store.retract("x", generator=0)
+    assert await first(store) == (0, 0, 6, 0, 0, 4 * ROWS)
+    assert await store.snapshot("x", 0) is None
+    assert await redis.xlen("optimist:{x}:log:0") == 1
+    assert (await store.retracted_log("x", 0)).restart == 6
+    assert [entry.seq for entry in await store.read_log("x", 0, 5)] == [6]
+    assert (await store.state("x")).generators[0].log_bytes == 0
+    await tell(store, 0)
+    assert await first(store) == (ROWS, 1, 7, ROWS, 7, 4 * ROWS)
+
+
+async def test_a_kept_log_gives_up_the_snapshot_that_holds_the_batch(store: Store, redis: Redis):
+    await keeping(store)
+    for _ in range(4):
+        await tell(store, 0)
+    await snapshot_at(store, 3)
+    await store.retract("x", pick=2)
+    assert await store.snapshot("x", 0) is None
+    assert await redis.keys("*snapshot*") == []
+    state = (await store.state("x")).generators[0]
+    assert state.log_bytes == 4 * len(b"body")
+    assert len(await store.read_log("x", 0, 0)) == 5
+
+
+async def test_what_was_derived_from_it_is_gone_and_nobody_can_store_it_again(store: Store):
+    for _ in range(3):
+        await tell(store, 0)
+    mine = await token(store)
+    for seq in (1, 2, 3):
+        await store.put_estimate("x", 0, seq, f"{seq}", mine, point="[]")
+    await store.put_modes("x", 0, 3, "{}", mine)
+    await store.put_damage("x", 0, "a note", mine)
+    await store.retract("x", pick=2)
+    state = (await store.state("x")).generators[0]
+    assert (state.estimate, state.estimate_seq, state.damage) == (None, 0, None)
+    assert await store.modes("x", 0) is None
+    assert [point.seq for point in (await store.curves("x", [0, 0]))[0]] == [1]
+    for late in (
+        store.put_estimate("x", 0, 3, "3", mine),
+        store.put_snapshot("x", 0, 3, b"", mine),
+        store.put_modes("x", 0, 3, "{}", mine),
+    ):
+        with pytest.raises(Superseded):
+            await late
+
+
+async def test_a_scorer_of_an_older_version_can_claim_nothing_where_something_was_retracted(store: Store, redis: Redis):
+    """Its script numbers claims by a count that is no number any more."""
+    await tell(store, 0)
+    source = load("claim").source
+    older = source.replace("and 'claims' or 'claimed'", "and 'claims' or 'claims'")
+    assert older != source
+    keys = [f"optimist:{{x}}:{part}" for part in load("claim").head.keys]
+    assert (await redis.eval(older, len(keys), *keys, "", "older", 4, 1, 0))[0] == b"ok"
+    await store.retract("x", pick=1)
+    for generator in (0, 1):
+        with pytest.raises(Exception, match="not an integer"):
+            await redis.eval(older, len(keys), *keys, "", "older", 4, 1, generator)
+        assert await token(store, generator, "newer")
+    await store.release_claim("x", 0, await token(store, 0, "newer"))
+    tokens = set()
+    for owner in "abab":
+        tokens.add(found := await token(store, 0, owner))
+        await store.release_claim("x", 0, found)
+    assert len(tokens) == 4
+    assert await redis.get("optimist:format") == b"3"
+
+
+async def decided(store: Store) -> ExperimentState:
+    for generator in (0, 1):
+        seq = (await store.state("x")).generators[generator].seq
+        await store.put_estimate("x", generator, seq, "{}", await token(store, generator))
+    state = await store.state("x")
+    assert await store.latch_decision("x", "the answer", state.estimates_digest)
+    return state
+
+
+async def test_a_decision_that_rested_on_it_is_dropped(store: Store):
+    for generator in (0, 0, 1):
+        await tell(store, generator)
+    await decided(store)
+    late = await store.append("x", 0, "late", "late", ROWS, b"late")
+    record, _ = await store.retract("x", generator=0, position=late.seq)
+    assert record is not None
+    assert not record.reopened
+    assert (await store.state("x")).decision == "the answer"
+    record, _ = await store.retract("x", pick=3)
+    assert record is not None
+    assert record.reopened
+    assert (await store.state("x")).decision is None
+
+
+async def test_its_prompts_are_handed_out_again(store: Store):
+    await tell(store, 0, start=0)
+    await tell(store, 0, start=5)
+    await tell(store, 0, start=10)
+    await store.retract("x", pick=2)
+    [returned] = (await store.state("x")).generators[0].returned
+    assert (returned.pick, returned.start, returned.size) == (2, 5, ROWS)
+    await store.retract("x", generator=0)
+    state = (await store.state("x")).generators[0]
+    assert (state.returned, state.handed) == ([], 0)
+
+
+def measures(content: str, size: float = 1.0) -> Measures:
+    return Measures(content * 8, refuse_copies=True, sizes=[Size("features", size, 0, size**2)])
+
+
+async def test_its_digest_leaves_the_copy_check_and_its_size_the_usual_sizes(store: Store):
+    async def append(generator: int, key: str, content: str, size: float = 1.0, rows: int = 30) -> None:
+        await store.append("x", generator, key, key, rows, b"", measures=measures(content, size))
+
+    await append(1, "absurd", "bb", 1e30)
+    await append(0, "normal", "aa")
+    await append(1, "normal too", "cc")
+    await store.retract("x", generator=1, position=1)
+    await append(1, "the same again", "bb")
+    assert (await store.state("x")).generators[1].copies == 0
+    sizes = await store.usual_sizes("x", 2)
+    assert float(sizes["1"].split()[2]) == 1.0
+    await store.retract("x", generator=1)
+    await append(1, "and again", "cc")
+    assert (await store.state("x")).generators[1].copies == 0
+
+
+async def test_kernels_that_the_batch_helped_to_fix_are_fixed_anew(store: Store):
+    for generator in (0, 1, 0):
+        await tell(store, generator)
+    tokens = [await token(store, generator) for generator in (0, 1)]
+    logs = {g: (await store.read_log("x", g, 0, 1))[0] for g in (0, 1)}
+    await store.put_fitted("x", 0, b"kernels", tokens[0], logs)
+    for g in (0, 1):
+        await store.put_estimate("x", g, 1, "{}", tokens[g])
+    await store.retract("x", pick=3, fits_kernels=True)
+    assert await store.fitted("x") == b"kernels", "it took no part"
+    assert [g.estimate for g in (await store.state("x")).generators] == [None, "{}"]
+    await store.retract("x", pick=1, fits_kernels=True)
+    assert await store.fitted("x") is None
+    assert [g.estimate for g in (await store.state("x")).generators] == [None, None]
+    with pytest.raises(Superseded):
+        await store.put_fitted("x", 1, b"late", tokens[1], logs)
+
+
+async def test_an_experiment_made_again_knows_nothing_of_it(store: Store):
+    await tell(store, 0)
+    await store.retract("x", generator=0)
+    await keeping(store)
+    assert await store.retracted_log("x", 0) == type(await store.retracted_log("x", 0))()
+    assert (await store.state("x")).generators[0].retractions == []
+
+
+async def test_the_record_of_a_lost_reply_is_the_first(store: Store):
+    """redis-py sends a script again; only one retraction comes of it."""
+    await tell(store, 0)
+    answers = await asyncio.gather(*(store.retract("x", pick=1) for _ in range(5)))
+    assert [already for _, already in sorted(answers, key=lambda answer: answer[1])] == [False] + [True] * 4
+    assert len({record for record, _ in answers}) == 1
+    with pytest.raises(NotFound):
+        await store.retract("x", pick=1, instance="another")
