@@ -53,6 +53,22 @@ def test_text_has_the_best_first_and_the_answer():
     assert len({len(line) for line in lines[1:5]}) == 1
 
 
+def test_suspicious_and_retracted_batches_are_named():
+    suspect = {"generator": "a", "position": 3, "pick": None, "samples": None, "told": None, "findings": ["odd"]}
+    gone = {"generator": "a <i>", "position": 3, "pick": 7, "samples": 5, "when": 1.0, "reason": "wrong weights"}
+    made = report(
+        suspects=[suspect, suspect, {**suspect, "retracted": True}],
+        retractions=[gone] * 6 + [{**gone, "position": None, "pick": None, "reason": ""}],
+    )
+    assert str(made).splitlines()[-7:] == [
+        "2 suspicious batches count: see `suspects` and `retract`.",
+        "Retracted: 2 earlier.",
+        *["Retracted: batch 3 of a <i> (pick 7, 5 samples): wrong weights."] * 4,
+        "Retracted: all batches of a <i> (5 samples): no reason given.",
+    ]
+    assert "batch 3 of a &lt;i&gt; (pick 7" in made._repr_html_()
+
+
 def test_text_of_a_report_without_an_answer():
     assert "b <i> leads, undecided," in str(report(decided=False))
     assert str(report(best=None, decided=False)).endswith("No winner: not every generator has an estimate.")

@@ -160,6 +160,22 @@ async def test_what_is_odd_is_named_of_the_first_and_counted_of_all_and_deleted(
     assert await redis.keys("*") == []
 
 
+async def test_a_full_list_of_suspects_makes_room_for_those_that_count(store: Store, redis: Redis):
+    for _ in range(258):
+        await append(store, 0, Measures("ab" * 8), rows=1)
+    before = (await store.state("x")).generators[0].suspects
+    assert (await append(store, 0, Measures("ab" * 8))).seq == 259
+    await store.retract("x", generator=0, position=7)
+    state = (await store.state("x")).generators[0]
+    assert (state.copies, state.suspects) == (257, before), "it stays listed while there is room"
+    odd = await append(store, 0, Measures("ab" * 8))
+    state = (await store.state("x")).generators[0]
+    assert odd.suspect in state.suspects
+    assert (len(state.suspects), [one.seq for one in before if one not in state.suspects]) == (256, [7])
+    unlisted = await append(store, 0, Measures("ab" * 8))
+    assert unlisted.suspect not in (await store.state("x")).generators[0].suspects
+
+
 async def test_batches_without_terms_leave_nothing(store: Store, redis: Redis):
     await store.append("x", 0, "key", "digest", 30, b"body")
     assert not await redis.exists("optimist:{x}:checks", "optimist:{x}:suspects")
