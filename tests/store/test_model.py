@@ -27,6 +27,8 @@ from optimist.store import (
     Measures,
     NewPick,
     NotFound,
+    NotRetractable,
+    Retracted,
     Returned,
     Snapshot,
     State,
@@ -39,6 +41,7 @@ from optimist.store.redis_program import find_program
 
 LIMIT = 3
 SIZE = 2
+RETRACTION = "retraction"
 ENDED = ("told", "given up")
 generators = st.integers(0, 3)
 choices = st.integers(0, 99)
@@ -76,6 +79,33 @@ class Generator:
     handed: int = 0
     holder: str | None = None
     lapsed: bool = False
+    retracted: set[int] = field(default_factory=set)
+    """Positions of batches retracted one by one."""
+    restart: int = 0
+    voids: int = 0
+    contents: dict[str, int] = field(default_factory=dict)
+    """Position by digest, as the copy check knows it."""
+    copied: set[int] = field(default_factory=set)
+
+    def is_retracted(self, position: int) -> bool:
+        return position <= self.restart or position in self.retracted
+
+    @property
+    def counted(self) -> int:
+        return sum(entry[1] != RETRACTION and not self.is_retracted(at) for at, entry in enumerate(self.log, start=1))
+
+    @property
+    def trimmed(self) -> int:
+        return max(self.snapshot.seq if self.snapshot else 0, self.restart - 1)
+
+    def accept(self, number: int, digest: str) -> int:
+        self.log.append((number, digest, digest.encode()))
+        seq = len(self.log)
+        if digest in self.contents and not self.is_retracted(self.contents[digest]):
+            self.copied.add(seq)
+        else:
+            self.contents[digest] = seq
+        return seq
 
 
 @dataclass
@@ -111,6 +141,8 @@ class Model(RuleBasedStateMachine):
         self.tokens: dict[tuple[str, int], str] = {}
         self.spent: set[str] = set()
         self.decision: str | None = None
+        self.decided: list[int] = []  # the positions of the estimates that the decision was made by
+        self.locked = False
         self.stopped = False
         self.kept: tuple[dict[str, Any], dict[bytes, bytes]] | None = None
         self.lost: list[tuple[int, str]] = []
@@ -239,16 +271,18 @@ class Model(RuleBasedStateMachine):
             assert settled is refused
             return
         pick = self.picks[number]
+        if pick.status == "told" and self.gs[pick.generator].is_retracted(pick.seq):
+            assert settled is Retracted
+            return
         if pick.status == "given up" or (pick.status == "told" and pick.digest != digest):
             assert settled is Conflict
             return
         if pick.status == "told":
             assert (settled.seq, settled.duplicate) == (pick.seq, True)
             return
-        log = self.gs[pick.generator].log
-        log.append((number, digest, digest.encode()))
-        pick.digest, pick.seq = digest, len(log)
-        assert (settled.seq, settled.samples, settled.duplicate) == (len(log), 3 * len(log), False)
+        g = self.gs[pick.generator]
+        pick.digest, pick.seq = digest, g.accept(number, digest)
+        assert (settled.seq, settled.samples, settled.duplicate) == (pick.seq, 3 * g.counted, False)
         assert settled.late == (pick.status != "leased")
         if pick.status != "expired":
             self.release(number)
@@ -263,8 +297,10 @@ class Model(RuleBasedStateMachine):
         if refused := self.recalled(number):
             assert answer is refused
             return
-        status = self.picks[number].status
-        assert answer is (Conflict if status == "told" else None)
+        pick = self.picks[number]
+        status = pick.status
+        told = Retracted if self.gs[pick.generator].is_retracted(pick.seq) else Conflict
+        assert answer is (told if status == "told" else None)
         if status in ("leased", "overdue"):
             self.release(number)
             self.hand_back(number)
@@ -297,18 +333,27 @@ class Model(RuleBasedStateMachine):
             if forgotten is not None and self.picks[forgotten].status == "expired":
                 self.known.discard(forgotten)
         stored = self.run(self.store.state("m"))
-        assert (stored.rounds, stored.told) == (len(self.picks), sum(len(g.log) for g in self.gs))
+        told = sum(entry[1] != RETRACTION for g in self.gs for entry in g.log)
+        assert (stored.rounds, stored.told, stored.counted) == (len(self.picks), told, sum(g.counted for g in self.gs))
         assert [pick.number for pick in stored.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
         assert (stored.decision, stored.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
         for ordinal, (g, seen) in enumerate(zip(self.gs, stored.generators, strict=True)):
             returned = [self.returned[n] for n in sorted(self.returned) if self.picks[n].generator == ordinal]
-            position = g.snapshot.seq if g.snapshot else 0
+            position, n = g.snapshot.seq if g.snapshot else 0, g.counted
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
-            assert (seen.samples, seen.batches, seen.seq) == (3 * len(g.log), len(g.log), len(g.log))
-            assert seen.copies == len(g.log) - len({digest for _, digest, _ in g.log})
-            assert (seen.due_seq, seen.due_samples) == (len(g.log), 3 * len(g.log))
+            assert (seen.samples, seen.batches, seen.seq) == (3 * n, n, len(g.log))
+            assert (seen.restart, len(seen.retractions)) == (
+                g.restart,
+                sum(digest == RETRACTION for _, digest, _ in g.log),
+            )
+            assert seen.retracted == 3 * (sum(digest != RETRACTION for _, digest, _ in g.log) - n)
+            assert seen.copies == len(g.copied)
+            assert (seen.due_seq, seen.due_samples) == ((len(g.log), 3 * n) if n else (0, 0))
             assert (seen.estimate_seq, seen.estimate) == g.estimate
-            assert (seen.snapshot_seq, seen.log_bytes) == (position, sum(len(body) for *_, body in g.log[position:]))
+            assert (seen.snapshot_seq, seen.log_bytes) == (
+                position,
+                sum(len(body) for *_, body in g.log[max(position, g.restart) :]),
+            )
 
     @rule(g=generators, state=st.sampled_from(["active", "active", "active", "paused", "retired"]))
     def set_state(self, g: int, state: State) -> None:
@@ -339,6 +384,8 @@ class Model(RuleBasedStateMachine):
             self.stopped = True
         else:
             assert self.run(self.store.latch_decision("m", decision)) == (self.decision in (None, decision))
+            if self.decision is None:
+                self.decided = [other.estimate[0] for other in self.gs]
             self.decision = self.decision or decision
         self.ask([g], sliced=False, stale=False)
         if not lasting:
@@ -352,13 +399,15 @@ class Model(RuleBasedStateMachine):
         g %= len(self.gs)
         settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode(), measures=MEASURES[digest]))
         known = self.appended.get((g, key))
+        if known is not None and self.gs[g].is_retracted(known[2]):
+            assert settled is Retracted
+            return
         if known is not None and known[0] != digest:
             assert settled is Conflict
             return
         assert settled.duplicate == (known is not None)
         if known is None:
-            self.gs[g].log.append((0, digest, digest.encode()))
-            self.appended[g, key] = known = (digest, g, len(self.gs[g].log))
+            self.appended[g, key] = known = (digest, g, self.gs[g].accept(0, digest))
             if len(self.appended) > LIMIT:
                 del self.appended[next(iter(self.appended))]
         assert (settled.generator, settled.seq) == known[1:]
@@ -396,6 +445,9 @@ class Model(RuleBasedStateMachine):
         if generator.holder != owner:
             assert answer is Superseded
         elif generator.estimate[1] is None or seq > generator.estimate[0]:
+            if seq < generator.voids:
+                assert answer is Superseded
+                return
             assert answer is True
             generator.estimate = (seq, f"{seq}")
         else:
@@ -414,6 +466,8 @@ class Model(RuleBasedStateMachine):
             assert answer is False
         elif seq > len(generator.log):
             assert answer is Conflict
+        elif seq < generator.voids:
+            assert answer is Superseded
         else:
             assert answer is True
             generator.snapshot = Snapshot(seq, body)
@@ -424,13 +478,81 @@ class Model(RuleBasedStateMachine):
     def read(self, g: int, beyond: int) -> None:
         g %= len(self.gs)
         log = self.gs[g].log
-        trimmed = self.gs[g].snapshot.seq if self.gs[g].snapshot else 0
+        trimmed = self.gs[g].trimmed
         after = max(0, trimmed + beyond)
         entries = self.attempt(self.store.read_log("m", g, after))
         if after > len(log) or after < trimmed:
             assert entries is LogGap
         else:
-            assert [(e.pick, e.digest, e.body) for e in entries] == log[after:]
+            found = [(e.pick, RETRACTION if e.retracts else e.digest, e.body) for e in entries]
+            assert found == log[after:]
+
+    @precondition(lambda self: self.picks)
+    @rule(choice=choices, now=seldom)
+    def retract_by_pick(self, choice: int, now: bool) -> None:
+        number = choice % (len(self.picks) + 2)
+        told = self.picks[number] if number in self.picks else None
+        if now:
+            answer = self.attempt(self.store.retract("m", pick=number))
+            if told is None:
+                assert answer is NotFound
+            elif number not in self.ended or told.status != "told":
+                assert answer is NotRetractable
+            else:
+                self.retracted(told.generator, told.seq, answer)
+
+    @rule(g=generators, back=st.integers(-1, 6), now=seldom)
+    def retract_by_position(self, g: int, back: int, now: bool) -> None:
+        g %= len(self.gs)
+        if now:
+            position = len(self.gs[g].log) - back
+            self.retracted(g, position, self.attempt(self.store.retract("m", generator=g, position=position)))
+
+    @rule(g=generators, now=seldom, really=seldom)
+    def retract_generator(self, g: int, now: bool, really: bool) -> None:
+        g %= len(self.gs)
+        if now and really:
+            self.retracted(g, 0, self.attempt(self.store.retract("m", generator=g)))
+
+    def retracted(self, g: int, position: int, answer: Any) -> None:
+        """What comes of retracting the batch at a position, 0 for all."""
+        generator = self.gs[g]
+        is_known = generator.is_retracted(position) if position > 0 else not generator.counted
+        if position < 0 or position > len(generator.log):
+            assert answer is NotFound
+        elif is_known:
+            assert answer[1]
+        elif position and generator.snapshot and position <= generator.snapshot.seq:
+            assert answer is NotRetractable
+        elif position and generator.log[position - 1][1] == RETRACTION:
+            assert answer is NotFound
+        else:
+            self.note(g, position, *answer)
+
+    def note(self, g: int, position: int, retraction: Any, already: bool) -> None:
+        generator = self.gs[g]
+        assert not already
+        lost = 1 if position else generator.counted
+        assert (retraction.position, retraction.batches, retraction.samples) == (position, lost, 3 * lost)
+        rests = g >= len(self.decided) or max(position, 1) <= self.decided[g]
+        assert retraction.reopened == (self.decision is not None and rests)
+        self.decision = None if retraction.reopened else self.decision
+        number = generator.log[position - 1][0] if position else 0
+        generator.log.append((0, RETRACTION, b""))
+        generator.voids = len(generator.log)
+        generator.estimate = (0, None)
+        for other in [generator] if self.locked else self.gs:
+            other.holder = None
+        self.locked = True
+        if position:
+            generator.retracted.add(position)
+            generator.copied.discard(position)
+            if number and (start := self.picks[number].start) is not None and generator.state != "retired":
+                self.returned[number] = Returned(number, start, SIZE)
+            return
+        generator.restart, generator.snapshot, generator.handed = len(generator.log), None, 0
+        generator.copied.clear()
+        self.returned = {n: r for n, r in self.returned.items() if self.picks[n].generator != g}
 
     @precondition(lambda self: self.lost)
     @rule(data=st.data())
@@ -465,7 +587,7 @@ class Model(RuleBasedStateMachine):
 
     def model(self) -> dict[str, Any]:
         """What Redis should hold."""
-        names = "gs picks requests overdue ended expired known returned appended tokens spent decision stopped"
+        names = "gs picks requests overdue ended expired known returned appended tokens spent decision decided locked stopped"
         return {name: vars(self)[name] for name in names.split()}
 
     @rule(now=seldom)

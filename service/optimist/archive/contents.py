@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Self
 
 from pydantic import Field, TypeAdapter
 
 from optimist.numerics.estimate import is_due
 from optimist.store.records import LogEntry
-from optimist.store.state import GeneratorState, Returned, SetAside, Suspect
+from optimist.store.state import GeneratorState, Retraction, Returned, SetAside, Suspect
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Wire
@@ -22,6 +23,21 @@ _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
 """Omits a field that is empty, so that an older service, which does not know the field, can read the archive."""
+
+
+class ArchivedRetraction(Wire):
+    """A retraction; see `store.state.Retraction`."""
+
+    seq: Position
+    position: Count
+    pick: Count
+    samples: Count
+    batches: Position
+    who: Annotated[str, Field(max_length=200)]
+    when: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    reason: Annotated[str, Field(max_length=1024)]
+    told: Count
+    reopened: bool
 
 
 class ArchivedGenerator(Wire):
@@ -41,10 +57,27 @@ class ArchivedGenerator(Wire):
     copies: Annotated[Count, NOT_EMPTY] = 0
     twins: Annotated[dict[Count, Position], NOT_EMPTY] = Field(default_factory=dict)
     """This field and the three before it count the suspicious batches, as in `GeneratorState`."""
+    retractions: Annotated[list[str], NOT_EMPTY] = Field(default_factory=list)
+    """The records of its retractions, as in the log."""
     snapshot_position: Count
     """0 without a snapshot."""
     pages: list[str]
     """The names of the log pages in order, from the first batch or at the latest from the one after the snapshot."""
+
+    @cached_property
+    def retracted(self) -> dict[int, ArchivedRetraction]:
+        """Its retractions by their own positions. Raises ValueError for records that are not valid."""
+        found = [ArchivedRetraction.model_validate_json(record) for record in self.retractions]
+        return {one.seq: one for one in found}
+
+    @property
+    def restart(self) -> int:
+        """The position up to which all its batches are retracted; 0: none."""
+        return max((one.seq for one in self.retracted.values() if not one.position), default=0)
+
+    def counts(self, position: int) -> bool:
+        """Whether the batch at this position counts."""
+        return position > self.restart and all(one.position != position for one in self.retracted.values())
 
 
 class Contents(Wire):
@@ -66,10 +99,11 @@ class PageEntry(Wire):
 
     seq: Position
     pick: Count
-    rows: Position
+    rows: Count
     digest: str
     bytes: Count
     record: str | None
+    retracts: Annotated[str | None, NOT_EMPTY] = None
 
     @classmethod
     def of(cls, entry: LogEntry) -> Self:
@@ -81,6 +115,7 @@ class PageEntry(Wire):
             digest=entry.digest,
             bytes=len(entry.body),
             record=entry.record,
+            retracts=entry.retracts,
         )
 
 
@@ -88,20 +123,31 @@ PAGE = TypeAdapter(list[PageEntry])
 
 
 def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int], growth: float) -> GeneratorState:
-    """The state of a generator as the store will return it, with counts from `rows`, the size of each of its batches.
+    """The state of a generator as the store will return it, with counts from `rows`, by position in its log.
 
-    `growth` is the experiment's `rescore_growth`.
+    rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises ValueError
+    where the retractions do not fit the batches.
     """
-    samples = due_samples = due_seq = 0
+    samples = batches = due_samples = due_seq = retracted = 0
+    counting: dict[int, int] = {}
     for seq, count in enumerate(rows, start=1):
-        samples += count
+        if (retraction := known.retracted.get(seq)) is not None:
+            left_out = [counting.pop(at) for at in ([retraction.position] if retraction.position else list(counting))]
+            if (sum(left_out), len(left_out)) != (retraction.samples, retraction.batches):
+                raise ValueError(f"the retraction at {seq} of {known.name!r} does not fit its batches")
+            samples, batches = samples - retraction.samples, batches - retraction.batches
+            retracted += retraction.samples
+            due_samples, due_seq = (samples, seq) if samples >= 2 else (0, 0)
+            continue
+        counting[seq] = count
+        samples, batches = samples + count, batches + 1
         if is_due(samples, due_samples, growth):
             due_samples, due_seq = samples, seq
     return GeneratorState(
         ordinal=ordinal,
         name=known.name,
         samples=samples,
-        batches=len(rows),
+        batches=batches,
         seq=len(rows),
         due_samples=due_samples,
         due_seq=due_seq,
@@ -117,4 +163,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int],
         large=known.large,
         copies=known.copies,
         twins=known.twins,
+        retracted=retracted,
+        restart=known.restart,
+        retractions=[Retraction.of(ordinal, record) for record in known.retractions],
     )

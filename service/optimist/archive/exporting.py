@@ -33,12 +33,13 @@ class Exporter:
         first = await self._state()
         rounds = first.rounds
         generators: list[ArchivedGenerator] = []
-        positions: list[int] = []
+        batches: list[int] = []
         for generator in first.generators:
             stored, archived = await self._generator(first, generator.ordinal)
             rounds = max(rounds, stored.rounds)
             generators.append(archived)
-            positions.append(stored.generators[generator.ordinal].seq)
+            state = stored.generators[generator.ordinal]
+            batches.append(state.seq - len(state.retractions))
         await self._add_shared()
         history = await self._store.history(self._name)
         await self._state()
@@ -51,7 +52,7 @@ class Exporter:
             generators=generators,
             sizes=sizes,
         )
-        await asyncio.to_thread(self._writer.finish, contents, cut_history(history, positions))
+        await asyncio.to_thread(self._writer.finish, contents, cut_history(history, batches))
 
     async def _state(self) -> ExperimentState:
         stored = await self._store.state(self._name)
@@ -71,8 +72,9 @@ class Exporter:
 
     async def _copy(self, stored: ExperimentState, state: GeneratorState) -> ArchivedGenerator:
         """Write one generator's log and snapshot. Raises LogGap if they no longer match the given state."""
-        position = 0 if stored.keep_log else state.snapshot_seq
-        is_whole = position == 0
+        beginning = max(0, state.restart - 1)
+        position = 0 if stored.keep_log else max(state.snapshot_seq, beginning)
+        is_whole = position <= beginning
         pages: list[str] = []
         while position < state.seq:
             most = min(_ENTRIES, state.seq - position)
@@ -98,6 +100,7 @@ class Exporter:
             large=state.large,
             copies=state.copies,
             twins=state.twins,
+            retractions=[retraction.record for retraction in state.retractions],
             snapshot_position=0 if snapshot is None else snapshot.seq,
             pages=pages,
         )

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from optimist.archive.contents import PAGE, Contents, PageEntry, generator_state
+from optimist.archive.contents import PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry, Snapshot
 from optimist.store.state import ExperimentState
@@ -123,7 +123,10 @@ class Archive:
         except ValidationError as error:
             raise ArchiveError(f"experiment.json: {error}") from None
         self.history = self._read("history")
-        self._rows = self._rows_by_generator()
+        try:
+            self._rows = self._rows_by_generator()
+        except ValidationError as error:
+            raise ArchiveError(f"experiment.json: {error}") from None
 
     @property
     def fitted(self) -> bytes | None:
@@ -143,12 +146,15 @@ class Archive:
         """A generator's log entries in order, one page at a time."""
         known = self.contents.generators[generator]
         rows, position = self._rows[generator], None
+        records = dict(zip(known.retracted, known.retractions, strict=True))
         for page in known.pages:
             entries = self._page(page)
             for entry in entries:
                 expected = entry.seq if position is None else position + 1
                 if entry.seq != expected or entry.seq > len(rows) or entry.rows != rows[entry.seq - 1]:
                     raise ArchiveError(f"batch {entry.seq} of {known.name!r} does not match the history")
+                if entry.retracts != records.get(entry.seq):
+                    raise ArchiveError(f"entry {entry.seq} of {known.name!r} does not match the retractions")
                 if entry.pick > self.contents.rounds:
                     raise ArchiveError(f"batch {entry.seq} of {known.name!r} belongs to a pick that does not exist")
                 if position is None and entry.seq > self._latest_beginning(generator):
@@ -163,7 +169,7 @@ class Archive:
         config = self.contents.experiment.config
         return ExperimentState(
             rounds=self.contents.rounds,
-            told=sum(map(len, self._rows)),
+            told=len(self.history) // HISTORY.itemsize,
             generators=[
                 generator_state(ordinal, known, rows, config.rescore_growth)
                 for ordinal, (known, rows) in enumerate(zip(self.contents.generators, self._rows, strict=True))
@@ -177,16 +183,19 @@ class Archive:
     def _latest_beginning(self, generator: int) -> int:
         if self.contents.experiment.config.keep_log:
             return 1
-        return self.contents.generators[generator].snapshot_position + 1
+        known = self.contents.generators[generator]
+        return max(known.snapshot_position + 1, known.restart, 1)
 
     def _rows_by_generator(self) -> list[list[int]]:
         if len(self.history) % HISTORY.itemsize:
             raise ArchiveError("the history is truncated")
         history = np.frombuffer(self.history, HISTORY)
-        generators = len(self.contents.generators)
-        if len(history) and int(history["generator"].max()) >= generators:
+        if len(history) and int(history["generator"].max()) >= len(self.contents.generators):
             raise ArchiveError("the history names a generator that does not exist")
-        return [history["rows"][history["generator"] == g].tolist() for g in range(generators)]
+        return [
+            _by_position(history["rows"][history["generator"] == g].tolist(), known)
+            for g, known in enumerate(self.contents.generators)
+        ]
 
     def _page(self, name: str) -> list[LogEntry]:
         try:
@@ -198,7 +207,10 @@ class Archive:
             raise ArchiveError(f"{name}.batches does not have the size of its entries")
         ends = np.cumsum([entry.bytes for entry in entries]).tolist()
         return [
-            LogEntry(entry.seq, entry.pick, entry.rows, entry.digest, bodies[end - entry.bytes : end], entry.record)
+            LogEntry(
+                *(entry.seq, entry.pick, entry.rows, entry.digest, bodies[end - entry.bytes : end], entry.record),
+                retracts=entry.retracts,
+            )
             for entry, end in zip(entries, ends, strict=True)
         ]
 
@@ -209,12 +221,21 @@ class Archive:
             raise ArchiveError(f"the archive cannot be read: {error}") from None
 
 
-def cut_history(history: bytes, positions: Sequence[int]) -> bytes:
-    """The history without each generator's batches after its log position in `positions`."""
+def _by_position(batches: list[int], known: ArchivedGenerator) -> list[int]:
+    """The rows of each entry of a generator's log, from those of its batches: a retraction has none."""
+    rows = iter(batches)
+    length = len(batches) + len(known.retracted)
+    if len(known.retracted) < len(known.retractions) or max(known.retracted, default=0) > length:
+        raise ArchiveError(f"the retractions of {known.name!r} do not match the history")
+    return [0 if seq in known.retracted else next(rows) for seq in range(1, length + 1)]
+
+
+def cut_history(history: bytes, counts: Sequence[int]) -> bytes:
+    """The history without the batches of each generator after as many as it has in `counts`."""
     batches: NDArray[np.void] = np.frombuffer(history, HISTORY)
     keep = np.zeros(len(batches), dtype=bool)
-    for generator, position in enumerate(positions):
-        keep[np.flatnonzero(batches["generator"] == generator)[:position]] = True
+    for generator, count in enumerate(counts):
+        keep[np.flatnonzero(batches["generator"] == generator)[:count]] = True
     return batches[keep].tobytes()
 
 

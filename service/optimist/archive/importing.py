@@ -31,7 +31,10 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     old = archive.contents.experiment
     config = old.config if name is None else old.config.model_copy(update={"name": name})
     experiment = old.model_copy(update={"config": config, "instance": instance})
-    stored = await asyncio.to_thread(archive.state, instance)
+    try:
+        stored = await asyncio.to_thread(archive.state, instance)
+    except (ValueError, KeyError) as error:
+        raise ArchiveError(f"the archive is inconsistent: {error}") from None
     _check(experiment, stored)
     if refusal := too_wide(experiment, settings.max_dimension):
         raise ArchiveError(refusal)

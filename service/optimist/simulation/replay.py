@@ -42,13 +42,15 @@ def replay(path: str | Path) -> Replay:
     """Run an exported experiment again from its log, as scorers and API did.
 
     Picks that were never told left no record. Raises ArchiveError for a file that is no whole archive, and where the
-    experiment did not keep its log.
+    experiment did not keep its log or has retractions.
     """
     with Path(path).open("rb") as file:
         archive = Archive(file)
         config = archive.contents.experiment.config
         if not config.keep_log:
             raise ArchiveError("the experiment was made without keep_log: there is no log to replay")
+        if any(generator.retractions for generator in archive.contents.generators):
+            raise ArchiveError("batches of the experiment were retracted, but picks were made from scores with them")
         names = [generator.name for generator in archive.contents.generators]
         bound = _bound(archive)
         tracks = [_Replayed(archive, ordinal, bound) for ordinal in range(len(names))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -104,13 +103,8 @@ def _retractions(counts: dict[str, str]) -> dict[int, list[Retraction]]:
     for name, record in counts.items():
         if name.startswith(PREFIX):
             generator = int(name.split("_")[1])
-            found.setdefault(generator, []).append(retraction_of(generator, record))
+            found.setdefault(generator, []).append(Retraction.of(generator, record))
     return {generator: sorted(those, key=attrgetter("seq")) for generator, those in found.items()}
-
-
-def retraction_of(generator: int, record: str) -> Retraction:
-    """The retraction of a record of retract.lua. Raises ValueError, KeyError or TypeError for another text."""
-    return Retraction(generator=generator, **json.loads(record))
 
 
 def _open_pick(

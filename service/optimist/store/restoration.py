@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -11,14 +12,17 @@ from typing import NamedTuple
 
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
+from optimist.store.formats import FORMAT, mark_at_least
 from optimist.store.index import Index
-from optimist.store.parsing import SAME
+from optimist.store.parsing import PREFIX, SAME
 from optimist.store.records import LogEntry, Snapshot, chained
 from optimist.store.snapshots import CHUNK_BYTES
 from optimist.store.state import ExperimentState, GeneratorState
 
 STAGED_SECONDS = 3600
 """How long a temporary key lasts after it was written, unless the import is committed."""
+LOCKED = "since a retraction: claimed"
+"""In place of the number of claims, as in retract.lua: an older scorer can claim nothing."""
 
 
 class Restorations:
@@ -80,7 +84,8 @@ class Restoration:
         staged: list[dict[str, Argument]] = []
         for entry in entries:
             size += len(entry.body)
-            in_snapshot = size if entry.seq <= covered else in_snapshot
+            restarts = entry.retracts is not None and not json.loads(entry.retracts)["position"]
+            in_snapshot = size if entry.seq <= covered or restarts else in_snapshot
             chain = chained(chain, entry.digest)
             staged.append(
                 {
@@ -92,6 +97,7 @@ class Restoration:
                     "bytes": size,
                     "body": entry.body,
                     "record": entry.record or "",
+                    "retracts": entry.retracts or "",
                 }
             )
         await self._commands.script(
@@ -125,6 +131,11 @@ class Restoration:
             "told": stored.told,
             "claims": 0,
         }
+        retractions = [retraction for state in stored.generators for retraction in state.retractions]
+        if retractions:  # as retract.lua leaves them
+            counts |= {"claims": LOCKED, "claimed": 0, "retractions": sum(one.position > 0 for one in retractions)}
+            counts |= {f"{PREFIX}{one.generator}_{one.position or one.seq}": one.record for one in retractions}
+            await mark_at_least(self._commands.redis, FORMAT)
         for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             if state.ordinal in self._written:
@@ -168,6 +179,8 @@ class Restoration:
             "aside_seq": counted,
             "large": state.large,
             "copies": state.copies,
+            "retracted": state.retracted,
+            "restart": state.restart,
             **{f"{SAME}{other}": agree for other, agree in state.twins.items()},
         }
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.formats import FORMAT, mark_at_least
-from optimist.store.parsing import PREFIX, retraction_of
+from optimist.store.parsing import PREFIX
 from optimist.store.records import LogEntry
 from optimist.store.state import Retraction
 
@@ -34,17 +34,17 @@ class RetractedLog:
     @property
     def newest(self) -> int:
         """The position of the newest retraction in the log, 0 without one: no estimate before it may be published."""
-        return max(self._entries, default=0)
+        return max(self.by_position, default=0)
 
     def is_as_read(self, entry: LogEntry) -> bool:
         """Whether an entry of the log is no retraction, or one that was read; and not a batch in its place.
 
         Otherwise it was retracted since, or Redis has lost a retraction.
         """
-        return entry.retracts == self._entries.get(entry.seq)
+        return entry.retracts == self.by_position.get(entry.seq)
 
     @cached_property
-    def _entries(self) -> dict[int, str]:
+    def by_position(self) -> dict[int, str]:
         """The records by their own positions."""
         return {json.loads(record)["seq"]: record for record in self.records.values()}
 
@@ -90,7 +90,7 @@ class Retractions:
         )
         # An older service cannot score this experiment in any case; on this mark it says so as it starts.
         await mark_at_least(self._commands.redis, FORMAT)
-        return retraction_of(int(ordinal), record.decode()) if record else None, bool(already)
+        return Retraction.of(int(ordinal), record.decode()) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:
         """What of a generator's log is retracted. Read it before snapshot and log: they are then no older than it."""

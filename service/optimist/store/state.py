@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -75,6 +76,13 @@ class Retraction:
     """Batches told to the experiment until then."""
     reopened: bool
     """Whether a decision rested on it, which was dropped."""
+    record: str = field(default="", compare=False, repr=False)
+    """The text that the scripts store, of which the other fields are."""
+
+    @classmethod
+    def of(cls, generator: int, record: str) -> Retraction:
+        """The retraction of a record of retract.lua. Raises ValueError or TypeError for another text."""
+        return cls(generator=generator, record=record, **json.loads(record))
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -
     if stored.instance != experiment.instance:
         raise NotFound(f"experiment {experiment.config.name!r} was deleted and created again")
     generator = stored.generators[ordinal]
-    if generator.seq == 0:
+    if generator.batches == 0:
         raise invalid(f"generator {generator.name!r} has no samples yet")
     if generator.aside_count >= generator.batches:
         reasons = [f": {aside.reason}" for aside in generator.aside[:1]]

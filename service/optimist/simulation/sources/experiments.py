@@ -18,8 +18,8 @@ from optimist_client.files import FileError
 def experiment(path: str | Path) -> SourceSet:
     """Every generator's told rows in log order, with the experiment's metric, reference, kernels and confidence.
 
-    Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read, and generators that
-    told nothing, are left out. Raises FileError for a file that is no whole archive, that was made without keep_log, or
+    Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read or were retracted,
+    and generators that told nothing, are left out. Raises FileError for a file that is no whole archive, that was made without keep_log, or
     that has no batches.
     """
     file = Path(path)
@@ -56,8 +56,11 @@ def question_in(archive: Archive) -> Question:
 
 
 def _batches(archive: Archive, ordinal: int) -> Iterator[Rows]:
+    known = archive.contents.generators[ordinal]
     for page in archive.log(ordinal):
         for entry in page:
+            if entry.retracts is not None or not known.counts(entry.seq):
+                continue
             try:
                 tensors = batch_of(entry)[0]
             except ValueError:

@@ -25,6 +25,11 @@ local function follows(g, seq, chain)
   return false
 end
 
+-- Whether something made of the log up to `seq` is void, because a batch was retracted since.
+local function is_void(g, seq)
+  return tonumber(seq) < tonumber(redis.call('HGET', counts, g .. ':voids') or 0)
+end
+
 -- Whether `kernels` is the SHA-1 of the kernels that `put_fitted` stored. True for '', where nothing had to be fixed,
 -- and for kernels that an older version stored, without their SHA-1.
 local function fits(kernels)

@@ -18,7 +18,7 @@ if standing and tonumber(standing:match('^%S+ %d+ (%d+)')) >= tonumber(seq) then
 end
 if tonumber(seq) > tonumber(redis.call('HGET', counts, generator .. ':seq')) then
   return {'conflict', 'the log does not reach position ' .. seq}
-elseif not (follows(generator, seq, chain) and fits(kernels)) then
+elseif is_void(generator, seq) or not (follows(generator, seq, chain) and fits(kernels)) then
   return outdated
 end
 for i = 0, chunks - 1 do

@@ -13,7 +13,7 @@ if standing == entry then
   return {'ok', 1}
 elseif standing and tonumber(standing:match('^%d+')) >= tonumber(seq) then
   return {'ok', 0}
-elseif not (follows(generator, seq, chain) and fits(kernels)) then
+elseif is_void(generator, seq) or not (follows(generator, seq, chain) and fits(kernels)) then
   return outdated
 end
 redis.call('HSET', estimates, generator, entry)

@@ -10,7 +10,7 @@ end
 local standing = redis.call('HGET', modes, generator)
 if standing and tonumber(standing:match('^%d+')) > tonumber(seq) then
   return {'ok', 0}
-elseif not (follows(generator, seq, chain) and fits(kernels)) then
+elseif is_void(generator, seq) or not (follows(generator, seq, chain) and fits(kernels)) then
   return outdated
 end
 redis.call('HSET', modes, generator, seq .. ' ' .. payload)

@@ -157,7 +157,7 @@ redis.call('XADD', log .. ':' .. g, own .. '-0', 'retracts', record, 'digest', d
 local is_due = samples >= 2
 redis.call('HSET', counts, g .. ':seq', own, g .. ':samples', samples, g .. ':batches', batches,
   'chain_' .. g, own .. ' ' .. chain, g .. ':due_samples', is_due and samples or 0, g .. ':due_seq', is_due and own or 0,
-  'retracted_' .. g .. '_' .. (is_one and at or own), record)
+  g .. ':voids', own, 'retracted_' .. g .. '_' .. (is_one and at or own), record)
 redis.call('HINCRBY', counts, g .. ':retracted', lost_rows)
 
 -- Whoever has made something of the batch must claim the generator anew, and begins from snapshot and log.

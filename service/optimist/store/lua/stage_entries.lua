@@ -1,5 +1,5 @@
 -- other keys: staged
--- args: seconds keep_log entries*(seq pick rows digest chain bytes body record)
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts)
 
 -- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
 -- are skipped. keep_log: '1' if entries have records.
@@ -9,7 +9,9 @@ for _, new in ipairs(entries) do
   if tonumber(new.seq) > seen then
     local entry = {'pick', new.pick, 'rows', new.rows, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes,
                    'body', new.body}
-    if keep_log == '1' then
+    if new.retracts ~= '' then
+      entry = {'retracts', new.retracts, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes}
+    elseif keep_log == '1' then
       entry[13], entry[14] = 'record', new.record
     end
     redis.call('XADD', staged, new.seq .. '-0', unpack(entry))
