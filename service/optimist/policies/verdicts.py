@@ -163,7 +163,7 @@ class _Contrasts:
             left = allowed - self._rivals(fixed) - fixed[self.best]
             growth = _quotient(self._rivals(falling) + falling[self.best], left).max()
             n = np.where(active, np.maximum(fewest, self.scored * max(1.0, growth)), self.scored)[None, :]
-        return float(np.where(active, n - has, 0.0).sum(axis=1).min())
+        return float(np.where(active | np.isinf(n), n - has, 0.0).sum(axis=1).min())
 
     def _cheapest(self, spread: Array, fewest: Array, active: Flags, allowed: Array) -> Array:
         """Samples of every arm for each of some splits (splits, G), ∞ where a split cannot do it."""
