@@ -269,7 +269,7 @@ class Race:
             name = evaluation.ask()
             evaluation.tell(name, batch_of(streams[name], self.metric, slice(taken[name], taken[name] + BATCH)))
             taken[name] += BATCH
-            decision = evaluation.decision()
+            decision = evaluation.decision(explain=False)
             if decision.decided:
                 return decision.best, samples + BATCH
         return None, self.cap

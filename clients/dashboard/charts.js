@@ -2,7 +2,7 @@
 import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
 import { count, score, share } from "./format.js";
-import { ranked } from "./standings.js";
+import { ranked, why } from "./standings.js";
 
 const SCRIPT = "dashboard/plotly.min.js";
 let library = null;
@@ -114,6 +114,7 @@ export class Charts {
       .map(({ generator, ...now }) => ({ generator, ...withNewest(progressCurve.curves.get(generator), now) }))
       .filter(({ samples }) => samples.length > 0);
     this.charts.estimates.waiting(curves.length === 0);
+    this.charts.estimates.note(why(report));
     if (!curves.length) return;
     this.charts.estimates.label(`Latest: ${drawn.map((one) => `${one.generator} ${score(one.score)}`).join(", ")}`);
     const range = spread(curves);
@@ -182,12 +183,14 @@ function line(name, x, y, color) {
 function chart(id, title, text) {
   const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
   const empty = h("p", { class: "quiet plot-empty" }, "No data yet.");
+  const noted = h("p", { class: "quiet" });
   const card = h("figure", { class: "card chart" }, [
-    h("figcaption", {}, h("h2", {}, title), h("p", { class: "quiet" }, text)), plot, empty,
+    h("figcaption", {}, h("h2", {}, title), h("p", { class: "quiet" }, text), noted), plot, empty,
   ]);
   return {
     card,
     plot,
+    note: (words) => say(noted, words),
     label: (words) => plot.setAttribute("aria-label", `${title}. ${words}`),
     waiting(isEmpty) {
       plot.hidden = isEmpty;

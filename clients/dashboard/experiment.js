@@ -56,7 +56,7 @@ export function showExperiment(main, name, connection, failed) {
 function page(main, experiment, report, refresh) {
   const { config } = experiment;
   const sentence = h("p", { class: "answer", "aria-live": "polite" });
-  const reason = h("p", { class: "quiet clamp" });
+  const notes = h("p", { class: "quiet" });
   const state = h("span", {});
   const facts = h("dl", { class: "facts" });
   const palette = new Palette();
@@ -70,7 +70,7 @@ function page(main, experiment, report, refresh) {
     main,
     h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
     h("div", { class: "title" }, h("h1", {}, config.name), state),
-    h("section", { class: "card hero", "aria-label": "Answer" }, sentence, reason, facts),
+    h("section", { class: "card hero", "aria-label": "Answer" }, sentence, notes, facts),
     standings.section,
     odd.sections,
     charts.section,
@@ -80,9 +80,8 @@ function page(main, experiment, report, refresh) {
   return {
     draw(report, progressCurve) {
       say(sentence, answer(report));
-      const { reason: why, warnings } = report.decision;
-      const reasons = [why, ...(warnings ?? [])].map((text) => `${capitalised(text)}.`);
-      say(reason, report.samples && report.standings.length > 1 ? reasons.join(" ") : "");
+      const warnings = (report.decision.warnings ?? []).map((text) => `${capitalised(text)}.`);
+      say(notes, [report.hint, ...warnings].filter(Boolean).join(" "));
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
       fill(facts, known(report, config));
       // In the order of the experiment, so that with few generators the colours never change.
@@ -111,7 +110,7 @@ function known(report, config) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }
   if (report.uniform_samples !== null) {
-    facts.push(["Uniform sampling would take", `about ${about(report.uniform_samples)} samples`]);
+    facts.push(["Uniform sampling would have taken", `about ${about(report.uniform_samples)} samples`]);
   }
   return facts.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more)));
 }

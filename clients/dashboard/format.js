@@ -35,12 +35,6 @@ export function error(number, of) {
 
 export const share = (ratio) => (ratio === null ? "–" : `${(100 * ratio).toFixed(1)}\u00a0%`);
 
-// A confidence, rounded down so that it is never overstated.
-export function confidence(number) {
-  const percent = 100 * number;
-  return percent >= 99 ? `${Math.min(99.9, Math.floor(percent * 10) / 10)}\u00a0%` : `${Math.floor(percent)}\u00a0%`;
-}
-
 export function ago(seconds) {
   if (seconds < 60) return `${Math.max(0, Math.round(seconds))} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
@@ -68,8 +62,7 @@ export function answer(report) {
   if (standings.length === 1) {
     return `${decision.best} scores ${score(leader.score)} after ${told}. There is no generator to compare it with.`;
   }
-  const sure = decision.confidence === null || decision.confidence < 0.01
-    ? "" : ` with ${confidence(decision.confidence)} confidence`;
+  const sure = decision.confidence_text ? ` with ${decision.confidence_text} confidence` : "";
   const even = report.uniform_samples;
   if (state === "decided") {
     const uniform = even === null ? "" : `; uniform sampling would have needed about ${about(even)}`;
@@ -81,6 +74,5 @@ export function answer(report) {
     return `${leads}; the budget of ${spent ? count(budget) : `${cost(report.max_cost)} in cost`} is spent.`;
   }
   if (state === "stopped") return `${leads}; the experiment was stopped.`;
-  if (even === null || even <= report.samples) return `${leads}.`;
-  return `${leads}; uniform sampling would need about ${about(even)}.`;
+  return `${leads}.`;
 }

@@ -1,7 +1,7 @@
 // The page with the list of experiments.
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
-import { confidence, count, date, error, metricTitle, score } from "./format.js";
+import { count, date, error, metricTitle, score } from "./format.js";
 import { poll } from "./poll.js";
 
 const PAGE = 50;
@@ -51,8 +51,7 @@ export function showOverview(main, connection, failed) {
 function line(experiment) {
   const { decision } = experiment;
   const leader = decision.best === null ? "No leader yet" : decision.best;
-  const isSure = decision.confidence !== null && decision.confidence >= 0.01;
-  const sure = isSure ? `, ${confidence(decision.confidence)} sure` : "";
+  const sure = decision.confidence_text ? `, ${decision.confidence_text} sure` : "";
   const spread = error(experiment.error, experiment.score);
   const found = experiment.score === null ? "–" : `${score(experiment.score)} ${spread}`;
   const of = experiment.budget === null ? "" : ` of ${count(experiment.budget)}`;

@@ -16,6 +16,10 @@ export function ranked(report) {
     });
 }
 
+// Why it was or was not decided; "" before there is anything to compare. An older replica gives only the reason.
+export const why = ({ samples, standings, decision, why: said }) =>
+  samples && standings.length > 1 ? said ?? `${decision.reason}.` : "";
+
 export class Standings {
   constructor(name, metric, palette, refresh) {
     this.name = name;
@@ -23,12 +27,14 @@ export class Standings {
     this.refresh = refresh;
     this.rows = new Map(); // reused in each draw, so that the focus is kept
     this.problem = h("p", { class: "problem", role: "alert" });
+    this.why = h("p", { class: "quiet" });
     this.body = h("tbody", {});
     const columns = [["Generator"], [`${metric} ± error`, "number"], ["Interval", "wide"],
       ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("h2", { id: "standings" }, "Standings"),
+      this.why,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Standings table" }, [
         (this.table = h("table", { class: "standings" }, [
           h("thead", {}, h("tr", {}, columns.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))),
@@ -42,6 +48,9 @@ export class Standings {
   draw(report) {
     const standings = ranked(report);
     const scale = axis(standings);
+    const { best, rank: rankOfBest, verdicts } = report.decision;
+    const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
+    say(this.why, why(report));
     this.table.classList.toggle("free", report.cost === undefined);
     const names = new Set(standings.map((standing) => standing.generator));
     for (const [name, row] of this.rows) {
@@ -56,7 +65,8 @@ export class Standings {
         row = this.row(standing);
         this.rows.set(standing.generator, row);
       }
-      row.draw(standing, scale, standing.generator === report.decision.best);
+      const called = standing.generator === best && (rankOfBest ?? "leads");
+      row.draw(standing, scale, called, words.get(standing.generator) ?? "");
       // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
       if (there !== row.element) this.body.insertBefore(row.element, there);
@@ -67,6 +77,7 @@ export class Standings {
     const { palette } = this;
     const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
     const marks = h("span", { class: "badges" });
+    const verdict = h("p", { class: "quiet verdict" });
     const warnings = h("ul", { class: "warnings" });
     const value = h("strong", {});
     const spread = h("span", { class: "quiet spread" });
@@ -90,6 +101,7 @@ export class Standings {
           h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)),
           marks,
         ]),
+        verdict,
         warnings,
       ]),
       h("td", { class: "number" }, value, " ", spread),
@@ -101,12 +113,13 @@ export class Standings {
     ]);
     return {
       element,
-      draw(standing, scale, best) {
+      draw(standing, scale, called, words) {
         state = standing.state;
-        element.classList.toggle("best", best);
+        element.classList.toggle("best", called === "best");
+        say(verdict, words);
         swatch.style.background = palette.colour(generator);
         fill(marks, [
-          best && h("span", { class: "badge best" }, "best"),
+          called && h("span", { class: `badge ${called}` }, called),
           state !== "active" && h("span", { class: "badge" }, state),
           standing.damaged && h("span", { class: "badge damaged" }, "damaged"),
         ]);

@@ -122,6 +122,8 @@ class Settings(BaseSettings):
     """Maximum number of open picks in an experiment for one access key. All callers without a key count as one."""
     max_lease: float = Field(3600.0, ge=1)
     """Longest lease in seconds that a new experiment may set. Picks of older experiments also get no longer lease."""
+    hint_after: int = Field(20_000, ge=0)
+    """Number of samples from which on the report of an undecided experiment says what would decide it."""
     image_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
     """Hosts whose images the dashboard loads immediately, separated by commas: `images.example.org,10.0.0.5:9000`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -143,6 +144,25 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
     row = page.locator(".standings tbody tr").first
     expect(row).to_contain_text("best")
     expect(row).to_contain_text(report.decision.best or "")
+    expect(page.locator(".verdict")).to_have_text(["", "worse", "worse"])
+    for section in (".standings", "#plot-estimates"):
+        expect(page.locator(".card", has=page.locator(section))).to_contain_text(report.why)
+    expect(answer).to_contain_text(f"with {report.decision.confidence_text} confidence")
+    assert report.decision.confidence_text in str(report)
+
+
+def test_near_ties_have_a_leader_and_a_reason(open_page: OpenPage, client: Optimist):
+    experiment = create(client, "near-tie", ["a", "b"])
+    work(experiment, 60, {"a": 0.5, "b": 0.5})
+    while not (report := experiment.report()).scored:
+        time.sleep(0.05)
+    assert (report.decision.rank, report.uniform_samples) == ("leads", None)
+    page = open_page("/#/e/near-tie")
+    expect(page.locator(".badge.leads")).to_have_text("leads")
+    expect(page.locator(".badge.best")).to_have_count(0)
+    expect(page.locator(".standings tbody tr").nth(1)).to_contain_text(report.decision.verdicts[0].words)
+    expect(page.locator(".card", has=page.locator(".standings"))).to_contain_text(report.why)
+    expect(page.locator("main")).not_to_contain_text("niform sampling")
 
 
 def test_names_are_text_and_nothing_else(open_page: OpenPage, client: Optimist):

@@ -200,6 +200,7 @@ def test_numbers_of_other_types_are_taken():
         ({"warmup": 1.5}, "warmup"),
         ({"policy": ["ucb"]}, "policy"),
         ({"tolerance": "0"}, "tolerance"),
+        ({"tolerance": "100%"}, "tolerance"),
         ({"rescore_growth": float("nan")}, "rescore_growth"),
     ],
 )

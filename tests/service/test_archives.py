@@ -143,7 +143,7 @@ def test_picks_of_the_original_are_over_and_new_ones_are_numbered_on(
 def test_states_controls_decision_and_added_generators_come_along(
     client: Optimist, other: Optimist, name: str, reference, tmp_path: Path
 ):
-    original = client.create_experiment(name, ["a", "b"], reference=reference, budget=4_000)
+    original = client.create_experiment(name, ["a", "b"], reference=reference, budget=4_000, tolerance="1%")
     original.add_generator("c")
     work(original, 10_000)
     original.resume(budget=9_000, stop=True)
@@ -154,6 +154,7 @@ def test_states_controls_decision_and_added_generators_come_along(
     original.export(tmp_path / "file")
     imported = other.import_experiment(tmp_path / "file")
     assert imported.report() == before
+    assert imported.info.config.tolerance == "1%"
     assert imported.ask() is None
     with pytest.raises(Conflict, match="retired"):
         imported.set_state("c", "active")

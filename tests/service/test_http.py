@@ -292,7 +292,8 @@ def test_a_repeated_ask_gets_the_picks_it_had_though_more_could_be_opened(http: 
 
 def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimist, name: str, reference):
     """A decision that the report shows stands, whatever is told after it; before that nothing is called decided."""
-    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, tolerance="1.0%")
+    assert experiment.info.config.tolerance == "1%"
     picks = [experiment.ask() for _ in range(20)]
     rng = np.random.default_rng(0)
     for pick in picks[:16]:
@@ -301,6 +302,9 @@ def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimis
     while not (report := experiment.report()).ended and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (report.state, report.decision.best, report.decision.decided) == ("decided", "a", True)
+    assert [(one.generator, one.verdict) for one in report.decision.verdicts] == [("b", "worse")]
+    assert report.decision.closest is not None
+    assert report.decision.closest.separation > report.decision.closest.needed
     for pick in picks[16:]:
         pick.tell(rng.standard_normal((5, 4)) + 100.0)
     while not (later := experiment.report()).scored and time.monotonic() < deadline:

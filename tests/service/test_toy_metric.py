@@ -46,6 +46,8 @@ def test_in_memory():
     estimate = score(batch, metric)
     assert estimate.score == pytest.approx(batch[:, 3].mean())
     assert estimate.lower < estimate.score < estimate.upper
+    with pytest.raises(ValueError, match="scores of 'column-mean' may be 0 or negative"):
+        Evaluation(list(MEANS), metric=metric, tolerance="1%")
     evaluation = Evaluation(list(MEANS), metric=metric)
     for step in range(60):
         name = evaluation.ask()
@@ -97,6 +99,9 @@ def test_over_http(service: Service):
         }
         return httpx.post(f"{service.url}/v1/experiments", json={**config, **changes})
 
+    refused = post(tolerance="1%")
+    assert refused.status_code == 422
+    assert "scores of 'column-mean' may be 0 or negative" in refused.text
     assert post().json()["config"]["metric"] == {"name": "column-mean", "dimension": 4, "column": 0}
     for change, expected in (
         ({"metric": {"name": "column-mean"}}, "needs dimension"),

@@ -138,6 +138,13 @@ def test_regret_is_counted_by_the_truth_that_is_given(played: Result):
     assert {known.origin for known in given.truth.values()} == {"given"}
 
 
+def test_generators_within_the_tolerance_count_as_best():
+    truth = {"g0.0": 1.0, "g0.8": 1.009, "g1.0": 1.02}
+    for tolerance, best in (("1%", 2), (0.03, 3), (0.0, 1)):
+        found = simulated(bed(0.0, 0.8, 1.0), truth=truth, tolerance=tolerance, rounds=5, trials=1)
+        assert list(found.is_best) == [place < best for place in range(3)]
+
+
 def test_truth_is_of_all_samples_or_closed_and_gaps_are_on_the_natural_scale():
     gaussians = {"wide": GaussianSource(np.zeros(4), 4.0 * np.eye(4)), "near": GaussianSource(np.ones(4), np.eye(4))}
     result = simulated(gaussians, rounds=5, trials=1)

@@ -141,5 +141,4 @@ def leader(decision: DecisionInfo) -> str:
     """The best generator so far, with its confidence."""
     if decision.best is None:
         return ""
-    sure = "" if decision.confidence is None else f" {decision.confidence:.1%}"
-    return f"{decision.best}{sure}"
+    return f"{decision.best} {decision.confidence_text}".rstrip()

@@ -45,7 +45,7 @@ class Context:
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        self.polls = Polls(self.store, self.experiment, self.state)
+        self.polls = Polls(self.store, self.experiment, self.state, self.settings.hint_after)
 
     def of(self, namespace: str) -> Context:
         """What this process has of one namespace; `self` is of all of them, and serves none."""

@@ -100,11 +100,16 @@ class Polls:
         store: Store,
         experiment: Callable[[str], Awaitable[Experiment]],
         state: Callable[[Experiment], Awaitable[PolicyState]],
+        hint_after: int | None = None,
     ) -> None:
-        """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound."""
+        """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
+
+        hint_after: as in `report_of`.
+        """
         self._store = store
         self._experiment = experiment
         self._state = state
+        self._hint_after = hint_after
         self._shared = Shared()
         self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
 
@@ -134,7 +139,7 @@ class Polls:
             for leased in state.stored.open_picks[-MOST_PICKS:]
         ]
         names = [generator.name for generator in state.stored.generators]
-        return Poll(report_of(state), state.stored.instance, names, curve, picks)
+        return Poll(report_of(state, self._hint_after), state.stored.instance, names, curve, picks)
 
     async def _curve(self, name: str, stored: ExperimentState) -> ProgressCurve:
         origin = stored.instance, self._store.epoch

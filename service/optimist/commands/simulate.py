@@ -25,6 +25,7 @@ from optimist.commands.shared import (
     extras,
     said_plainly,
 )
+from optimist_client.tolerance import parsed as parsed_tolerance
 
 if TYPE_CHECKING:
     from optimist.simulation.sources import SourceSet
@@ -66,7 +67,8 @@ def simulate(
         float | None, typer.Option(help="Accepted probability of a wrong decision; 0.05 by default.")
     ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="A difference that does not matter, on the metric's scale.")
+        str | None,
+        typer.Option(help="A difference that does not matter: a number on the metric's scale, or a share as 1%."),
     ] = None,
     truth: Annotated[
         str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default computed from all samples.")
@@ -122,7 +124,7 @@ def simulate(
             shuffle=not in_order,
             stop=stop,
             delta=delta,
-            tolerance=tolerance,
+            tolerance=None if tolerance is None else parsed_tolerance(tolerance),
             truth=None if truth is None else _scores(truth),
             order=order,
             truncation=truncation,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from optimist.dispatch.decision import explained_decision
+from optimist.dispatch.hint import hint_of
 from optimist.dispatch.retractions import retractions_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import standing_warnings, suspects_among
@@ -13,18 +15,20 @@ from optimist.store import GeneratorState
 from optimist_client.models import Regret, Report, Standing
 
 
-def report_of(state: PolicyState) -> Report:
-    """Standings, regret, pick ratio and decision."""
+def report_of(state: PolicyState, hint_after: int | None = None) -> Report:
+    """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one."""
     told = state.stored.counted
+    decision = explained_decision(state)
     scores = {arm.name: arm.estimate.score for arm in state.arms if arm.estimate is not None}
     metric = state.config.kind
-    best = state.decision.best
+    best = decision.best
     regret = None
     if told and best is not None and best in scores and len(scores) == len(state.arms):
         gaps = {name: abs(score - scores[best]) for name, score in scores.items()}
         total = sum(arm.batches * gaps[arm.name] for arm in state.arms)
         regret = Regret(total=total, average=total / told)
     chosen = next((arm.batches for arm in state.arms if arm.name == best), None)
+    even = state.policy.stopping.uniform_samples(state.rivals, told) if decision.decided else None
     return Report(
         experiment=state.config.name,
         metric=metric.name,
@@ -34,7 +38,7 @@ def report_of(state: PolicyState) -> Report:
         offers=sorted(metric.offers),
         state=state.phase,
         ended=state.has_ended,
-        decision=state.decision,
+        decision=decision,
         standings=[
             _standing(arm, told, g, state.costs.get(arm.name), standing_warnings(g, state.contenders))
             for arm, g in zip(state.arms, state.contenders, strict=True)
@@ -47,8 +51,9 @@ def report_of(state: PolicyState) -> Report:
         max_cost=state.max_cost,
         regret=regret,
         optimal_pick_ratio=chosen / told if told and chosen is not None else None,
-        uniform_samples=state.policy.stopping.uniform_samples(state.rivals, state.stored.told),
+        uniform_samples=even if even is not None and even > state.samples else None,
         scored=state.is_scored,
+        hint=hint_of(state, decision, hint_after),
         suspects=suspects_among(state.contenders),
         retractions=retractions_of(state.stored.generators),
     )

@@ -18,10 +18,11 @@ from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
-from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, optimistic, warmup_batches
+from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, explained, optimistic, warmup_batches
 from optimist_client.config import MAX_MAGNITUDE, RULES, resolve_preset
 from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, unpack_ids
+from optimist_client.tolerance import checked as checked_tolerance
 
 _Told = tuple[dict[str, Tensor], list[str]]
 """The tensors of a batch by name, and the ids of its samples."""
@@ -35,7 +36,8 @@ class Evaluation:
     4, for the papers' bounds 1; always as many as open kernels need). Estimates are due when a generator's samples have
     grown by `rescore_growth` (None: 0.04; 0: every batch). `policy` may be one of the papers' presets (`fid-ucb`,
     `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which set bound, warm-up and growth; otherwise
-    `bound` None is "influence". `delta` and `tolerance` are those of the interval and of the stopping rule. `metric`,
+    `bound` None is "influence". `delta` is that of the interval and of the stopping rule, `tolerance` the difference
+    that does not matter to the rule: a number on the estimates' scale, or a share of the best score ("1%"). `metric`,
     its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but
     open kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
     `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
@@ -60,7 +62,7 @@ class Evaluation:
         warmup: int | None = None,
         rescore_growth: float | None = None,
         delta: float = 0.05,
-        tolerance: float = 0.0,
+        tolerance: float | str = 0.0,
         seed: int = 0,
         device: str = "cpu",
         max_magnitude: float = MAX_MAGNITUDE,
@@ -82,9 +84,10 @@ class Evaluation:
         preset |= resolve_preset(check_text("policy", policy), type(declared), bound)
         policy, bound = str(preset.get("policy", policy)), str(preset["bound"])
         growth = check_number("rescore_growth", preset["rescore_growth"] if rescore_growth is None else rescore_growth)
-        for name, value in (("rescore_growth", growth), ("tolerance", check_number("tolerance", tolerance))):
-            if not 0 <= value < math.inf:
-                raise ValueError(f"{name} must be finite and not negative, not {value}")
+        if not 0 <= growth < math.inf:
+            raise ValueError(f"rescore_growth must be finite and not negative, not {growth}")
+        tolerance = checked_tolerance(tolerance)
+        declared.check_tolerance(tolerance)
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)
         if warmup is not None:
@@ -156,9 +159,13 @@ class Evaluation:
             for name, estimate in self._estimates.items()
         }
 
-    def decision(self) -> Decision:
-        """The best generator, the confidence in it, whether that is enough to stop, and the reason."""
-        return self._stopping.decide(self._arms(), self.told)
+    def decision(self, explain: bool = True) -> Decision:
+        """The best generator, the confidence in it, whether that is enough to stop, and the reason.
+
+        `explain` adds a verdict for each rival and the comparison with the closest one, which takes half a millisecond.
+        """
+        arms = self._arms()
+        return explained(self._policy, arms, self.told) if explain else self._stopping.decide(arms, self.told)
 
     def modes(self, generator: str, count: int = 5, samples: int = 8) -> list[Mode]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).

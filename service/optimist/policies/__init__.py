@@ -3,5 +3,17 @@
 from optimist.policies.arms import Arm, optimistic
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
 from optimist.policies.stopping import Decision, Stopping
+from optimist.policies.verdicts import deciding_tolerance, explained
 
-__all__ = ["NAMES", "Arm", "Decision", "Policy", "Stopping", "check_policy", "optimistic", "warmup_batches"]
+__all__ = [
+    "NAMES",
+    "Arm",
+    "Decision",
+    "Policy",
+    "Stopping",
+    "check_policy",
+    "deciding_tolerance",
+    "explained",
+    "optimistic",
+    "warmup_batches",
+]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from optimist.policies.arms import Arm, least, losses, ratio, selection_errors, stopping_errors
+from optimist_client.models.decisions import Contrast, Verdict
+from optimist_client.tolerance import share_of
 
 FEWEST_SAMPLES = 20
 """No decision is made while a contender has fewer samples, because its standard error is not reliable yet."""
@@ -21,6 +23,10 @@ class Decision:
     confidence: float | None
     decided: bool
     reason: str
+    verdicts: tuple[Verdict, ...] = ()
+    """A verdict for each rival, if the decision was `explained`."""
+    closest: Contrast | None = None
+    """The comparison with the closest rival, if the decision was `explained`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +34,11 @@ class Stopping:
     """Stop when min over j ≠ best of (e_j − e_b + tolerance)/√(sd_b² + sd_j²) exceeds a z that grows with log t.
 
     `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to the
-    user, on the estimates' scale.
+    user, on the estimates' scale, or a share of the best score such as "1%".
     """
 
     delta: float = 0.05
-    tolerance: float = 0.0
+    tolerance: float | str = 0.0
 
     def threshold(self, contenders: int, told: int) -> float:
         """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t.
@@ -41,11 +47,23 @@ class Stopping:
         """
         return -NormalDist().inv_cdf(self.delta / _correction(contenders, told))  # 1 − δ/… might round to 1
 
-    def separations(self, values: Sequence[float], errors: Sequence[float]) -> list[float]:
-        """z_j of every arm against the best value; +inf at the best itself. Smaller `values` are better."""
+    def tolerated(self, arms: Sequence[Arm]) -> float:
+        """The tolerance on the estimates' scale: a share s is log(1 + s) of logarithms, else s times the best value.
+
+        Every arm must have an estimate. A best value below 0, which a de-biased distance can have, counts as 0.
+        """
+        share = share_of(self.tolerance)
+        best = arms[least(losses(arms))].estimate
+        if share is None or best is None:
+            return float(self.tolerance)
+        return math.log1p(share) if best.scale == "log" else share * max(best.value, 0.0)
+
+    def separations(self, arms: Sequence[Arm], errors: Sequence[float]) -> list[float]:
+        """z_j of every arm against the one with the best value; +inf at the best itself."""
+        values, tolerated = losses(arms), self.tolerated(arms)
         best = least(values)
         z = [
-            ratio(value - values[best] + self.tolerance, math.hypot(errors[best], error))
+            ratio(value - values[best] + tolerated, math.hypot(errors[best], error))
             for value, error in zip(values, errors, strict=True)
         ]
         z[best] = math.inf
@@ -53,21 +71,20 @@ class Stopping:
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
         """Whether the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
-        return min(self.separations(losses(arms), selection_errors(arms))) > self.threshold(len(arms), told)
+        return min(self.separations(arms, selection_errors(arms))) > self.threshold(len(arms), told)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """The decision on these contenders after `told` batches. A pure function: the caller makes it permanent."""
         if any(arm.estimate is None for arm in arms) or not arms:
             waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
             return Decision(None, None, False, f"no estimate yet of {waiting}")
-        values = losses(arms)
-        best = arms[least(values)]
+        best = arms[least(losses(arms))]
         if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
             reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
             return Decision(best.name, None, False, reason)
         if len(arms) == 1:
             return Decision(best.name, None, False, "there is no other generator to compare it with")
-        separation = min(self.separations(values, stopping_errors(arms)))
+        separation = min(self.separations(arms, stopping_errors(arms)))
         threshold = self.threshold(len(arms), told)
         doubt = _correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
@@ -93,7 +110,8 @@ class Stopping:
         best = least(values)
         known = [arm.estimate for arm in arms if arm.estimate is not None]
         spread = [e.samples * error**2 for e, error in zip(known, stopping_errors(arms), strict=True)]
-        gaps = [value - values[best] + self.tolerance for value in values]
+        tolerated = self.tolerated(arms)
+        gaps = [value - values[best] + tolerated for value in values]
         rivals = [i for i in range(len(arms)) if i != best]
         if not all(map(math.isfinite, spread)) or any(gaps[i] <= 0.0 for i in rivals):
             return None

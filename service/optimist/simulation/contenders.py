@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from optimist.policies import NAMES
 from optimist_client.config import BoundOptions, presets
+from optimist_client.tolerance import parsed as parsed_tolerance
 
 POLICIES = (*NAMES, *(name for name in presets() if name not in NAMES))
 """The names of policies and presets."""
-_KINDS: dict[str, type] = {
+_KINDS: dict[str, Callable[[str], Any]] = {
     "bound": str,
     "delta": float,
-    "tolerance": float,
+    "tolerance": parsed_tolerance,
     "warmup": int,
     "rescore_growth": float,
     **dict.fromkeys(BoundOptions.model_fields, float),
 }
+_WORDS = {int: "a whole number", parsed_tolerance: "a number or a share such as 1%"}
 OPTIONS = tuple(_KINDS)
 """The options that may follow a name. They are parameters of `Evaluation`."""
 
@@ -63,7 +65,7 @@ def settings(text: str) -> dict[str, Any]:
         try:
             found[option] = _KINDS[option](value)
         except ValueError:
-            kind = "a whole number" if _KINDS[option] is int else "a number"
+            kind = _WORDS.get(_KINDS[option], "a number")
             raise ValueError(f"policy {text!r}: expected {kind} for {option}, got {value!r}") from None
     return found
 

@@ -27,6 +27,7 @@ from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
+from optimist_client.tolerance import checked as checked_tolerance
 
 Done = TypeVar("Done")
 MOST_ROUNDS = 10_000_000
@@ -49,7 +50,7 @@ def simulate(
     seed: int = 0,
     stop: bool = False,
     delta: float | None = None,
-    tolerance: float | None = None,
+    tolerance: float | str | None = None,
     jobs: int | None = None,
     reference: Any = None,
     order: float | None = None,
@@ -88,7 +89,9 @@ def simulate(
         "kernel": kernel,
         "prompt_kernel": prompt_kernel,
     }
-    given = {"delta": delta, "tolerance": tolerance, "rules": rules}
+    given: dict[str, Any] = {"delta": delta, "tolerance": tolerance, "rules": rules}
+    if tolerance is not None:
+        given["tolerance"] = checked_tolerance(tolerance)
     for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):
         check_whole(name, count, 1)
     if rounds * trials > MOST_ROUNDS:
@@ -102,6 +105,7 @@ def simulate(
     brought = source_set.settings if _name(metric) in (None, _name(source_set.settings.get("metric", metric))) else {}
     settings = {**DEFAULTS, **brought} | _not_none(given)
     declared = _declared(metric, brought, of_metric)
+    declared.check_tolerance(settings["tolerance"])
     question = Question(declared, delta=settings["delta"], rules=settings["rules"])
     _check_sources(source_set.sources, question)
     question = _fitted(question, source_set.sources, seed)

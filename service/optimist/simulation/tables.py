@@ -26,9 +26,10 @@ def standings(report: Report) -> Table:
 def headline(report: Report) -> Text:
     """The current answer in one sentence."""
     decision = report.decision
-    if decision.best is None or decision.confidence is None:
-        return Text(decision.reason)
-    return Text(f"{decision.best} leads with {decision.confidence:.1%} confidence: {decision.reason}")
+    if decision.best is None:
+        return Text(report.why)
+    sure = f" with {decision.confidence_text} confidence" if decision.confidence_text else ""
+    return Text(f"{decision.best} leads{sure}. {report.why}")
 
 
 def summary(report: Report) -> Group:

@@ -77,7 +77,7 @@ class Trial:
                 exhausted = name
                 break
             evaluation.tell(name, batch)
-            decision = evaluation.decision()
+            decision = evaluation.decision(explain=False)
             picks[played] = places[name]
             named[played] = NO_GENERATOR if decision.best is None else places[decision.best]
             samples[places[name]] += evaluation.batch_size

@@ -13,6 +13,7 @@ from optimist.evaluation import Question, score
 from optimist.numerics.estimate import natural
 from optimist.simulation.sources.base import Draw, Source
 from optimist_client.metrics import Metric
+from optimist_client.tolerance import share_of
 
 SAMPLES = 20_000
 """Number of samples drawn from an unlimited source whose score has no closed form."""
@@ -57,14 +58,18 @@ def given_scores(given: Mapping[str, float], names: Mapping[str, Any], metric: M
     return {name: TrueScore(float(given[name]), "given") for name in names}
 
 
-def gaps(truth: Mapping[str, TrueScore], metric: Metric, tolerance: float) -> tuple[Any, Any]:
+def gaps(truth: Mapping[str, TrueScore], metric: Metric, tolerance: float | str) -> tuple[Any, Any]:
     """The difference between each generator's score and the best one (G,), ≥ 0, and whether it counts as best (G,).
 
-    Gaps are on the natural scale, like the regret of the papers (equations.md §5); `tolerance` is on the estimates'.
+    Gaps are on the natural scale, like the regret of the papers (equations.md §5); a `tolerance` that is a
+    number is on the estimates'.
     """
     scores = np.array([each.score for each in truth.values()])
     behind = scores - scores.min() if metric.lower_is_better else scores.max() - scores
+    share = share_of(tolerance)
     if metric.scale == "linear":
-        return behind, behind <= tolerance
+        best = scores.min() if metric.lower_is_better else scores.max()
+        return behind, behind <= (tolerance if share is None else share * best)
     logs = np.log(scores)
-    return behind, (logs - logs.min() if metric.lower_is_better else logs.max() - logs) <= tolerance
+    apart = logs - logs.min() if metric.lower_is_better else logs.max() - logs
+    return behind, apart <= (tolerance if share is None else math.log1p(share))

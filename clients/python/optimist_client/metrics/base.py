@@ -34,6 +34,8 @@ class Metric(Wire):
     """The scale on which it is estimated, compared and bounded."""
     floor: ClassVar[float | None] = None
     """The lowest value that is shown, since a de-biased estimate can fall below the metric's range; None: no limit."""
+    positive: ClassVar[bool] = False
+    """Whether its scores are above 0, so that a tolerance may be a share of the best one."""
     bounds: ClassVar[Mapping[str, frozenset[str]]] = {"influence": frozenset()}
     """The bounds that can make its interval, each with its options (equations.md has their meaning and defaults)."""
     presets: ClassVar[Mapping[str, str]] = {}
@@ -87,6 +89,15 @@ class Metric(Wire):
         """Raise ValueError if the metric, with these settings, does not have the bound."""
         if bound not in self.bounds:
             raise ValueError(f"metric {self.name!r} has the bounds {', '.join(self.bounds)}; got {bound!r}")
+
+    @classmethod
+    def check_tolerance(cls, tolerance: float | str) -> None:
+        """Raise ValueError if the tolerance is a share of the best score, which may be 0 or negative."""
+        if isinstance(tolerance, str) and not cls.positive:
+            raise ValueError(
+                f"tolerance: scores of {cls.name!r} may be 0 or negative, so that a share of them means nothing; "
+                f"expected a number, got {tolerance!r}"
+            )
 
     @classmethod
     def check_options(cls, bound: str, given: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ class FID(Metric):
     arrays = {"features": ""}
     lower_is_better = True
     floor = 0.0
+    positive = True
     bounds = {
         "influence": frozenset(),
         "theorem": frozenset({"sigma2", "tau", "mean_gap"}),

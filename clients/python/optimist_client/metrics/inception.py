@@ -14,6 +14,7 @@ class InceptionScore(Metric):
     arrays = {"probabilities": "dimension"}
     scale = "log"
     floor = 0.0
+    positive = True
     bounds = {"influence": frozenset(), "theorem": frozenset(), "naive": frozenset()}
     presets = {"is-ucb": "theorem"}
     needs = frozenset({"dimension"})

@@ -100,6 +100,7 @@ class OneKernel(Metric):
     arrays = {"features": "dimension"}
     scale = "log"
     floor = 0.0
+    positive = True
     bounds = {"influence": frozenset(), "theorem": frozenset()}
     needs = frozenset({"dimension", "kernel"})
     kernels = {"kernel": "features"}

@@ -14,6 +14,7 @@ class OfPairs(Metric):
     arrays = {"features": "dimension", "prompts": "prompt_dimension"}
     scale = "log"
     floor = 0.0
+    positive = True
     needs = frozenset({"dimension", "kernel", "prompt_dimension", "prompt_kernel", "prompts"})
     kernels = {"kernel": "features", "prompt_kernel": "prompts"}
     offers = frozenset({"modes", "prompt groups"})

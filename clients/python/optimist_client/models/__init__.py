@@ -1,8 +1,8 @@
 """The models of what the service and the SDK send each other as JSON. The service imports them from here."""
 
 from optimist_client.config import ExperimentConfig
+from optimist_client.models.decisions import Contrast, DecisionInfo, Verdict
 from optimist_client.models.experiments import (
-    DecisionInfo,
     Experiment,
     ExperimentChange,
     GeneratorChange,
@@ -23,6 +23,7 @@ from optimist_client.wire import Identifier
 __all__ = [
     "AskReply",
     "AskRequest",
+    "Contrast",
     "Curve",
     "DecisionInfo",
     "Experiment",
@@ -56,4 +57,5 @@ __all__ = [
     "Summary",
     "SuspectBatch",
     "TellReply",
+    "Verdict",
 ]

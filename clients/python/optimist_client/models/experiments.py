@@ -1,4 +1,4 @@
-"""An experiment, its generators and its reference, what may change of them, and its decision."""
+"""An experiment, its generators and its reference, and what may change of them."""
 
 from __future__ import annotations
 
@@ -94,14 +94,3 @@ class ExperimentChange(Wire):
     """Maximum cost of all samples; every generator needs a cost."""
     stop: bool | None = None
     max_wait: Annotated[float, Field(ge=0, le=60)] | None = None
-
-
-class DecisionInfo(Answer):
-    """The best generator, the confidence in it, and whether it is decided."""
-
-    best: str | None
-    confidence: float | None
-    decided: bool
-    reason: str
-    warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda value: not value)] = ()
-    """Reasons to doubt it: batches that repeat earlier ones, generators that look identical."""

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from optimist_client.models.experiments import DecisionInfo, State
+from optimist_client.models.decisions import DecisionInfo
+from optimist_client.models.experiments import State
 from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, WorkerName, optional
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from optimist_client import display
 from optimist_client.metrics import Scale
-from optimist_client.models.experiments import DecisionInfo, GeneratorState, State
+from optimist_client.models.decisions import DecisionInfo
+from optimist_client.models.experiments import GeneratorState, State
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Retraction
 from optimist_client.models.suspects import SuspectBatch
@@ -77,15 +78,24 @@ class Report(Answer):
     optimal_pick_ratio: float | None
     """Share of the batches that went to the generator with the best current estimate."""
     uniform_samples: int | None
-    """Estimated number of samples that uniform sampling would need for the same certainty; None if unknown."""
+    """Estimated number of samples that uniform sampling would have needed for the same certainty. None before the
+    decision, if it is unknown, and if it is not above the samples told."""
     scored: bool
     """Whether every estimate that is due has been made."""
     suspects: list[SuspectBatch] = Field(default_factory=list)
     """The odd batches, newest first: of all generators that are not retired, the experiment's first 256."""
     retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """Accepted batches that count no longer, the newest last."""
+    hint: str | None = optional()
+    """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     progress: Progress | None = None
     """Data for charts; only if the request has `after`."""
+
+    @computed_field
+    @property
+    def why(self) -> str:
+        """Why it was or was not decided."""
+        return self.decision.why(self.scale)
 
     @property
     def metric_title(self) -> str:
@@ -100,7 +110,8 @@ class Report(Answer):
 
     @property
     def sentences(self) -> list[str]:
-        """The result so far, and the cost of uniform sampling if it is known."""
+        """The result so far, why it was or was not decided, the verdicts, and the cost of uniform sampling if it is
+        known."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
         if winner is None or winner.score is None:
@@ -110,16 +121,19 @@ class Report(Answer):
             interval = f" (interval {winner.lower:.3f} to {winner.upper:.3f})"
         undecided = f"leads, undecided{' at the budget' if self.state == 'out of budget' else ''},"
         verdict = "is best" if self.decision.decided else undecided
-        confidence = "" if self.decision.confidence is None else f" with {self.decision.confidence:.1%} confidence"
+        sure = self.decision.confidence_text
+        confidence = f" with {sure} confidence" if sure else ""
         answer = (
             f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
             f"{self.metric_title} {winner.score:.3f}{interval}."
         )
-        if self.uniform_samples is None:
-            return [answer, *warnings]
-        ratio = self.uniform_samples / self.samples
-        spent = f"about {self.uniform_samples:,} samples ({ratio:.1f} times)"
-        return [answer, *warnings, f"Uniform sampling would have spent {spent}."]
+        said = [answer, self.why, *self.decision.verdict_sentences, *warnings]
+        if self.hint is not None:
+            said.append(self.hint)
+        if self.uniform_samples is not None:
+            spent = f"about {self.uniform_samples:,} samples ({self.uniform_samples / self.samples:.1f} times)"
+            said.append(f"Uniform sampling would have spent {spent}.")
+        return said
 
     def to_dict(self) -> dict[str, Any]:
         """The report as values that JSON can represent."""

@@ -179,7 +179,7 @@ async def get_report(
     state = await context.state(experiment)
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
-    return respond(Body.of(report_of(state).model_dump_json()), if_none_match)
+    return respond(Body.of(report_of(state, context.settings.hint_after).model_dump_json()), if_none_match)
 
 
 @router.get("/{name}/suspects")

@@ -1,0 +1,146 @@
+"""The decision of an experiment, and what it rests on: a verdict for each rival, and the contrast with the closest."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field, computed_field
+
+from optimist_client.metrics import Scale
+from optimist_client.wire import Answer, GeneratorName, optional
+
+VerdictCode = Literal["worse", "equal", "close"]
+WORDS: dict[VerdictCode, str] = {
+    "worse": "worse",
+    "equal": "equal within the tolerance",
+    "close": "not shown to be better by more than the tolerance",
+}
+"""The verdicts as they are shown."""
+_NAMED = 5
+"""Names in a sentence."""
+
+
+class Verdict(Answer):
+    """What is known of a rival compared with the best generator.
+
+    `worse`: its score is worse by more than the error allows; `equal`: the scores differ by less than the tolerance,
+    even with the error; `close`: neither is shown, or it has too few samples.
+    """
+
+    generator: GeneratorName
+    verdict: VerdictCode
+
+    @computed_field
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        return WORDS[self.verdict]
+
+
+class Contrast(Answer):
+    """The best generator compared with its closest rival, on the scale on which scores are compared (`scale`)."""
+
+    generator: GeneratorName
+    """The rival: the generator whose difference is the smallest number of standard errors."""
+    difference: float
+    """How much worse the rival scores, 0 or more; a difference of logarithms if the scale is "log"."""
+    error: float
+    """Standard error of the difference."""
+    tolerance: float
+    """The tolerance on the same scale."""
+    needed: float
+    """How many standard errors difference and tolerance together must exceed for a decision."""
+    more_samples: tuple[int, int] | None
+    """About how many more samples of this run a decision takes, from and to; None once it is decided, and while
+    nothing can be said because the difference is small compared with its error."""
+
+    @property
+    def separation(self) -> float:
+        """Difference and tolerance in standard errors."""
+        margin = self.difference + self.tolerance
+        return margin / self.error if self.error else math.inf if margin else 0.0
+
+
+class DecisionInfo(Answer):
+    """The best generator, the confidence in it, and whether it is decided."""
+
+    best: str | None
+    confidence: float | None
+    decided: bool
+    reason: str
+    warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda value: not value)] = ()
+    """Reasons to doubt it: batches that repeat earlier ones, generators that look identical."""
+    verdicts: Annotated[tuple[Verdict, ...], Field(exclude_if=lambda value: not value)] = ()
+    """A verdict for each rival of the best generator. Only in a report, and not without standard errors or if an older
+    service decided."""
+    closest: Contrast | None = optional()
+    """The comparison with the closest rival; there is one where there are verdicts."""
+
+    @computed_field
+    @property
+    def confidence_text(self) -> str:
+        """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
+        if self.confidence is None or self.confidence < 0.01:
+            return ""
+        return f"{min(99.9, math.floor(1000.0 * self.confidence + 1e-9) / 10.0):.1f}%"
+
+    @computed_field
+    @property
+    def rank(self) -> Literal["best", "leads"]:
+        """What the generator named best is called: "leads" while the confidence is unknown or below 50 %."""
+        sure = self.confidence is not None and self.confidence >= 0.5
+        return "best" if self.decided or sure else "leads"
+
+    def why(self, scale: Scale) -> str:
+        """Why it was or was not decided: the comparison with the closest rival, what is needed, what that takes."""
+        if self.closest is None:
+            return f"{self.reason[:1].upper()}{self.reason[1:]}."
+        closest, decided = self.closest, self.decided
+        behind = f"{_shown(closest.difference, scale)} ± {_shown(closest.error, scale, closest.difference)}"
+        tolerated = f" with the tolerance of {_shown(closest.tolerance, scale)}" if closest.tolerance else ""
+        said = [
+            f"{closest.generator}, the closest rival, is {behind} behind {self.best}: {closest.separation:.2f} "
+            f"standard errors{tolerated}, and {closest.needed:.2f} {'were' if decided else 'are'} needed."
+        ]
+        if decided:
+            return said[0]
+        if closest.more_samples is not None:
+            if closest.separation > closest.needed:
+                said.insert(0, f"{self.reason[:1].upper()}{self.reason[1:]}.")
+            said.append(f"{about(closest.more_samples)} more samples of this run would decide it.")
+        elif closest.separation <= closest.needed:
+            said.append("How many more samples would decide it cannot be said yet.")
+        return " ".join(said)
+
+    @property
+    def verdict_sentences(self) -> list[str]:
+        """The verdicts, a sentence for each kind, with the names of the rivals."""
+        groups = [[one.generator for one in self.verdicts if one.verdict == code] for code in WORDS]
+        return [
+            f"{words[0].upper()}{words[1:]}: {_listed(names, len(self.verdicts))}."
+            for words, names in zip(WORDS.values(), groups, strict=True)
+            if names
+        ]
+
+
+def about(samples: tuple[int, int]) -> str:
+    """A range of samples to two digits, as the beginning of a sentence."""
+    low, high = (f"{float(f'{end:.2g}'):,.0f}" for end in samples)
+    if samples[0] == 0:
+        return f"At most about {high}"
+    return f"About {low}" if low == high else f"About {low} to {high}"
+
+
+def _shown(number: float, scale: Scale, at: float = 0.0) -> str:
+    """A difference for display: a logarithmic one in per cent; the error of one is taken `at` it."""
+    if scale == "linear":
+        return f"{number:.3g}"
+    return f"{100.0 * math.expm1(min(at + number, 700.0)) - 100.0 * math.expm1(min(at, 700.0)):.3g}%"
+
+
+def _listed(names: list[str], rivals: int) -> str:
+    if len(names) == rivals > 1:
+        return "all others"
+    more = len(names) - _NAMED
+    return f"{', '.join(names[:_NAMED])} and {more} more" if more > 0 else ", ".join(names)

@@ -1,0 +1,47 @@
+"""The tolerance of a comparison: a number on the scale of the scores, or a share of the best score, such as "1%"."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import suppress
+from numbers import Real
+from typing import Annotated
+
+from pydantic import PlainValidator, WithJsonSchema
+
+_SHARE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
+
+
+def checked(value: object) -> float | str:
+    """The tolerance in canonical form: a number as a float, a share as "1%". Raises ValueError if it is neither."""
+    if isinstance(value, str) and (share := _SHARE.fullmatch(value)) and float(share[1]) < 100.0:
+        return f"{float(share[1]):.15g}%"
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
+            if 0.0 <= number < math.inf:
+                return number
+    raise ValueError(
+        f'tolerance: expected a finite number that is not negative, or a share below 100% such as "1%"; got {value!r}'
+    )
+
+
+def parsed(text: str) -> float | str:
+    """The tolerance in a text of the command line. Raises ValueError like `checked`."""
+    try:
+        return checked(float(text))
+    except ValueError:
+        return checked(text)
+
+
+def share_of(tolerance: float | str) -> float | None:
+    """The share of the best score, 0.01 for "1%"; None for a number."""
+    return float(tolerance.removesuffix("%")) / 100.0 if isinstance(tolerance, str) else None
+
+
+Tolerance = Annotated[
+    float | str,
+    PlainValidator(checked),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)?%$"}]}),
+]

@@ -1,0 +1,186 @@
+"""Why a decision was made or not: a verdict for each rival, the closest one, and the samples that are still needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.policies.arms import Arm, losses, stopping_errors
+from optimist.policies.policy import Policy
+from optimist.policies.stopping import FEWEST_SAMPLES, Decision
+from optimist_client.models.decisions import Contrast, Verdict
+
+_ERRORS = 2.0 / 3.0
+"""Standard errors by which the differences are assumed larger and smaller for the range of samples still needed. About
+7 of 10 simulated runs end within the range (decisions.md §3)."""
+_WIDEST = 100.0
+"""Nothing is said about the samples that are needed if the ends of the range differ by a larger factor."""
+_SPLITS = np.linspace(0.98, 0.02, 49)
+"""Parts of the allowed variance that the best arm may have; the cheapest one is taken."""
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+def explained(policy: Policy, arms: Sequence[Arm], told: int) -> Decision:
+    """The decision on these contenders after `told` batches, with its verdicts and the closest rival if it has any."""
+    decision = policy.stopping.decide(arms, told)
+    if decision.confidence is None:
+        return decision
+    state = _Contrasts(policy, arms, told)
+    return replace(decision, verdicts=state.verdicts(), closest=state.closest(decision.decided))
+
+
+def deciding_tolerance(policy: Policy, arms: Sequence[Arm], told: int) -> float | None:
+    """The tolerance on the estimates' scale above which the decision would be made now; None if none is enough."""
+    if policy.stopping.decide(arms, told).confidence is None:
+        return None
+    state = _Contrasts(policy, arms, told)
+    most = float((state.needed * state.errors - state.differences).max())
+    return most if math.isfinite(most) and state.scored.min() >= FEWEST_SAMPLES else None
+
+
+@dataclass(frozen=True)
+class _Contrasts:
+    """The best arm compared with all others after `told` batches. Every arm must have an estimate.
+
+    Arrays are those of the arms (G,), where a comment does not say that they are those of the rivals (G − 1,).
+    """
+
+    policy: Policy
+    arms: Sequence[Arm]
+    told: int
+
+    @cached_property
+    def values(self) -> Array:
+        return np.array(losses(self.arms))
+
+    @cached_property
+    def deviations(self) -> Array:
+        return np.array(stopping_errors(self.arms))
+
+    @cached_property
+    def best(self) -> int:
+        return int(self.values.argmin())
+
+    @cached_property
+    def differences(self) -> Array:  # of the rivals
+        return self._rivals(self.values) - self.values[self.best]
+
+    @cached_property
+    def errors(self) -> Array:  # of the rivals
+        return np.hypot(self._rivals(self.deviations), self.deviations[self.best])
+
+    @cached_property
+    def tolerated(self) -> float:
+        return self.policy.stopping.tolerated(self.arms)
+
+    @cached_property
+    def needed(self) -> float:
+        return self.policy.stopping.threshold(len(self.arms), self.told)
+
+    @cached_property
+    def scored(self) -> Array:
+        """Samples behind each estimate."""
+        return np.array([float(arm.estimate.samples) for arm in self.arms if arm.estimate is not None])
+
+    @cached_property
+    def _is_rival(self) -> Flags:
+        return np.arange(len(self.arms)) != self.best
+
+    def _rivals(self, of_arms: Array) -> Array:
+        return of_arms[self._is_rival]
+
+    @property
+    def _names(self) -> list[str]:
+        return [arm.name for place, arm in enumerate(self.arms) if place != self.best]
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on every rival, in the order of the arms; "close" while one of the two has few samples."""
+        reliable = np.minimum(self._rivals(self.scored), self.scored[self.best]) >= FEWEST_SAMPLES
+        margins = self.needed * self.errors
+        worse = reliable & (self.differences > margins)
+        equal = reliable & (self.differences + margins <= self.tolerated)
+        codes = np.where(worse, "worse", np.where(equal, "equal", "close")).tolist()
+        return tuple(Verdict(generator=name, verdict=code) for name, code in zip(self._names, codes, strict=True))
+
+    def closest(self, decided: bool) -> Contrast | None:
+        """The contrast with the rival that the stopping rule looks at; None if its error is not known yet."""
+        separations = self.policy.stopping.separations(self.arms, self.deviations.tolist())
+        place = int(self._rivals(np.array(separations)).argmin())
+        if not math.isfinite(self.errors[place]):
+            return None
+        return Contrast(
+            generator=self._names[place],
+            difference=float(self.differences[place]),
+            error=float(self.errors[place]),
+            tolerance=self.tolerated,
+            needed=self.needed,
+            more_samples=None if decided else self.more_samples(),
+        )
+
+    def more_samples(self) -> tuple[int, int] | None:
+        """The samples that a decision takes if all differences are `_ERRORS` errors larger, and if they are smaller.
+
+        sd_stop² of each generator falls as 1/n. None if the larger number is unbounded or says nothing.
+        """
+        if not np.isfinite(self.deviations).all():
+            return None
+        gaps, ends = self.differences + self.tolerated, list[float]()
+        for assumed in (gaps + _ERRORS * self.errors, gaps - _ERRORS * self.errors):
+            more = 0.0
+            for _ in range(3):  # the threshold grows with log t
+                batches = self.told + round(more * self.told / sum(arm.samples for arm in self.arms))
+                needed = self.policy.stopping.threshold(len(self.arms), batches)
+                more = self._more_for(np.square(np.maximum(assumed, 0.0) / needed))
+                if not math.isfinite(more):
+                    return None
+            ends.append(more)
+        low, high = math.ceil(ends[0]), math.ceil(ends[1])
+        return (low, high) if high <= _WIDEST * max(low, FEWEST_SAMPLES) else None
+
+    def _more_for(self, allowed: Array) -> float:
+        """Samples that bring the variances of the contrasts down to `allowed`, those of the rivals; ∞ if none do.
+
+        `top-two` splits them about as is cheapest, the other policies are taken to go on in the proportions so far.
+        """
+        has = np.array([float(arm.samples) for arm in self.arms])
+        active = np.array([arm.active for arm in self.arms])
+        fewest = np.maximum(has, FEWEST_SAMPLES)
+        spread = self.scored * np.square(self.deviations)  # the variance of n samples is spread/n
+        if ((self.scored < FEWEST_SAMPLES) & ~active).any():
+            return math.inf
+        if self.policy.name == "top-two":
+            n = self._cheapest(spread, fewest, active, allowed)
+        else:
+            fixed = np.where(active, 0.0, spread / self.scored)
+            falling = spread / self.scored - fixed
+            left = allowed - self._rivals(fixed) - fixed[self.best]
+            growth = _quotient(self._rivals(falling) + falling[self.best], left).max()
+            n = np.where(active, np.maximum(fewest, self.scored * max(1.0, growth)), self.scored)[None, :]
+        return float(np.where(active | np.isinf(n), n - has, 0.0).sum(axis=1).min())
+
+    def _cheapest(self, spread: Array, fewest: Array, active: Flags, allowed: Array) -> Array:
+        """Samples of every arm for each of some splits (splits, G), ∞ where a split cannot do it."""
+        rivals, best = self._is_rival, self.best
+        most = float((allowed - np.where(active, 0.0, spread / self.scored)[rivals]).min())
+        own = np.maximum(fewest[best], spread[best] / (_SPLITS * most)) if most > 0.0 else np.full(1, math.inf)
+        own = own if active[best] else np.full(1, self.scored[best])
+        enough = _quotient(spread[rivals], allowed - (spread[best] / own)[:, None])
+        n = np.empty((len(own), len(self.arms)))
+        n[:, best] = own
+        short = ~active[rivals] & (enough > self.scored[rivals])
+        n[:, rivals] = np.maximum(fewest[rivals], enough)
+        n[short.any(axis=1), best] = math.inf
+        return n
+
+
+def _quotient(part: Array, whole: Array) -> Array:
+    """part/whole, 0 where there is no part, ∞ where the whole is not positive."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(whole > 0.0, part / whole, np.where(part > 0.0, math.inf, 0.0))

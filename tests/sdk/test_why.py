@@ -1,0 +1,129 @@
+"""Tolerances as they are given and stored, and what reports say of a decision."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from optimist_client.metrics import Metric, declared
+from optimist_client.models import Contrast, DecisionInfo, ExperimentConfig, Verdict
+from optimist_client.tolerance import checked, parsed, share_of
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical", "share"),
+    [("1%", "1%", 0.01), (" 1.0 % ", "1%", 0.01), ("0.25%", "0.25%", 0.0025), (0, 0.0, None), (0.5, 0.5, None)],
+)
+def test_tolerances_have_one_form(given: object, canonical: float | str, share: float | None):
+    assert checked(given) == canonical
+    assert share_of(canonical) == (share if share is None else pytest.approx(share))
+    assert parsed(str(given)) == canonical
+
+
+@pytest.mark.parametrize("given", ["0.5", "one", "-1%", "100%", "%", -0.1, float("nan"), float("inf"), True, None, [1]])
+def test_what_is_no_tolerance_is_refused(given: object):
+    with pytest.raises(ValueError, match='such as "1%"; got'):
+        checked(given)
+
+
+def config(**settings: object) -> ExperimentConfig:
+    return ExperimentConfig.model_validate({"name": "e", "generators": ["a"], "reference": "r", **settings})
+
+
+def test_the_stored_form_of_a_number_is_a_number():
+    assert json.loads(config(tolerance=0).model_dump_json())["tolerance"] == 0.0
+    assert '"tolerance":0.5,' in config(tolerance=0.5).model_dump_json()
+    stored = config(tolerance="1.0 %").model_dump_json()
+    assert '"tolerance":"1%"' in stored
+    assert ExperimentConfig.model_validate_json(stored) == config(tolerance="1%")
+
+
+def test_scores_that_may_be_negative_have_no_shares():
+    class Mean(Metric):
+        name = "mean"
+        title = "Mean"
+        arrays = {"features": ""}  # noqa: RUF012
+
+    Mean.check_tolerance(0.5)
+    with pytest.raises(ValueError, match="scores of 'mean' may be 0 or negative"):
+        Mean.check_tolerance("1%")
+    ours = [kind for kind in declared().values() if kind.__module__.startswith("optimist_client.")]
+    assert len(ours) == 6
+    for kind in ours:
+        kind.check_tolerance("1%")
+    with pytest.raises(ValidationError, match="tolerance: expected a finite number"):
+        config(tolerance="200%")
+
+
+CLOSEST = Contrast(generator="b", difference=0.5, error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678))
+
+
+def decision(closest: Contrast | None = CLOSEST, decided: bool = False, **fields: object) -> DecisionInfo:
+    known = {"best": "a", "confidence": 0.4, "decided": decided, "reason": "no errors", "closest": closest}
+    return DecisionInfo.model_validate({**known, **fields})
+
+
+def test_why():
+    start = "b, the closest rival, is 0.5 ± 0.25 behind a: 2.00 standard errors, and 3.00"
+    assert (
+        decision().why("linear")
+        == f"{start} are needed. About 1,200 to 46,000 more samples of this run would decide it."
+    )
+    assert decision(decided=True).why("linear") == f"{start} were needed."
+    unknown = CLOSEST.model_copy(update={"more_samples": None})
+    assert (
+        decision(unknown).why("linear")
+        == f"{start} are needed. How many more samples would decide it cannot be said yet."
+    )
+    assert decision(None).why("linear") == "No errors."
+    few = CLOSEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
+    said = decision(few, reason="fewer than 20 samples of b").why("linear")
+    assert said.startswith("Fewer than 20 samples of b. b, the closest")
+    assert said.endswith("At most about 5 more samples of this run would decide it.")
+
+
+def test_differences_of_logarithms_are_shown_as_shares():
+    close = CLOSEST.model_copy(update={"difference": 0.01, "error": 0.005, "tolerance": 0.02})
+    assert "is 1.01% ± 0.506% behind a: 6.00 standard errors with the tolerance of 2.02%" in decision(close).why("log")
+
+
+@pytest.mark.parametrize(
+    ("confidence", "text", "rank"),
+    [
+        (None, "", "leads"),
+        (0.0, "", "leads"),
+        (0.4999, "49.9%", "leads"),
+        (0.5, "50.0%", "best"),
+        (0.97, "97.0%", "best"),
+        (0.96789, "96.7%", "best"),
+        (0.99999, "99.9%", "best"),
+        (1.0, "99.9%", "best"),
+    ],
+)
+def test_a_confidence_is_rounded_down(confidence: float | None, text: str, rank: str):
+    made = decision(confidence=confidence)
+    assert (made.confidence_text, made.rank) == (text, rank)
+    assert json.loads(made.model_dump_json())["confidence_text"] == text
+
+
+def test_verdicts_are_said_in_words():
+    codes = {"b": "worse", "c": "equal", "d": "close"}
+    verdicts = [Verdict(generator=name, verdict=code) for name, code in codes.items()]
+    assert decision(verdicts=verdicts).verdict_sentences == [
+        "Worse: b.",
+        "Equal within the tolerance: c.",
+        "Not shown to be better by more than the tolerance: d.",
+    ]
+    many = [Verdict(generator=f"g{n}", verdict="worse") for n in range(7)]
+    assert decision(verdicts=many).verdict_sentences == ["Worse: all others."]
+    assert decision(verdicts=[*many, verdicts[1]]).verdict_sentences[0] == "Worse: g0, g1, g2, g3, g4 and 2 more."
+
+
+def test_decisions_of_earlier_versions_open():
+    old = '{"best":"a","confidence":0.97,"decided":true,"reason":"every rival is behind"}'
+    found = DecisionInfo.model_validate_json(old)
+    assert (found.verdicts, found.closest, found.why("log")) == ((), None, "Every rival is behind.")
+    new = decision(verdicts=[Verdict(generator="b", verdict="worse")])
+    assert DecisionInfo.model_validate_json(new.model_dump_json()) == new
