@@ -12,9 +12,11 @@ from torch import Tensor
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
+from optimist.numerics.kernel.by_ridge import by_ridge
 from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.influence import entropy_influence
+from optimist.numerics.kernel.influence import Recipe, entropy_influence
 from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.pairs.exact import exact_spectra
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
@@ -256,7 +258,7 @@ def test_other_layouts_are_not_mixed():
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_estimate_and_its_errors_are_made_of_the_entropies(score, order):
-    metric, count = score(*maps_of(), order), 300
+    metric, count = score(*maps_of(), order, by_ridge), 300
     statistic = taken(metric, pairs_of(4, count), 50)
     found = metric.analyse(statistic)
     parts = metric.parts(statistic)
@@ -369,8 +371,10 @@ def test_one_pair_has_a_value_and_a_word_and_two_have_an_error():
 def test_warnings_name_few_samples_and_repeats_but_not_repeated_prompts():
     features, prompts = pairs_of(0, 20)
 
-    def warned(features: Tensor, prompts: Tensor, order: float = 1.0) -> list[str]:
-        metric = ConditionalVendi(*maps_of(), order)
+    def warned(
+        features: Tensor, prompts: Tensor, order: float = 1.0, below_two: Recipe = by_leave_one_out
+    ) -> list[str]:
+        metric = ConditionalVendi(*maps_of(), order, below_two)
         return [
             text.split(":")[0] for text in InfluenceBound(metric).estimate(taken(metric, (features, prompts))).warnings
         ]
@@ -379,6 +383,7 @@ def test_warnings_name_few_samples_and_repeats_but_not_repeated_prompts():
     assert warned(features, prompts) == [few]
     assert warned(features, prompts[:4].repeat(5, 1)) == [few]
     repeated = torch.cat([features, features[:3]]), torch.cat([prompts, prompts[:3]])
-    assert warned(*repeated) == [few, "3 of 23 samples repeat others"]
+    assert warned(*repeated) == [few]
+    assert warned(*repeated, below_two=by_ridge) == [few, "3 of 23 samples repeat others"]
     assert warned(features, prompts, 2.0) == []
     assert warned(*pairs_of(0, 30)) == []

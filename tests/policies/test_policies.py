@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -228,3 +230,8 @@ def test_estimates_are_due_first_at_two_samples_then_by_growth():
 def test_estimates_survive_json():
     whole = Estimate(1.0, 2.0, 3, -math.inf, math.inf, -math.inf, None, None, "log", True, ("few",))
     assert Estimate.from_dict(whole.to_dict()) == whole
+    bracketed = replace(whole, floor=0.0, bracket=(1.0, 2.5))
+    assert json.loads(json.dumps(bracketed.to_dict()))["bracket"] == [1.0, 2.5]
+    assert Estimate.from_dict(json.loads(json.dumps(bracketed.to_dict()))) == bracketed
+    assert "bracket" not in whole.to_dict()
+    assert Estimate.from_dict({**whole.to_dict(), "of a later version": 1}) == whole

@@ -76,6 +76,17 @@ def test_text_of_a_report_without_an_answer():
     assert [row.generator for row in higher.ranking] == ["a", "b <i>", "none"]
 
 
+def test_brackets_have_a_column_where_there_are_some():
+    assert "bracket" not in str(report())
+    assert "bracket" not in report().to_dict()["standings"][0]
+    shown = report(standings=[standing("a", 3.0, bracket=(2.0, 4.5)), standing("none", None)])
+    lines = str(shown).splitlines()
+    assert lines[1].endswith("bracket")
+    assert lines[2].endswith("2.000 … 4.500")
+    assert "<td>2.000 … 4.500</td>" in shown._repr_html_()
+    assert Report.model_validate(json.loads(json.dumps(shown.to_dict()))) == shown
+
+
 def test_html_escapes_names_and_shows_warnings():
     shown = report()._repr_html_()
     assert "b &lt;i&gt;" in shown

@@ -56,6 +56,37 @@ def test_service_and_evaluation_pick_alike_under_each_rules(client: Optimist, na
         assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
 
 
+@pytest.mark.parametrize("rules", [2, RULES])
+def test_vendi_scores_are_made_under_the_rules_of_their_experiment(
+    client: Optimist, name: str, tmp_path: Path, rules: int
+):
+    config = {"metric": "vendi", "kernel": {"sigma": 4.0, "features": 16}, "policy": "uniform", "rescore_growth": 0.0}
+    experiment = client.create_experiment(name, list(SCALES), dimension=3, batch_size=8, budget=72, **config)
+    if rules != RULES:
+        experiment.export(tmp_path / "made.zip")
+        (tmp_path / "old.zip").write_bytes(of_rules((tmp_path / "made.zip").read_bytes(), rules))
+        experiment = client.import_experiment(tmp_path / "old.zip", f"{name}-old")
+    evaluation = Evaluation(list(SCALES), batch_size=8, rules=rules, **config)
+    for pick in experiment.picks():
+        rows = samples(pick.generator, pick.size, pick.seed)
+        pick.tell(rows)
+        evaluation.tell(pick.generator, rows)
+    for row in experiment.report().standings:
+        estimate = evaluation.estimates()[row.generator]
+        assert estimate is not None
+        assert (row.score, row.lower, row.upper) == (
+            estimate.score,
+            estimate.natural(estimate.lower),
+            estimate.natural(estimate.upper),
+        )
+        if rules < 3:
+            assert row.bracket is None
+        else:
+            assert estimate.bracket is not None
+            assert row.bracket == tuple(map(estimate.natural, estimate.bracket))
+            assert row.bracket[0] < row.bracket[1]
+
+
 def test_rules_of_a_later_service_are_not_imported(service: Service, client: Optimist, name: str, tmp_path: Path):
     experiment = client.create_experiment(name, ["a"], metric="is", dimension=3)
     experiment.export(tmp_path / "made.zip")

@@ -61,12 +61,16 @@ def as_plot(report: Report, axes: Any = None) -> Any:
 
 
 def _table(report: Report) -> list[tuple[str, ...]]:
-    """The header and the rows, with a column of costs if the report has costs."""
-    rows = [_COLUMNS, *map(_cells, report.ranking)]
-    if report.cost is None:
-        return rows
-    costs = ["cost", *("" if row.cost is None else f"{row.cost:,g}" for row in report.ranking)]
-    return [(*row, cost) for row, cost in zip(rows, costs, strict=True)]
+    """The header and the rows, with a column of brackets or of costs if the report has some."""
+    ranking = report.ranking
+    columns = [_COLUMNS, *map(_cells, ranking)]
+    if any(row.bracket is not None for row in ranking):
+        brackets = ("" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in ranking)
+        columns = [(*row, cell) for row, cell in zip(columns, ("bracket", *brackets), strict=True)]
+    if report.cost is not None:
+        costs = ("" if row.cost is None else f"{row.cost:,g}" for row in ranking)
+        columns = [(*row, cell) for row, cell in zip(columns, ("cost", *costs), strict=True)]
+    return columns
 
 
 def _cells(row: Standing) -> tuple[str, ...]:

@@ -63,8 +63,9 @@ def _standing(
     arm: Arm, told: int, generator: GeneratorState, cost: float | None, suspicions: Sequence[str]
 ) -> Standing:
     estimate = arm.estimate
-    error = lower = upper = None
+    error = lower = upper = bracket = None
     if estimate is not None:
+        bracket = estimate.bracket and (estimate.natural(estimate.bracket[0]), estimate.natural(estimate.bracket[1]))
         lower, upper = (
             _finite(estimate.natural(estimate.lower)),
             _finite(estimate.natural(estimate.upper)),
@@ -95,6 +96,7 @@ def _standing(
         scored_samples=estimate.samples if estimate else 0,
         warnings=tuple(warnings),
         damaged=bool(generator.aside_count or generator.damage),
+        bracket=bracket,
         cost_per_sample=cost,
         cost=None if cost is None else cost * (arm.samples + generator.retracted),
     )

@@ -30,7 +30,8 @@ class Question:
 
     A metric with a reference holds it as a `Reference`. Kernels with `sigma` "median", or without the landmarks that
     they need, are open until `fitted` fixes them. The reference must be on `device`, where the bound is built, too.
-    `rules` selects how the bandwidth "median" is computed (`fit_kernel`). Raises ValueError for inconsistent settings.
+    `rules` selects how the bandwidth "median" (`fit_kernel`) and Vendi scores of orders below 2 are computed. Raises
+    ValueError for inconsistent settings.
     """
 
     metric: Metric
@@ -117,7 +118,7 @@ class Question:
         return self._make(widths, self.metric)
 
     def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
-        made = make_metric(metric, Setting(widths, self.device))
+        made = make_metric(metric, Setting(widths, self.device, self.rules))
         return make_bound(self.bound, made, self.delta, **self.options)
 
     def _with(self, changes: Mapping[str, Any]) -> Metric:

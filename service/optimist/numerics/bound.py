@@ -73,7 +73,8 @@ class InfluenceBound:
             return two_sided(metric, n, plug_in, plug_in, None, self.delta, (NO_INTERVAL, *warnings))
         found = metric.analyse(statistic)
         errors = (found.selection_error, found.stopping_error)
-        return two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, (*warnings, *found.warnings))
+        warnings = (*warnings, *found.warnings)
+        return two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket)
 
 
 def one_sided(metric: Metric, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:
@@ -106,6 +107,7 @@ def two_sided(
     errors: tuple[float, float] | None,
     delta: float,
     warnings: tuple[str, ...],
+    bracket: tuple[float, float] | None = None,
 ) -> Estimate:
     """value ± z(1 − δ/2) · sd_stop from `errors` = (sd_select, sd_stop), which are floored (decisions.md §2).
 
@@ -131,6 +133,7 @@ def two_sided(
             lower_is_better=metric.lower_is_better,
             floor=metric.floor,
             warnings=warnings,
+            bracket=bracket,
         )
     )
 

@@ -39,6 +39,9 @@ class Estimate:
     floor: float | None = 0.0
     """The smallest value that is shown, on the linear scale; None: no limit."""
     warnings: tuple[str, ...] = ()
+    bracket: tuple[float, float] | None = None
+    """Two values between which the true one lies on average, whatever the samples' law: the plug-in and a cross
+    entropy (decisions.md §1). None if the bound has none: only scores of orders below 2 do."""
 
     @property
     def score(self) -> float:
@@ -64,7 +67,7 @@ class Estimate:
         errors = [error for error in (self.standard_error, self.stopping_error) if error is not None]
         return (
             math.isfinite(self.value)
-            and math.isfinite(self.plug_in)
+            and all(map(math.isfinite, (self.plug_in, *(self.bracket or ()))))
             and all(math.isfinite(error) and error >= 0 for error in errors)
             and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
         )
@@ -77,17 +80,21 @@ class Estimate:
         fields["warnings"] = list(self.warnings)
         if self.floor == 0.0:
             del fields["floor"]  # as in stored estimates of versions without other floors
+        if self.bracket is None:
+            del fields["bracket"]
         return fields
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Estimate:
-        """The inverse of `to_dict`: a missing bound is infinite again."""
-        known = dict(fields)
+        """The inverse of `to_dict`: a missing bound is infinite again. Fields of later versions are ignored."""
+        known = {name: value for name, value in fields.items() if name in cls.__slots__}
         known["lower"] = -math.inf if known["lower"] is None else known["lower"]
         known["upper"] = math.inf if known["upper"] is None else known["upper"]
         if known["optimistic"] is None:
             known["optimistic"] = known["lower"] if known["lower_is_better"] else known["upper"]
         known["warnings"] = tuple(known["warnings"])
+        if "bracket" in known:
+            known["bracket"] = tuple(known["bracket"])
         return cls(**known)
 
 

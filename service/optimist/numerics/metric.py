@@ -31,6 +31,8 @@ class Analysis:
     """sd_select of decisions.md §2, by which policies rank."""
     stopping_error: float
     """sd_stop of decisions.md §2, of which the interval is made."""
+    bracket: tuple[float, float] | None = None
+    """Two values between which the true one lies on average; None if the metric knows none."""
     warnings: tuple[str, ...] = ()
     """Warnings that only the analysis can give; `Metric.warnings` gives the others."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from optimist_client.config import RULES
 from optimist_client.metrics import (
     FID,
     RKE,
@@ -35,6 +36,8 @@ class Setting:
     """The columns of each array of a batch."""
     device: torch.device | str = "cpu"
     """Device of the statistics and of everything computed from them."""
+    rules: int = RULES
+    """The version of the formulas (`optimist_client.config.RULES`)."""
 
 
 class Implementation(Protocol):

@@ -36,6 +36,10 @@ class Standing(Answer):
     warnings: tuple[str, ...] = ()
     damaged: bool = False
     """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
+    bracket: tuple[float, float] | None = optional()
+    """Two values between which the true score lies on average, beside the interval: the score of the samples as they
+    are, which is too low, and one from predicting each sample by the others, which is too high. Only for scores of
+    orders below 2."""
     cost_per_sample: float | None = optional()
     cost: float | None = optional()
     """Samples told times the current cost per sample; None without a cost."""

@@ -8,8 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from optimist.numerics.kernel.bounds import KernelTheoremBound
+from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
+from optimist.numerics.kernel.by_ridge import by_ridge
 from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.exact import exact_spectrum
+from optimist.numerics.kernel.influence import Recipe
 from optimist.numerics.kernel.maps import make_feature_map
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.kernel.settings import KernelSettings
@@ -26,7 +29,12 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
     if isinstance(declared, RKE):
         return RenyiKernelEntropy(feature_map)
-    return VendiScore(feature_map, declared.order, declared.truncation)
+    return VendiScore(feature_map, declared.order, declared.truncation, below_two(setting.rules))
+
+
+def below_two(rules: int) -> Recipe:
+    """How experiments of these rules estimate orders below 2."""
+    return by_ridge if rules < 3 else by_leave_one_out
 
 
 def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:

@@ -9,8 +9,9 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from optimist.numerics.feature_maps import FeatureMap
+from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
 from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
-from optimist.numerics.kernel.influence import KernelAnalysis, entropy_influence, few_rows, with_errors
+from optimist.numerics.kernel.influence import KernelAnalysis, Recipe, entropy_influence, few_rows, with_errors
 from optimist.numerics.kernel.modes import modes_of
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.metric import BaseMetric, Identity
@@ -25,13 +26,21 @@ class VendiScore(BaseMetric):
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
     most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
-    Raises ValueError on an order below 1e-6, or a truncation outside 1 … width.
+    `below_two` estimates orders below 2 without truncation. Raises ValueError on an order below 1e-6, or a truncation
+    outside 1 … width.
     """
 
     declared: ClassVar[type[Metric]] = Vendi
 
-    def __init__(self, feature_map: FeatureMap, order: float = 1.0, truncation: int | None = None) -> None:
+    def __init__(
+        self,
+        feature_map: FeatureMap,
+        order: float = 1.0,
+        truncation: int | None = None,
+        below_two: Recipe = by_leave_one_out,
+    ) -> None:
         self.feature_map = feature_map
+        self.below_two = below_two
         self.order = check_order(order)
         if truncation is not None and not 1 <= truncation <= feature_map.width:
             raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
@@ -52,6 +61,11 @@ class VendiScore(BaseMetric):
     def ceiling(self) -> int:
         """The largest value on the natural scale: t of a truncated score, otherwise the width."""
         return self.width if self.truncation is None else self.truncation
+
+    @property
+    def log_ceiling(self) -> float:
+        """The largest value in log."""
+        return math.log(self.ceiling)
 
     @property
     def needs_halves(self) -> bool:

@@ -15,7 +15,7 @@ A score is a signed sum of entropies (equations.md §4), and each entropy is de-
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -61,13 +61,27 @@ def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, flo
     return EntropyInfluence(
         plug_in=sum(sign * entropy.plug_in for sign, entropy in terms),
         estimate=sum(sign * entropy.estimate for sign, entropy in terms),
-        influence=torch.stack([sign * entropy.influence for sign, entropy in terms]).sum(0),
+        influence=torch.stack(torch.broadcast_tensors(*(sign * entropy.influence for sign, entropy in terms))).sum(0),
+        inflation=max(entropy.inflation for _, entropy in terms),
         second_order=(
             pair_variance(torch.stack(pairs).sum(0)) if pairs else sum(entropy.second_order for _, entropy in terms)
         ),
         extrapolated=together(lambda entropy: entropy.extrapolated),
         selection_doubt=together(lambda entropy: entropy.selection_doubt),
         stopping_doubt=together(lambda entropy: entropy.stopping_doubt),
+        systematic=math.hypot(*(entropy.systematic for _, entropy in terms)),
+        bracket=_signed_bracket(terms),
         # A list of prompts may be short: only repeated outputs are a bad sign.
         repeated=max(entropy.repeated for part, entropy in found.items() if part != "prompts"),
     )
+
+
+def _signed_bracket(terms: Sequence[tuple[float, EntropyInfluence]]) -> tuple[float, float] | None:
+    """The bracket of Σ ± H, as wide as those of all H together; None if one of them has none."""
+    low = high = 0.0
+    for sign, entropy in terms:
+        if entropy.bracket is None:
+            return None
+        least, most = sorted(sign * end for end in entropy.bracket)
+        low, high = low + least, high + most
+    return low, high

@@ -8,8 +8,9 @@ from typing import ClassVar
 from torch import Tensor
 
 from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
 from optimist.numerics.kernel.entropy import check_order, log_vendi
-from optimist.numerics.kernel.influence import KernelAnalysis
+from optimist.numerics.kernel.influence import KernelAnalysis, Recipe
 from optimist.numerics.kernel.modes import modes_of
 from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
@@ -28,20 +29,26 @@ class ConditionedScore(BaseMetric):
     Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
     for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
     another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
-    features no inequality holds exactly, and no sum is clamped. Raises ValueError on an order that is not positive, or
-    on maps of different r.
+    features no inequality holds exactly, and no sum is clamped. `below_two` estimates entropies of orders below 2.
+    Raises ValueError on an order that is not positive, or on maps of different r.
     """
 
     terms: ClassVar[Mapping[Part, float]]
     """The entropies in the sum, with their signs."""
 
-    def __init__(self, features_map: GaussianFourier, prompts_map: GaussianFourier, order: float = 1.0) -> None:
+    def __init__(
+        self,
+        features_map: GaussianFourier,
+        prompts_map: GaussianFourier,
+        order: float = 1.0,
+        below_two: Recipe = by_leave_one_out,
+    ) -> None:
         self.features_map = features_map
         self.prompts_map = prompts_map
         self.order = check_order(order)
         self.joint_map = joint_map(features_map, prompts_map)
         maps = {"joint": self.joint_map, "prompts": prompts_map, "features": features_map}
-        self.entropies = {part: VendiScore(maps[part], order) for part in self.terms}
+        self.entropies = {part: VendiScore(maps[part], order, below_two=below_two) for part in self.terms}
 
     @property
     def dimension(self) -> int:

@@ -1,23 +1,18 @@
 """Entropies of a population's spectrum from a sample's, by Silverstein's effective ridge (decisions.md §1).
 
 For rows of one norm, the sample's degrees of freedom at ridge w, D(w) = Σ g/(g + w), are the population's
-tr C(C + xI)⁻¹ at ridge x(w) = m / (Σ 1/(g + w) + (m − k)/w) = w / (1 − D/m). Traces are integrals over that curve:
-
-    −tr C log C = ∫₀^∞ [D − 1/(1 + x)] dx,   tr C = 1
-    tr C^α = (sin πα / π) ∫₀^∞ x^{α−1} D dx,   0 < α < 1
-    tr C^α = (sin π(α−1) / π) ∫₀^∞ x^{α−2} (1 − xD) dx,   1 < α < 2
-
-The second is λ^α = (sin πα / π) ∫₀^∞ x^{α−1} λ/(λ + x) dx summed, the third the same of λ · λ^{α−1}; their logarithms
-over 1 − α go to the first as α → 1. Beyond the grid 1 − xD falls as 1/x.
+tr C(C + xI)⁻¹ at ridge x(w) = m / (Σ 1/(g + w) + (m − k)/w) = w / (1 − D/m). Entropies are integrals over that curve
+(`curves`). Rules 1 and 2 estimate by it; for others see `cross_entropy`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from optimist.numerics.spectra.curves import entropy_of_curve, tail_by_power
 
 GRID_POINTS = 161
 FLOOR = 1e-12
@@ -48,38 +43,8 @@ def debiased_entropy(eigenvalues: Tensor, degrees: int, rank: int, order: float 
     inverse = 1.0 / (g + w)
     freedom = (g * inverse).sum(0)
     x = degrees / (inverse.sum(0) + (degrees - len(g)) / w)
-    curve = freedom * x if order <= 1.0 else 1.0 - freedom * x
-    inner = float(torch.trapezoid(curve * x ** (order - 1.0), x.log()))
+    entropy = entropy_of_curve(freedom, x, rank, order)
     flat = float(freedom[0] * x[0] ** order) / order
-    below = flat if degrees >= rank else _tail_by_power(freedom, x, rank, order)
-
-    start, top = float(x[0]), float(x[-1])
-    if order == 1.0:
-        return DebiasedEntropy(inner - math.log1p(top) + below, below - flat)
-    scale = math.sin(math.pi * order) / math.pi
-    above = top ** (order - 1.0) * (1.0 - top * float(freedom[-1])) / (2.0 - order)
-    if order < 1.0:
-        rest = inner + top ** (order - 1.0) / (1.0 - order) - above
-    else:
-        rest = start ** (order - 1.0) / (1.0 - order) - inner - above
-
-    def entropy(tail: float) -> float:
-        # Samples with nothing in common leave a trace of zero for α > 1; no spectrum's is below rank^{1 − α}.
-        trace = max(scale * (rest + tail), rank ** min(1.0 - order, 0.0))
-        return math.log(trace) / (1.0 - order)
-
+    below = flat if degrees >= rank else tail_by_power(freedom, x, rank, order)
     value = entropy(below)
-    return DebiasedEntropy(value, abs(value - entropy(flat)))
-
-
-def _tail_by_power(freedom: Tensor, x: Tensor, rank: int, order: float) -> float:
-    """∫₀^xs x^{α−1} D dx for D = Ds (xs/x)^s, with the slope s of the factor of 4 above xs, and never past rank."""
-    fourfold = int((x >= 4.0 * x[0]).to(torch.uint8).argmax())
-    start, full = float(x[0]), float(freedom[0])
-    slope = math.log(full / float(freedom[fourfold])) / math.log(float(x[fourfold]) / start)
-    slope = min(max(slope, 0.0), 0.9)
-    # log(xc/xs), where the power law meets D = rank.
-    reach = -math.log(rank / full) / max(slope, 0.001)
-    q = order - slope
-    law = full * (-math.expm1(q * reach) / q if q != 0.0 else -reach)
-    return start**order * (law + rank * math.exp(order * reach) / order)
+    return DebiasedEntropy(value, below - flat if order == 1.0 else abs(value - entropy(flat)))

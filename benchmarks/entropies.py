@@ -1,0 +1,277 @@
+"""Vendi scores of orders below 2: are the intervals as wide as the real errors, under rules 2 and under rules 3?
+
+    python benchmarks/entropies.py [--data DIR] [--repeats 12]
+    python benchmarks/entropies.py --pairs [--repeats 12]
+    python benchmarks/entropies.py --cost
+
+The first command prints, for each test bed, order and number of samples, the root-mean-square z of the estimates under
+rules 2 and rules 3 (z = (value − truth)/`stopping_error`) and their root-mean-square errors in log. It runs in this
+process with one thread. The truth is exact where samples are drawn from a pool (MNIST, CIFAR, text: the pool is the
+population, drawn with replacement), otherwise the estimate from 20,000 samples. MNIST, CIFAR and text need `--data`,
+a directory with mnist_lenet_generators.npz (`arm_feat`, `arm_names`), cifar10_ref2048_arms.npz (`feat2048_*`) and
+llmfao_minilm.npz (`emb`, `model`); without it they are left out.
+
+The second command does the same for scores of pairs, the third one times an estimate under both rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from calibration import PAIR_KERNELS, GaussianPairsTestBed, GaussianTestBed, PromptedDigitsTestBed
+from optimist.evaluation import Question, declared_of
+from optimist.numerics.bound import Bound
+from optimist.simulation.digits.world import load
+
+ORDERS = (0.5, 1.0, 1.25, 1.5)
+COUNTS = (20, 50, 100, 200)
+RULES = (2, 3)
+LARGE = 20_000
+JITTER = 0.3
+"""Norm of the noise that makes texts differ, relative to the embedding."""
+COSTS = [(50, 256), (200, 256), (500, 256), (1000, 256), (500, 1000), (1000, 1000)]
+
+Arrays = Mapping[str, NDArray[Any]]
+Draw = Callable[[int, int], Arrays]
+"""Samples of a number and a seed."""
+
+
+class Bed:
+    """Generators with a metric; `pools` are the populations of those that draw from one."""
+
+    def __init__(self, metric: str, settings: dict[str, Any], draws: dict[str, Draw], pools: dict[str, Arrays]) -> None:
+        self.metric, self.settings, self.draws, self.pools = metric, settings, draws, pools
+
+    def bounds(self, order: float) -> dict[int, Bound]:
+        """The bound of the order by rules."""
+        widths = {name: rows.shape[1] for name, rows in next(iter(self.draws.values()))(2, 0).items()}
+        declared = declared_of(self.metric, order=order, **self.settings)
+        return {rules: Question(declared, rules=rules).bound_for(widths) for rules in RULES}
+
+    def truth(self, generator: str, bound: Bound) -> float:
+        """The score of the population."""
+        if generator in self.pools:
+            return bound.metric.plug_in(statistic_of(bound, self.pools[generator]))
+        return bound.estimate(statistic_of(bound, self.draws[generator](LARGE, 10**6))).value
+
+
+def statistic_of(bound: Bound, arrays: Arrays) -> Any:
+    """A statistic of these samples."""
+    statistic = bound.statistic()
+    statistic.update(*(torch.from_numpy(np.asarray(rows, dtype=np.float64)) for rows in arrays.values()))
+    return statistic
+
+
+def gaussian(features: int, sigma: float) -> dict[str, Any]:
+    """The settings of a gaussian kernel with this many columns."""
+    return {"kernel": {"name": "gaussian", "sigma": sigma, "features": features // 2}}
+
+
+def half_median(rows: NDArray[Any]) -> float:
+    """Half the median distance of up to 1000 rows."""
+    return 0.5 * float(torch.pdist(torch.from_numpy(rows[:1000].astype(np.float64))).median())
+
+
+def of_pools(settings: dict[str, Any], pools: dict[str, NDArray[Any]]) -> Bed:
+    """A bed that draws from pools with replacement."""
+
+    def drawn(rows: NDArray[Any]) -> Draw:
+        return lambda size, seed: {"features": rows[np.random.default_rng(seed).integers(len(rows), size=size)]}
+
+    draws = {name: drawn(rows) for name, rows in pools.items()}
+    return Bed("vendi", settings, draws, {name: {"features": rows} for name, rows in pools.items()})
+
+
+def fresh(settings: dict[str, Any], draws: dict[str, Callable[[int, int], NDArray[Any]]]) -> Bed:
+    """A bed whose samples are all new."""
+
+    def features(draw: Callable[[int, int], NDArray[Any]]) -> Draw:
+        return lambda size, seed: {"features": draw(size, seed)}
+
+    return Bed("vendi", settings, {name: features(draw) for name, draw in draws.items()}, {})
+
+
+def digits() -> Bed:
+    """The demo's generators through its feature network."""
+    world = load(progress=False)
+
+    def drawn(name: str) -> Callable[[int, int], NDArray[Any]]:
+        return lambda size, seed: world.features(world.generators[name].sample(size, seed))
+
+    return fresh(gaussian(256, 5.0), {name: drawn(name) for name in world.generators})
+
+
+def normal() -> Bed:
+    """The Gaussian test bed of calibration.py."""
+    bed = GaussianTestBed()
+
+    def drawn(name: str) -> Callable[[int, int], NDArray[Any]]:
+        return lambda size, seed: bed.sample(name, size, seed)["features"]
+
+    return fresh(gaussian(256, 5.0), {name: drawn(name) for name in bed.generators})
+
+
+def clusters() -> Bed:
+    """Mixtures of 8 to 100 clusters of unequal shares (1/rank) in 16 dimensions, 0.2 wide at distances of about 5.7."""
+
+    def drawn(kinds: int) -> Callable[[int, int], NDArray[Any]]:
+        def draw(size: int, seed: int) -> NDArray[Any]:
+            centres = np.random.default_rng(kinds).standard_normal((kinds, 16))
+            shares = 1.0 / np.arange(1.0, kinds + 1.0)
+            rng = np.random.default_rng((kinds, seed))
+            chosen = rng.choice(kinds, size=size, p=shares / shares.sum())
+            return centres[chosen] + 0.2 * rng.standard_normal((size, 16))
+
+        return draw
+
+    return fresh(gaussian(256, 1.5), {f"{kinds} clusters": drawn(kinds) for kinds in (8, 16, 30, 60, 100)})
+
+
+def mnist(data: Path) -> Bed:
+    """LeNet features of five generators of digits, 5,000 samples each."""
+    with np.load(data / "mnist_lenet_generators.npz") as file:
+        pools = dict(zip(map(str, file["arm_names"]), file["arm_feat"].astype(np.float64), strict=True))
+    return of_pools(gaussian(200, half_median(pools["gan"] if "gan" in pools else next(iter(pools.values())))), pools)
+
+
+def cifar(data: Path) -> Bed:
+    """Features (2048 columns) of five sets of 800 images."""
+    with np.load(data / "cifar10_ref2048_arms.npz") as file:
+        names = [name for name in file if name.startswith("feat2048_") and len(file[name]) == 800]
+        pools = {name.removeprefix("feat2048_"): file[name].astype(np.float64) for name in names}
+    return of_pools(gaussian(256, half_median(pools["heldout_real"])), pools)
+
+
+def answers(data: Path) -> dict[str, NDArray[Any]]:
+    """MiniLM embeddings of the answers of 70 language models, and of each half of them."""
+    with np.load(data / "llmfao_minilm.npz") as file:
+        rows, model = file["emb"].astype(np.float64), file["model"]
+    return {"all": rows, "models 0–34": rows[model < 35], "models 35–69": rows[model >= 35]}
+
+
+def text(data: Path) -> Bed:
+    """Answers, of which many repeat others, under the cosine kernel."""
+    return of_pools({"kernel": {"name": "cosine"}}, answers(data))
+
+
+def distinct_text(data: Path) -> Bed:
+    """Answers with noise, so that none repeats."""
+
+    def drawn(rows: NDArray[Any]) -> Callable[[int, int], NDArray[Any]]:
+        def draw(size: int, seed: int) -> NDArray[Any]:
+            rng = np.random.default_rng(seed)
+            noise = JITTER / np.sqrt(rows.shape[1]) * rng.standard_normal((size, rows.shape[1]))
+            return rows[rng.integers(len(rows), size=size)] + noise
+
+        return draw
+
+    return fresh({"kernel": {"name": "cosine"}}, {name: drawn(rows) for name, rows in answers(data).items()})
+
+
+def pairs_bed(made: Any, metric: str) -> Bed:
+    """A test bed of pairs of calibration.py."""
+
+    def drawn(name: str) -> Draw:
+        return lambda size, seed: {key: made.sample(name, size, seed)[key] for key in ("features", "prompts")}
+
+    return Bed(metric, PAIR_KERNELS, {name: drawn(name) for name in made.generators}, {})
+
+
+def beds(data: Path | None, pairs: bool) -> Iterator[tuple[str, Bed, tuple[float, ...]]]:
+    """Each test bed by its name, with the orders to score."""
+    if pairs:
+        for name, made in (("prompted digits", PromptedDigitsTestBed()), ("Gaussian pairs", GaussianPairsTestBed())):
+            for metric in ("conditional-vendi", "information-vendi"):
+                yield f"{name}, {metric.split('-')[0]}", pairs_bed(made, metric), (1.0,)
+        return
+    yield "digits", digits(), ORDERS
+    yield "Gaussian", normal(), ORDERS
+    yield "clusters", clusters(), ORDERS
+    if data is not None:
+        for name, made in (("MNIST", mnist), ("CIFAR", cifar), ("text", text), ("text, distinct", distinct_text)):
+            yield name, made(data), ORDERS
+
+
+def calibration(data: Path | None, repeats: int, pairs: bool) -> Table:
+    """Root-mean-square z and error by test bed, order and count, under rules 2 → 3."""
+    table = Table(title=f"rms z; rms error, rules 2 → 3: {repeats} repeats of each generator", box=box.MARKDOWN)
+    for column in ("samples", "order", *(f"n = {count}" for count in COUNTS)):
+        table.add_column(column, no_wrap=True)
+    for name, bed, orders in beds(data, pairs):
+        found = {order: misses(bed, order, repeats) for order in orders}
+        for order, by_count in found.items():
+            table.add_row(name, f"{order:g}", *map(_cell, by_count))
+        Console(stderr=True).print(name, "done")
+    return table
+
+
+def misses(bed: Bed, order: float, repeats: int) -> NDArray[Any]:
+    """(value − truth, stopping error), as an array (counts, rules, generators · repeats, 2)."""
+    bounds = bed.bounds(order)
+    found: list[list[list[list[float]]]] = []
+    for place, (generator, draw) in enumerate(bed.draws.items()):
+        truth = bed.truth(generator, bounds[RULES[-1]])
+        for number in range(repeats):
+            sample = draw(max(COUNTS), 100 * number + place)
+            found.append([])
+            for count in COUNTS:
+                statistic = statistic_of(bounds[2], {name: rows[:count] for name, rows in sample.items()})
+                made = [bounds[rules].estimate(statistic) for rules in RULES]
+                found[-1].append([[each.value - truth, each.stopping_error or np.inf] for each in made])
+    return np.moveaxis(np.array(found), 0, 2)
+
+
+def _cell(found: NDArray[Any]) -> str:
+    """Of an array (rules, streams, 2)."""
+    z = np.sqrt(np.square(found[..., 0] / found[..., 1]).mean(-1))
+    errors = np.sqrt(np.square(found[..., 0]).mean(-1))
+    return f"{z[0]:.2f} → {z[1]:.2f}; {errors[0]:.3f} → {errors[1]:.3f}"
+
+
+def cost() -> Table:
+    """Milliseconds of an estimate of order 1, the least of several."""
+    table = Table(title="milliseconds of an estimate, rules 2 → 3", box=box.MARKDOWN)
+    for column in ("n", "columns of φ", "rules 2", "rules 3", "ratio"):
+        table.add_column(column, justify="right")
+    rng = np.random.default_rng(0)
+    for count, width in COSTS:
+        draws: dict[str, Draw] = {"a": lambda size, seed: {"features": rng.standard_normal((size, 64))}}
+        bounds = Bed("vendi", gaussian(width, 8.0), draws, {}).bounds(1.0)
+        statistic = statistic_of(bounds[2], draws["a"](count, 0))
+        least = dict.fromkeys(RULES, np.inf)
+        for _ in range(max(5, 4000 // count)):
+            for rules, bound in bounds.items():
+                start = time.perf_counter()
+                bound.estimate(statistic)
+                least[rules] = min(least[rules], time.perf_counter() - start)
+        old, new = (1e3 * least[rules] for rules in RULES)
+        table.add_row(f"{count}", f"{width}", f"{old:.1f}", f"{new:.1f}", f"{new / old:.2f}")
+    return table
+
+
+def main() -> None:
+    """Measure and print one of the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="directory of the real features; without it they are left out")
+    parser.add_argument("--repeats", type=int, default=12, help="number of streams of each generator")
+    parser.add_argument("--pairs", action="store_true", help="scores of pairs instead")
+    parser.add_argument("--cost", action="store_true", help="time an estimate instead")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    table = cost() if options.cost else calibration(options.data, options.repeats, options.pairs)
+    Console(width=200).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Entropies of a population's spectrum, between the sample's own and a leave-one-out cross entropy (decisions.md §1).
+
+φ_i are n rows of norm 1 and width p, C = (1/n) Σ φφᵀ their covariance with eigenpairs (g_k, v_k), and
+C_{−i} = C − φ_iφ_iᵀ/n the same without row i, whose resolvents follow from one eigenproblem:
+
+    Q_i(w) = φ_iᵀ (C_{−i} + w)⁻¹ φ_i = n l_i/r_i
+    l_i = Σ_k s_ik g_k/(g_k + w),   r_i = 1 − l_i,   s_ik = (v_kᵀφ_i)²/(n g_k)
+
+Q = mean Q_i is unbiased for any law of the rows, repeats and unequal clusters included. From it come
+
+- the curve of the population's degrees of freedom: D₋ at the ridge x = w Q/D₋. Its entropy is the *ridge* estimate L;
+- the cross entropy h + K of the rows with a model of the others, (C_{−i} + wI)/trace, at the w = λ where it is least.
+
+On average the population's entropy lies between the sample's, h, which is too low (concavity), and the cross entropy,
+which is too high (Klein's inequality).
+
+The estimate is L less a part of K, which was fitted on real and synthetic features, as is its systematic error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.spectra.curves import entropy_of_curve, tail_by_power
+
+POINTS, LOWEST, HIGHEST = 121, 1e-5, 1e4
+"""The grid of w: geometric, from LOWEST/p to HIGHEST times the largest eigenvalue."""
+SEEN_PART = 0.8
+"""The curve is used where D₋ ≤ SEEN_PART · n; beyond that a power law takes its place."""
+LEAST_POINTS = 12
+"""At least so many points of the grid are used."""
+PULL, POWER = 0.33, 8
+"""E = L − PULL · u (1 − t^POWER) K. Fitted."""
+SEEN_DOUBT, UNSEEN_DOUBT, LOW_ORDER_DOUBT = 0.03, 0.07, 1.2
+"""The systematic error over K. Fitted."""
+
+
+@dataclass(frozen=True)
+class BracketedEntropy:
+    """An entropy with what it was made of, in log."""
+
+    estimate: float
+    plug_in: float
+    """h, of the sample."""
+    gap: float
+    """K: the cross entropy is h + K. Of other orders than 1 it is scaled as L − h."""
+    ridge: float
+    """L."""
+    unseen: float
+    """u: how much of a further sample lies outside the span of the others, 0 … 1."""
+    evenness: float
+    """t: the weight of the uniform law in the best model, 0 … 1; near 1 if the rows are nearly orthogonal."""
+    systematic: float
+    """The standard deviation of the error that further repeats of the sample would not show."""
+    influence: Tensor
+    """The out-of-sample influence of each row (b), up to a constant."""
+
+
+class LeaveOneOut:
+    """The resolvents of n rows, and everything that depends on them alone.
+
+    `eigenvalues` g (k), descending, > 0, k = min(n, `rank`); `weights` s (b, k) of the last b rows; `count` = n;
+    `rank` = p.
+    """
+
+    def __init__(self, eigenvalues: Tensor, weights: Tensor, count: int, rank: int) -> None:
+        self.eigenvalues, self.weights, self.count, self.rank = eigenvalues, weights, count, rank
+        g = eigenvalues[:, None]
+        low, high = math.log(LOWEST / rank), math.log(HIGHEST * float(eigenvalues[0]))
+        self.logs = torch.linspace(low, high, POINTS, dtype=g.dtype, device=g.device)
+        self.w = w = self.logs.exp()
+        held, free = g / (g + w), w / (g + w)
+        leverage = weights @ held
+        rest = (weights @ free).clamp_min(1e-15) if len(g) >= count else (1.0 - leverage).clamp_min(1e-9)
+        self.each = count * leverage / rest
+        """Q_i (b, W)."""
+        self.mean = self.each.mean(0)
+        freedom = held.sum(0)
+        # The kept rows need not have the mean leverage of all rows, which is D/n.
+        fit = freedom / (count * leverage.mean(0))
+        self.freedom = (freedom - fit * ((weights @ (held * free)) / rest).mean(0)).clamp_min(1e-9)
+        """D₋ (W), of n − 1 rows."""
+        self.x = (w * fit * self.mean / self.freedom).cummax(0).values
+        """The ridge (W) at which the population has these degrees of freedom."""
+        self.unseen = min(1.0, float(w[0] * self.mean[0]))
+
+    @cached_property
+    def best(self) -> tuple[int, float, float]:
+        """Where the cross entropy is least: the grid's point, λ and the cross entropy there, between the points."""
+        w, logs = self.w, self.logs
+        change = (self.mean - 1.0 / (1.0 + w)) * w
+        above = torch.cumulative_trapezoid(change.flip(0), -logs.flip(0))
+        integral = torch.cat([above.flip(0), above.new_zeros(1)]) + math.log1p(1.0 / float(w[-1]))
+        values = (integral - w.log1p() + ((self.count - 1) / self.count + self.rank * w).log()).tolist()
+        at = min(range(POINTS), key=values.__getitem__)
+        log, least = float(logs[at]), values[at]
+        if 0 < at < POINTS - 1:
+            before, after = values[at - 1], values[at + 1]
+            curvature = before - 2.0 * least + after
+            if curvature > 0.0:
+                offset = 0.5 * (before - after) / curvature
+                log, least = log + offset * float(logs[1] - logs[0]), least - 0.25 * (before - after) * offset
+        return at, math.exp(log), least
+
+    def ridge(self, order: float) -> float:
+        """L of the order, 0 < α < 2, not clipped."""
+        reliable = (self.freedom <= SEEN_PART * self.count).to(torch.uint8)
+        start = min(int(reliable.argmax()), POINTS - LEAST_POINTS)
+        freedom, x = self.freedom[start:], self.x[start:]
+        return entropy_of_curve(freedom, x, self.rank, order)(tail_by_power(freedom, x, self.rank, order))
+
+    @cached_property
+    def first(self) -> BracketedEntropy:
+        """The entropy of order 1."""
+        g = self.eigenvalues
+        total = g / g.sum()
+        plug_in = -float((total * total.log()).sum())
+        at, penalty, least = self.best
+        keeps_all = len(self.weights) == self.count
+        inside = plug_in if keeps_all else -float((self.weights @ (g * g.log())).mean()) * self.count
+        gap = max(least - inside, 0.0)
+        top = min(plug_in + gap, math.log(self.rank))
+        evenness = self.rank * penalty / (1.0 + self.rank * penalty)
+        ridge = _within(plug_in, self.ridge(1.0), top)
+        pulled = PULL * self.unseen * (1.0 - evenness**POWER) * gap
+        if at < POINTS - 1:
+            influence = torch.trapezoid(self.each[:, at:] * self.w[at:], self.logs[at:])
+        else:
+            influence = self.each.new_zeros(len(self.each))
+        return BracketedEntropy(
+            estimate=_within(plug_in, ridge - pulled, top),
+            plug_in=plug_in,
+            gap=gap,
+            ridge=ridge,
+            unseen=self.unseen,
+            evenness=evenness,
+            systematic=self._doubt * gap,
+            influence=influence,
+        )
+
+    def entropy(self, order: float) -> BracketedEntropy:
+        """The entropy of order α, 0 < α < 2: the estimate divides h … L as that of order 1 does."""
+        first = self.first
+        if order == 1.0:
+            return first
+        plug_in = math.log(float((self.eigenvalues**order).sum())) / (1.0 - order)
+        ridge = _within(plug_in, self.ridge(order), math.log(self.rank))
+        part, gap = 1.0, 0.0
+        if first.ridge > first.plug_in:
+            part = (first.estimate - first.plug_in) / (first.ridge - first.plug_in)
+            gap = first.gap * (ridge - plug_in) / (first.ridge - first.plug_in)
+        estimate = plug_in + part ** min(1.0, 2.0 - order) * (ridge - plug_in)
+        power = self._power_above_1(order - 1.0) if order > 1.0 else self._power_below_1(1.0 - order)
+        return BracketedEntropy(
+            estimate=estimate,
+            plug_in=plug_in,
+            gap=gap,
+            ridge=ridge,
+            unseen=self.unseen,
+            evenness=first.evenness,
+            systematic=self._doubt * (1.0 + LOW_ORDER_DOUBT * max(0.0, 1.0 - order)) * gap,
+            influence=order / (1.0 - order) * math.exp((order - 1.0) * estimate) * power,
+        )
+
+    @property
+    def _doubt(self) -> float:
+        return math.hypot(SEEN_DOUBT, UNSEEN_DOUBT * self.unseen)
+
+    def _power_above_1(self, s: float) -> Tensor:
+        """φ_iᵀ C_{−i}^s φ_i (b), 0 < s < 1, for C_{−i} of trace 1."""
+        w, seen = self.w, 1.0 - self.w * self.each
+        inner = torch.trapezoid(seen * w**s, self.logs)
+        ends = seen[:, 0] * w[0] ** s / s + seen[:, -1] * w[-1] ** s / (1.0 - s)
+        return math.sin(math.pi * s) / math.pi * (self.count / (self.count - 1)) ** s * (inner + ends)
+
+    def _power_below_1(self, s: float) -> Tensor:
+        """φ_iᵀ (C_{−i} + λI)^{−s} φ_i (b), 0 < s < 1, for C_{−i} + λI of trace 1: the model of the cross entropy."""
+        w, (_, penalty, _) = self.w, self.best
+        place = ((w + penalty).log() - self.logs[0]) / (self.logs[1] - self.logs[0])
+        place = place.clamp(0.0, POINTS - 1.0)
+        before = place.long().clamp_max(POINTS - 2)
+        logs = self.each.log()
+        shifted = torch.lerp(logs[:, before], logs[:, before + 1], place - before).exp()
+        inner = torch.trapezoid(shifted * w ** (1.0 - s), self.logs)
+        ends = shifted[:, 0] * w[0] ** (1.0 - s) / (1.0 - s) + shifted[:, -1] * w[-1] ** (1.0 - s) / s
+        trace = (self.count - 1) / self.count + self.rank * penalty
+        return math.sin(math.pi * s) / math.pi * trace**s * (inner + ends)
+
+
+def _within(low: float, value: float, high: float) -> float:
+    return min(max(value, low), high)
