@@ -108,7 +108,7 @@ class Evaluation:
         self._estimates: dict[str, Estimate | None] = dict.fromkeys(self.generators)
         self._samples = dict.fromkeys(self.generators, 0)
         self._batches = dict.fromkeys(self.generators, 0)
-        self._stopping = Stopping(delta, tolerance)
+        self._stopping = Stopping(delta, tolerance, rules)
         given = preset["warmup"] if warmup is None else warmup
         needed = self._question.rows_to_fit(len(self.generators))
         batches = warmup_batches(type(declared), bound, given, needed, batch_size)
