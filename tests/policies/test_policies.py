@@ -159,8 +159,8 @@ class TestStopping:
         difference, counts = np.zeros(runs), np.unique(np.round(20 * 1.04 ** np.arange(124)))
         wrong, before = 0, 0.0
         for count in counts:
-            difference += gap * (count - before) + math.sqrt(2.0 * (count - before)) * rng.standard_normal(len(difference))
-            before = count
+            new, before = count - before, count
+            difference += gap * new + math.sqrt(2.0 * new) * rng.standard_normal(len(difference))
             z = difference / math.sqrt(2.0 * count)
             threshold = rule.threshold(2, round(2 * count / 5))
             wrong += int((z < -threshold).sum())
