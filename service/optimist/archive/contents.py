@@ -70,6 +70,8 @@ class PageEntry(Wire):
     digest: str
     bytes: Count
     record: str | None
+    prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$"), NOT_EMPTY] = ""
+    """`LogEntry.prompts`."""
 
     @classmethod
     def of(cls, entry: LogEntry) -> Self:
@@ -81,6 +83,7 @@ class PageEntry(Wire):
             digest=entry.digest,
             bytes=len(entry.body),
             record=entry.record,
+            prompts=entry.prompts,
         )
 
 

@@ -198,7 +198,15 @@ class Archive:
             raise ArchiveError(f"{name}.batches does not have the size of its entries")
         ends = np.cumsum([entry.bytes for entry in entries]).tolist()
         return [
-            LogEntry(entry.seq, entry.pick, entry.rows, entry.digest, bodies[end - entry.bytes : end], entry.record)
+            LogEntry(
+                entry.seq,
+                entry.pick,
+                entry.rows,
+                entry.digest,
+                bodies[end - entry.bytes : end],
+                entry.record,
+                prompts=entry.prompts,
+            )
             for entry, end in zip(entries, ends, strict=True)
         ]
 

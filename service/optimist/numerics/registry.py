@@ -35,6 +35,8 @@ class Setting:
     """The columns of each array of a batch."""
     device: torch.device | str = "cpu"
     """Device of the statistics and of everything computed from them."""
+    prompts: int | None = None
+    """The length of the list that the samples' prompts are, if the score is that on exactly these."""
 
 
 class Implementation(Protocol):

@@ -105,4 +105,5 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         body=fields[b"body"],
         record=None if record is None else record.decode(),
         chain=fields.get(b"chain", b"").decode(),
+        prompts=fields.get(b"prompts", b"").decode(),
     )

@@ -164,6 +164,8 @@ class LogEntry:
     """The pick's record, where the experiment keeps its log."""
     chain: str = field(default="", compare=False)
     """`chained` of all entries up to this one; "" in a log of an older version."""
+    prompts: str = ""
+    """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
 
 
 def chained(chain: str, digest: str) -> str:

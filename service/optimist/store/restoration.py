@@ -92,6 +92,7 @@ class Restoration:
                     "bytes": size,
                     "body": entry.body,
                     "record": entry.record or "",
+                    "prompts": entry.prompts,
                 }
             )
         await self._commands.script(

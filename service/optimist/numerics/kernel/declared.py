@@ -25,8 +25,8 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
         raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
     if isinstance(declared, RKE):
-        return RenyiKernelEntropy(feature_map)
-    return VendiScore(feature_map, declared.order, declared.truncation)
+        return RenyiKernelEntropy(feature_map, setting.prompts)
+    return VendiScore(feature_map, declared.order, declared.truncation, setting.prompts)
 
 
 def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:

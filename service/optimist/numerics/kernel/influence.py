@@ -2,7 +2,7 @@
 
 There is one recipe for each range of orders. C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
 
-- **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C².
+- **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C²; for a list of prompts see `listed`.
 - **Orders 0 < α < 2**: the effective ridge (`debiased_entropy`). With f the derivative of H in each eigenvalue,
   dH = Σ f(g_i) d g_i and d g_i = u_iᵀ(φφᵀ − C)u_i, so IF = φᵀ f(C) φ up to a constant, with f = −log g for α = 1 and
   f = α g^{α−1} / ((1 − α) tr C^α) otherwise. The second-order variance takes the divided differences of f, as the
@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.kernel.entropy import log_vendi, truncated
+from optimist.numerics.kernel.listed import ListedPrompts
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.metric import Analysis
 from optimist.numerics.spectra import eigen_coordinates, symmetric_product
@@ -72,9 +73,15 @@ class EntropyInfluence:
     """With up to `width` samples, how many φ depend linearly on others, mostly repeats; the ridge assumes none."""
 
 
-def with_errors(found: EntropyInfluence, n: int, warnings: tuple[str, ...] = ()) -> KernelAnalysis:
-    """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares."""
-    variance = float(found.influence.var()) / n + found.second_order / n**2
+def with_errors(
+    found: EntropyInfluence, n: int, warnings: tuple[str, ...] = (), listed: ListedPrompts | None = None
+) -> KernelAnalysis:
+    """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares.
+
+    listed: the prompts of the samples, if they are a fixed list.
+    """
+    first_order = float(found.influence.var()) / n if listed is None else listed.variance(found.influence, n)
+    variance = first_order + found.second_order / n**2
     known = variance * (1.0 + 20.0 / n) + found.extrapolated**2
     return KernelAnalysis(
         plug_in=found.plug_in,
@@ -116,7 +123,10 @@ def pair_variance(pairs: Tensor) -> float:
 def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
     n, rows, plug_in = statistic.samples, statistic.rows, metric.plug_in(statistic)
     square = math.exp(-plug_in)
-    mean_square = max((n * n * square - n) / (n * (n - 1)), 1e-6)
+    mean_square = (n * n * square - n) / (n * (n - 1))
+    if statistic.listed is not None:
+        mean_square = statistic.listed.mean_square(n * n * square - n, n, rows)
+    mean_square = max(mean_square, 1e-6)
     if square >= 1.0 - COLLAPSED:
         return _collapsed(plug_in, statistic)
     buffer = statistic.last_rows

@@ -25,13 +25,21 @@ class VendiScore(BaseMetric):
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
     most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
-    Raises ValueError on an order below 1e-6, or a truncation outside 1 … width.
+    At order 2, `prompts` is the length of the list that the samples' prompts are, if the score is that on these. Raises
+    ValueError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
     declared: ClassVar[type[Metric]] = Vendi
 
-    def __init__(self, feature_map: FeatureMap, order: float = 1.0, truncation: int | None = None) -> None:
+    def __init__(
+        self,
+        feature_map: FeatureMap,
+        order: float = 1.0,
+        truncation: int | None = None,
+        prompts: int | None = None,
+    ) -> None:
         self.feature_map = feature_map
+        self.prompts = prompts
         self.order = check_order(order)
         if truncation is not None and not 1 <= truncation <= feature_map.width:
             raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
@@ -68,7 +76,8 @@ class VendiScore(BaseMetric):
 
         None: keep them if the analysis needs them.
         """
-        return KernelStatistic(self.feature_map, halves=self.needs_halves if halves is None else halves)
+        halves = self.needs_halves if halves is None else halves
+        return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
         """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
@@ -122,7 +131,7 @@ class VendiScore(BaseMetric):
         """
         n, found = statistic.samples, entropy_influence(self, statistic)
         if self.truncation is None:
-            return with_errors(found, n, few_rows(self.order, n, self.width, found.repeated))
+            return with_errors(found, n, few_rows(self.order, n, self.width, found.repeated), statistic.listed)
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
         return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
 
@@ -205,5 +214,5 @@ class RenyiKernelEntropy(VendiScore):
 
     declared = RKE
 
-    def __init__(self, feature_map: FeatureMap) -> None:
-        super().__init__(feature_map, order=2.0)
+    def __init__(self, feature_map: FeatureMap, prompts: int | None = None) -> None:
+        super().__init__(feature_map, order=2.0, prompts=prompts)
