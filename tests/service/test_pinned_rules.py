@@ -1,4 +1,4 @@
-"""An experiment of rules 1 goes on under rules 1, one that is created now has rules 2, and each picks as in memory."""
+"""An experiment keeps the rules of its creation, a new one has the newest, and the service decides as in memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from processes import Service
 
 from optimist import Evaluation
 from optimist.archive.file import Archive, ArchiveWriter
+from optimist.policies import Stopping
 from optimist_client import Optimist
 from optimist_client.config import RULES
 
@@ -32,7 +33,7 @@ def samples(generator: str, size: int, seed: int) -> np.ndarray:
     return SCALES[generator] * np.random.default_rng(seed).standard_normal((size, 3))
 
 
-@pytest.mark.parametrize("rules", [1, RULES])
+@pytest.mark.parametrize("rules", range(1, RULES + 1))
 def test_service_and_evaluation_pick_alike_under_each_rules(client: Optimist, name: str, tmp_path: Path, rules: int):
     config = {"metric": "rke", "kernel": {"sigma": "median", "features": 32}, "policy": "ucb", "rescore_growth": 0.0}
     experiment = client.create_experiment(name, list(SCALES), dimension=3, batch_size=8, budget=400, **config)
@@ -50,7 +51,11 @@ def test_service_and_evaluation_pick_alike_under_each_rules(client: Optimist, na
     info = client.experiment(experiment.name).info
     assert info.rules == rules
     assert info.bandwidths["kernel"] == evaluation._question.kernels["kernel"].sigma
-    standings = {row.generator: row for row in experiment.report().standings}
+    report, told = experiment.report(), evaluation.told
+    assert report.decision.reason == evaluation.decision().reason
+    assert f"{Stopping(rules=rules).threshold(3, told):.2f} are needed" in report.decision.reason
+    assert len({f"{Stopping(rules=version).threshold(3, told):.2f}" for version in (2, 3)}) == 2
+    standings = {row.generator: row for row in report.standings}
     for generator, estimate in evaluation.estimates().items():
         assert estimate is not None
         assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)

@@ -136,6 +136,9 @@ class ExperimentConfig(Wire):
     """Kernel of the prompts, of as many features as `kernel`."""
     prompts: Annotated[list[Prompt], Field(min_length=1, max_length=20_000)] | None = None
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
+    prompts_are: Literal["sample", "list"] = optional("sample")
+    """What the score is about: `sample`, prompts like these; `list`, exactly these. At order 2, scores on a list have
+    narrower intervals, above all after whole passes through it; at other orders the interval is that of a sample."""
     policy: PolicyName = "top-two"
     bound: BoundName = "influence"
     bound_options: BoundOptions = Field(default_factory=BoundOptions)
@@ -208,13 +211,14 @@ class ExperimentConfig(Wire):
         # A metric may derive a setting from another one, as the features of `prompt_kernel` from those of `kernel`.
         for name in given:
             object.__setattr__(self, name, declared.setting(name))
-        if self.prompts is not None and "prompts" not in declared.needs:
+        if self.prompts is not None and not declared.takes_prompts:
             raise ValueError(f"metric {declared.name!r} does not take prompts")
         if missing := sorted(name for name in declared.needs if self.setting(name) is None):
             raise ValueError(f"metric {declared.name!r} needs {', '.join(missing)}")
         declared.check_bound(self.bound)
         declared.check_tolerance(self.tolerance)
         declared.check_options(self.bound, self.bound_options.given())
+        check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         return self
 
     @property
@@ -239,10 +243,27 @@ class ExperimentConfig(Wire):
         return {name: kernel for name in self.kind.kernels if (kernel := self.setting(name)) is not None}
 
     @property
+    def list_length(self) -> int | None:
+        """How many prompts there are, if the score is that on exactly these, and the metric can say it; else None."""
+        if self.prompts is None or self.prompts_are == "sample" or not self.declared.scores_lists:
+            return None
+        return len(self.prompts)
+
+    @property
     def _given(self) -> dict[str, Any]:
         """The metric's settings that stand beside its name."""
         fields = type(self).model_fields
         return {name: value for name in SETTINGS if (value := getattr(self, name)) != fields[name].default}
+
+
+def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:
+    """Raise ValueError if `prompts_are` is unknown, or is "list" where there is no list or no interval of its own."""
+    if prompts_are not in ("sample", "list"):
+        raise ValueError(f"prompts_are: expected 'sample' or 'list', got {prompts_are!r}")
+    if prompts_are == "list" and not has_prompts:
+        raise ValueError("prompts_are: 'list' is for experiments with prompts; found no prompts")
+    if prompts_are == "list" and bound != "influence":
+        raise ValueError(f"prompts_are: 'list' needs the bound 'influence', got {bound!r}")
 
 
 def _beside_the_name(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,6 +104,8 @@ class PageEntry(Wire):
     bytes: Count
     record: str | None
     retracts: Annotated[str | None, NOT_EMPTY] = None
+    prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$"), NOT_EMPTY] = ""
+    """`LogEntry.prompts`."""
 
     @classmethod
     def of(cls, entry: LogEntry) -> Self:
@@ -116,6 +118,7 @@ class PageEntry(Wire):
             bytes=len(entry.body),
             record=entry.record,
             retracts=entry.retracts,
+            prompts=entry.prompts,
         )
 
 

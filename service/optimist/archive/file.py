@@ -208,8 +208,14 @@ class Archive:
         ends = np.cumsum([entry.bytes for entry in entries]).tolist()
         return [
             LogEntry(
-                *(entry.seq, entry.pick, entry.rows, entry.digest, bodies[end - entry.bytes : end], entry.record),
+                entry.seq,
+                entry.pick,
+                entry.rows,
+                entry.digest,
+                bodies[end - entry.bytes : end],
+                entry.record,
                 retracts=entry.retracts,
+                prompts=entry.prompts,
             )
             for entry, end in zip(entries, ends, strict=True)
         ]

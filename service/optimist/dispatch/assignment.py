@@ -116,6 +116,7 @@ class Assignment:
             size=size,
             prompts=None if part is None else part.prompts,
             prompts_start=None if part is None else part.start,
+            prompt_indices=None if part is None or config.list_length is None else part.indices,
             seed=pick_seed(config.seed, number),
             positions=[generator.estimate_seq for generator in state.contenders],
             batches=[arm.batches for arm in able],

@@ -12,13 +12,14 @@ independent draws, in which more pairs of samples share a prompt. With blocks of
 """
 
 
-def prompt_order(prompts: int, seed: int, start: int, size: int) -> list[int]:
+def prompt_order(prompts: int, seed: int, start: int, size: int, *, passes: bool = False) -> list[int]:
     """Indices of the prompts at positions `start` … `start + size − 1` of the experiment's endless order.
 
     The order consists of blocks. Each block repeats all prompts until it has `BLOCK` of them or more, and permutes them
     at random, seeded by (`seed`, number of the block). All generators get the same prompts at the same positions.
+    passes: each block has every prompt once, for estimates of the score on a fixed list, which account for that.
     """
-    length = prompts * -(-BLOCK // prompts)
+    length = prompts if passes else prompts * -(-BLOCK // prompts)
     chosen: list[int] = []
     while len(chosen) < size:
         block, offset = divmod(start + len(chosen), length)

@@ -28,7 +28,7 @@ def report_of(state: PolicyState, hint_after: int | None = None) -> Report:
         total = sum(arm.batches * gaps[arm.name] for arm in state.arms)
         regret = Regret(total=total, average=total / told)
     chosen = next((arm.batches for arm in state.arms if arm.name == best), None)
-    even = state.policy.stopping.uniform_samples(state.rivals, told) if decision.decided else None
+    even = state.policy.stopping.uniform_samples(state.rivals, state.stored.told) if decision.decided else None
     return Report(
         experiment=state.config.name,
         metric=metric.name,

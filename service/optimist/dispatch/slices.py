@@ -16,6 +16,8 @@ class Slice:
     start: int
     size: int
     prompts: list[str]
+    indices: list[int]
+    """The places of the prompts in the experiment's list."""
     again: int | None = None
 
 
@@ -30,5 +32,5 @@ def next_slice(config: ExperimentConfig, generator: GeneratorState, size: int) -
         if returned.size <= size:
             start, size, again = returned.start, returned.size, returned.pick
             break
-    order = prompt_order(len(config.prompts), config.seed, start, size)
-    return Slice(start, size, [config.prompts[index] for index in order], again)
+    order = prompt_order(len(config.prompts), config.seed, start, size, passes=config.list_length is not None)
+    return Slice(start, size, [config.prompts[index] for index in order], order, again)

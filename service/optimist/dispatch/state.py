@@ -19,10 +19,11 @@ _SLACK = 1e-12
 """Relative rounding error allowed for a limit on costs."""
 
 
-def make_policy(config: ExperimentConfig, needed: int) -> Policy:
+def make_policy(experiment: Experiment, needed: int) -> Policy:
     """The policy, whose warm-up brings at least the `needed` samples per generator that fix open kernels."""
+    config = experiment.config
     warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
-    return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed)
+    return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance, experiment.rules), config.seed)
 
 
 def needed_to_fit(config: ExperimentConfig, active: int) -> int:
@@ -54,7 +55,7 @@ class PolicyState:
         """Each contender with its estimate, counts and open picks."""
         self.needed_to_fit = 0 if any(self.estimates) else needed_to_fit(self.config, len(stored.active))
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
-        self.policy = make_policy(self.config, self.needed_to_fit)
+        self.policy = make_policy(experiment, self.needed_to_fit)
         """The policy that picks are made by; its warm-up lasts until the kernels can be fixed."""
         self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
         """Samples told in all, those retracted since included: the budget has paid for them."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
@@ -19,13 +21,13 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
 from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, explained, optimistic, warmup_batches
-from optimist_client.config import MAX_MAGNITUDE, RULES, resolve_preset
+from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are, resolve_preset
 from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, unpack_ids
 from optimist_client.tolerance import checked as checked_tolerance
 
-_Told = tuple[dict[str, Tensor], list[str]]
-"""The tensors of a batch by name, and the ids of its samples."""
+_Told = tuple[dict[str, Tensor], list[str], Tensor | None]
+"""The tensors of a batch by name, the ids of its samples, and the indices of their prompts if they are known."""
 
 
 class Evaluation:
@@ -42,8 +44,9 @@ class Evaluation:
     open kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
     `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
     a value exceeds the usual size by the factor `max_magnitude`; from a factor of 1000 on a warning is issued. `rules`
-    is the version that an experiment keeps from its creation; by default the newest. Raises ValueError for invalid
-    arguments.
+    is the version that an experiment keeps from its creation; by default the newest. With `prompts_are` "list" the
+    score is that on exactly the `prompts`, a list of texts or ids; samples should go through it in passes, and `tell`
+    must be told which prompt each belongs to. Raises ValueError for invalid arguments.
     """
 
     def __init__(
@@ -67,6 +70,8 @@ class Evaluation:
         device: str = "cpu",
         max_magnitude: float = MAX_MAGNITUDE,
         rules: int = RULES,
+        prompts: Sequence[str] | None = None,
+        prompts_are: str = "sample",
         **options: float,
     ) -> None:
         names, place = _names(generators), find_device(device)
@@ -95,7 +100,12 @@ class Evaluation:
         check_policy(policy, bound)
         self.generators = names
         self.batch_size = batch_size
-        self._question = Question(declared, bound, delta, options, place, rules)
+        check_prompts_are(prompts_are, bool(prompts), bound)
+        if prompts is not None and not declared.takes_prompts:
+            raise ValueError(f"metric {declared.name!r} does not take prompts")
+        listed = len(prompts) if prompts and prompts_are == "list" and declared.scores_lists else None
+        self._question = Question(declared, bound, delta, options, place, rules, listed)
+        self._are_listed, self._prompts = prompts_are == "list", len(prompts or ())
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self._growth = growth
@@ -111,7 +121,7 @@ class Evaluation:
         self._estimates: dict[str, Estimate | None] = dict.fromkeys(self.generators)
         self._samples = dict.fromkeys(self.generators, 0)
         self._batches = dict.fromkeys(self.generators, 0)
-        self._stopping = Stopping(delta, tolerance)
+        self._stopping = Stopping(delta, tolerance, rules)
         given = preset["warmup"] if warmup is None else warmup
         needed = self._question.rows_to_fit(len(self.generators))
         batches = warmup_batches(type(declared), bound, given, needed, batch_size)
@@ -126,11 +136,12 @@ class Evaluation:
         """Name of the generator to sample next; the same until the next tell."""
         return self.generators[self._policy.pick(self._arms(), self.told, self.told + 1)]
 
-    def tell(self, generator: str, batch: Batch) -> None:
+    def tell(self, generator: str, batch: Batch, *, prompt_indices: Sequence[int] | None = None) -> None:
         """Add a batch (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch.
 
-        A batch that is refused changes nothing. The id of a sample without one is its index in the generator's
-        stream.
+        A batch that is refused changes nothing. The id of a sample without one is its index in the generator's stream.
+        prompt_indices: with `prompts_are` "list", the place of each sample's prompt in the list. A batch without them
+        counts as one with prompts drawn at random.
         """
         self._check_name(generator)
         arrays = arrays_of(batch, self._question.metric)
@@ -139,9 +150,10 @@ class Evaluation:
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
+        listed = self._listed(prompt_indices, rows)
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        is_due = self._take(generator, (tensors, ids))
+        is_due = self._take(generator, (tensors, ids, listed))
         self._widths = {name: tensors[name].shape[1] for name in self._question.arrays}
         if odd:
             warnings.warn(f"values over {WARNED:,.0f} times the usual size: {'; '.join(odd)}", stacklevel=2)
@@ -181,6 +193,18 @@ class Evaluation:
         """
         return self._track(generator).prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
+    def _listed(self, prompt_indices: Sequence[int] | None, rows: int) -> Tensor | None:
+        """The indices (rows,) of a batch. Raises ValueError if they are not valid, or if there is no list."""
+        if prompt_indices is None:
+            return None
+        if not self._are_listed:
+            raise ValueError("prompt_indices: expected them only with prompts_are='list'")
+        indices = np.asarray(prompt_indices)
+        most = self._prompts
+        if indices.shape != (rows,) or indices.dtype.kind not in "iu" or not all(0 <= i < most for i in indices):
+            raise ValueError(f"prompt_indices: expected {rows} whole numbers from 0 to {most - 1}")
+        return torch.from_numpy(indices.astype(np.int64))
+
     def _check_name(self, generator: str) -> None:
         if generator not in self._batches:
             raise KeyError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
@@ -214,9 +238,9 @@ class Evaluation:
     def _fitted(self, logs: Mapping[str, Sequence[_Told]]) -> Question:
         """The question; its open kernels are fixed once the logs have enough samples of every generator."""
         needed = self._question.rows_to_fit(len(self.generators))
-        if not needed or any(sum(len(ids) for _, ids in log) < needed for log in logs.values()):
+        if not needed or any(sum(len(ids) for _, ids, _ in log) < needed for log in logs.values()):
             return self._question
-        return self._question.fitted(first_rows([[tensors for tensors, _ in log] for log in logs.values()], needed))
+        return self._question.fitted(first_rows([[tensors for tensors, *_ in log] for log in logs.values()], needed))
 
     def _arms(self) -> list[Arm]:
         return [Arm(name, self._estimates[name], self._samples[name], self._batches[name]) for name in self.generators]
@@ -232,7 +256,7 @@ def _names(generators: Any) -> tuple[str, ...]:
 def _replay(track: Track, log: Sequence[_Told]) -> Estimate | None:
     """The latest estimate that is due after the whole log."""
     estimate: Estimate | None = None
-    for tensors, ids in log:
-        if track.add(tensors, ids):
+    for told in log:
+        if track.add(*told):
             estimate = track.estimate()
     return estimate

@@ -40,6 +40,8 @@ class Question:
     options: Mapping[str, float] = field(default_factory=dict)
     device: torch.device | str = "cpu"
     rules: int = RULES
+    prompts: int | None = None
+    """The length of the list that the samples' prompts are, if the score is that on exactly these."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
@@ -118,7 +120,7 @@ class Question:
         return self._make(widths, self.metric)
 
     def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
-        made = make_metric(metric, Setting(widths, self.device, self.rules))
+        made = make_metric(metric, Setting(widths, self.device, self.rules, self.prompts))
         return make_bound(self.bound, made, self.delta, **self.options)
 
     def _with(self, changes: Mapping[str, Any]) -> Metric:

@@ -45,6 +45,11 @@ class Logged(Protocol):
         """The arrays as safetensors."""
         ...
 
+    @property
+    def prompts(self) -> str:
+        """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -66,6 +71,7 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
         options=config.bound_options.given(),
         device=device,
         rules=experiment.rules,
+        prompts=config.list_length,
     )
 
 
@@ -119,9 +125,14 @@ def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
     )
 
 
+def prompt_indices_of(entry: Logged) -> Tensor | None:
+    """The index of each row's prompt in a fixed list (rows,); None where they are not known."""
+    return torch.tensor([int(index) for index in entry.prompts.split(",")]) if entry.prompts else None
+
+
 def take(track: Track, entry: Logged) -> Taken:
     """Add a logged batch to a track. One that cannot be read is skipped: its rows count, its numbers do not."""
     try:
-        return Taken(track.add(*batch_of(entry)))
+        return Taken(track.add(*batch_of(entry), prompt_indices_of(entry)))
     except (ValueError, KeyError) as error:
         return Taken(track.skip(entry.rows), f"{error}")

@@ -44,14 +44,17 @@ class Track:
         """Whether the metric has groups of prompts."""
         return self._bound.metric.offers_prompt_groups
 
-    def add(self, batch: Mapping[str, Tensor], ids: Sequence[str]) -> bool:
+    def add(self, batch: Mapping[str, Tensor], ids: Sequence[str], listed: Tensor | None = None) -> bool:
         """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
+
+        listed: the index (n,) of each row's prompt, where these are a fixed list; None where they are not known.
 
         Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it.
         """
         if self.reservoir is not None:
             self.reservoir.check(batch, ids)
-        self.statistic.update(*(batch[name] for name in self._bound.metric.widths))
+        named = {} if self.statistic.list_length is None else {"listed": listed}
+        self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)
         if self._growth == 0.0 and self._bound.name != "influence":

@@ -38,6 +38,8 @@ class Setting:
     """Device of the statistics and of everything computed from them."""
     rules: int = RULES
     """The version of the formulas (`optimist_client.config.RULES`)."""
+    prompts: int | None = None
+    """The length of the list that the samples' prompts are, if the score is that on exactly these."""
 
 
 class Implementation(Protocol):

@@ -16,6 +16,8 @@ class Statistic(ABC):
 
     samples: int = 0
     """Rows seen."""
+    list_length: int | None = None
+    """Where the samples' prompts are a fixed list: how many; `update` then takes `listed`, their indices (b)."""
 
     @abstractmethod
     def update(self, *tensors: Any, **named: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from optimist.policies.arms import Arm, least, losses, ratio, selection_errors, stopping_errors
+from optimist_client.config import RULES
 from optimist_client.models.decisions import Contrast, Verdict
 from optimist_client.tolerance import share_of
 
@@ -34,18 +35,27 @@ class Stopping:
     """Stop when min over j ≠ best of (e_j − e_b + tolerance)/√(sd_b² + sd_j²) exceeds a z that grows with log t.
 
     `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to the
-    user, on the estimates' scale, or a share of the best score such as "1%".
+    user, on the estimates' scale, or a share of the best score such as "1%". `rules` are those of the experiment, on
+    which the correction for testing repeatedly depends.
     """
 
     delta: float = 0.05
     tolerance: float | str = 0.0
+    rules: int = RULES
 
     def threshold(self, contenders: int, told: int) -> float:
-        """z(1 − δ/((G − 1)(1 + log t))): Bonferroni over the rivals, and over time by 1 + log t.
+        """z(1 − δ/`correction`), for `contenders` generators after `told` batches."""
+        return -NormalDist().inv_cdf(self.delta / self.correction(contenders, told))  # 1 − δ/… might round to 1
 
-        `decide` computes the confidence from the same correction, so change both together.
+    def correction(self, contenders: int, told: int) -> float:
+        """How many single tests count as many as all that were made: max(3, 1.25 (G − 1))·(1 + log t).
+
+        1 + log t covers the looks over time, G − 1 the rivals. Two generators that are nearly tied need the factor 3:
+        one pair passes the threshold in one direction more often than 1 + log t covers (docs/calibration.md). Up to
+        rules 2 it is (G − 1)(1 + log t).
         """
-        return -NormalDist().inv_cdf(self.delta / _correction(contenders, told))  # 1 − δ/… might round to 1
+        rivals = contenders - 1
+        return (max(3.0, 1.25 * rivals) if self.rules >= 3 else rivals) * (1.0 + math.log(max(told, 1)))
 
     def tolerated(self, arms: Sequence[Arm]) -> float:
         """The tolerance on the estimates' scale: a share s is log(1 + s) of logarithms, else s times the best value.
@@ -86,7 +96,7 @@ class Stopping:
             return Decision(best.name, None, False, "there is no other generator to compare it with")
         separation = min(self.separations(arms, stopping_errors(arms)))
         threshold = self.threshold(len(arms), told)
-        doubt = _correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
+        doubt = self.correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
         few = [arm.name for arm in arms if arm.estimate is not None and arm.estimate.samples < FEWEST_SAMPLES]
         if few:
@@ -123,8 +133,3 @@ class Stopping:
         for _ in range(50):  # the threshold grows with log t, so this converges to a fixed point
             each = max(FEWEST_SAMPLES, needed * self.threshold(len(arms), max(1, round(each * len(arms) / batch))) ** 2)
         return math.ceil(each * len(arms))
-
-
-def _correction(contenders: int, told: int) -> float:
-    """The factor that corrects for repeated testing: (G − 1)(1 + log t)."""
-    return (contenders - 1) * (1.0 + math.log(max(told, 1)))

@@ -14,7 +14,7 @@ from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm
 from optimist.simulation.sources.experiments import question_in
-from optimist_client.models import ExperimentConfig, Pick
+from optimist_client.models import Experiment, Pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def replay(path: str | Path) -> Replay:
     """
     with Path(path).open("rb") as file:
         archive = Archive(file)
-        config = archive.contents.experiment.config
-        if not config.keep_log:
+        experiment = archive.contents.experiment
+        if not experiment.config.keep_log:
             raise ArchiveError("the experiment was made without keep_log: there is no log to replay")
         if any(generator.retractions for generator in archive.contents.generators):
             raise ArchiveError("batches of the experiment were retracted, but picks were made from scores with them")
@@ -58,7 +58,7 @@ def replay(path: str | Path) -> Replay:
     picks = sorted((pick for track in tracks for pick in track.picks), key=lambda pick: pick.number)
     return Replay(
         {name: track.estimates for name, track in by_name.items()},
-        [ReplayedPick(pick, _chosen(pick, by_name, config)) for pick in picks],
+        [ReplayedPick(pick, _chosen(pick, by_name, experiment)) for pick in picks],
     )
 
 
@@ -88,7 +88,7 @@ def _bound(archive: Archive) -> Bound | None:
     return None if question.open_kernels else question.bound_for(archive.contents.experiment.widths)
 
 
-def _chosen(pick: Pick, tracks: dict[str, _Replayed], config: ExperimentConfig) -> str:
+def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment) -> str:
     # Generators are only ever added behind the others.
     contenders = [name for name in tracks if name not in pick.retired][: len(pick.positions)]
     counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches)
@@ -105,5 +105,6 @@ def _chosen(pick: Pick, tracks: dict[str, _Replayed], config: ExperimentConfig) 
         for name, position, batches, pending_samples, pending_batches in zip(contenders, *counts, strict=True)
     ]
     active = sum(arm.active for arm in arms)
-    policy = make_policy(config, 0 if any(pick.positions) else needed_to_fit(config, active))
+    needed = 0 if any(pick.positions) else needed_to_fit(experiment.config, active)
+    policy = make_policy(experiment, needed)
     return contenders[policy.pick(arms, pick.told, pick.number)]

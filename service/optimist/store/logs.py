@@ -108,4 +108,5 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         body=fields[b"body"],
         record=None if record is None else record.decode(),
         chain=chain,
+        prompts=fields.get(b"prompts", b"").decode(),
     )

@@ -166,6 +166,8 @@ class LogEntry:
     """`chained` of all entries up to this one; "" in a log of an older version."""
     retracts: str | None = None
     """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
+    prompts: str = ""
+    """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
 
 
 def chained(chain: str, digest: str) -> str:

@@ -98,6 +98,7 @@ class Restoration:
                     "body": entry.body,
                     "record": entry.record or "",
                     "retracts": entry.retracts or "",
+                    "prompts": entry.prompts,
                 }
             )
         await self._commands.script(

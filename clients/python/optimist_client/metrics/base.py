@@ -48,6 +48,8 @@ class Metric(Wire):
     """What it can show besides the score: "modes", "prompt groups"."""
     warmup: ClassVar[int] = 2
     """Batches per generator before the policy chooses, with the bound `influence` (decisions.md §3)."""
+    takes_prompts: ClassVar[bool] = False
+    """Whether its samples may belong to prompts though it reads no array of them."""
     flat: ClassVar[bool] = False
     """Whether its settings are fields of the config next to its name, also on the wire, as in version 0.1."""
 
@@ -79,6 +81,11 @@ class Metric(Wire):
         """The number of columns of each array, as far as the settings determine it."""
         known = {array: self.setting(field) for array, field in self.arrays.items() if field}
         return {array: columns for array, columns in known.items() if columns is not None}
+
+    @property
+    def scores_lists(self) -> bool:
+        """Whether, with these settings, it has an estimate for a fixed list of prompts (`prompts_are`)."""
+        return False
 
     @classmethod
     def first_array(cls) -> str:

@@ -105,6 +105,7 @@ class OneKernel(Metric):
     needs = frozenset({"dimension", "kernel"})
     kernels = {"kernel": "features"}
     offers = frozenset({"modes"})
+    takes_prompts = True
     flat = True
 
     dimension: Dimension | None = None
@@ -120,6 +121,11 @@ class RKE(OneKernel):
     name = "rke"
     title = "RKE"
     presets = {"rke-ucb": "theorem"}
+
+    @property
+    def scores_lists(self) -> bool:
+        """Always, as its order is 2."""
+        return True
 
 
 @declare
@@ -141,6 +147,11 @@ class Vendi(OneKernel):
         if self.truncation is not None and width is not None and self.truncation > width:
             raise ValueError(f"truncation must lie between 1 and the {width} features, not {self.truncation}")
         return self
+
+    @property
+    def scores_lists(self) -> bool:
+        """Only at order 2, where it is RKE."""
+        return self.order == 2.0 and self.truncation is None
 
     def check_bound(self, bound: str) -> None:
         """Raise ValueError if there is no such bound, and for `theorem` if the order is below 1."""

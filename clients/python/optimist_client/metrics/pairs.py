@@ -18,6 +18,7 @@ class OfPairs(Metric):
     needs = frozenset({"dimension", "kernel", "prompt_dimension", "prompt_kernel", "prompts"})
     kernels = {"kernel": "features", "prompt_kernel": "prompts"}
     offers = frozenset({"modes", "prompt groups"})
+    takes_prompts = True
     flat = True
 
     dimension: Dimension | None = None
@@ -30,6 +31,11 @@ class OfPairs(Metric):
     """Number of columns of the prompts' embeddings; required for an experiment."""
     prompt_kernel: Kernel | None = None
     """Kernel of the prompts, with as many features as `kernel`; required for an experiment."""
+
+    @property
+    def scores_lists(self) -> bool:
+        """Only at order 2."""
+        return self.order == 2.0
 
     @field_validator("prompt_kernel")
     @classmethod

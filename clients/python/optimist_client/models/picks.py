@@ -37,6 +37,8 @@ class Pick(Answer):
     """The prompt of each sample, in order, if the experiment has prompts."""
     prompts_start: int | None = None
     """Their position in the seeded order that every generator goes through."""
+    prompt_indices: list[int] | None = optional()
+    """Their places in the experiment's list, where the score is that on exactly these prompts."""
     seed: int
     """Seed for the generator's randomness: different for every pick, the same in every repeat of a pick."""
     positions: list[int]

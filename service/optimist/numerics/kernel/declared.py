@@ -28,8 +28,9 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
         raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
     if isinstance(declared, RKE):
-        return RenyiKernelEntropy(feature_map)
-    return VendiScore(feature_map, declared.order, declared.truncation, below_two(setting.rules))
+        return RenyiKernelEntropy(feature_map, setting.prompts)
+    below = below_two(setting.rules)
+    return VendiScore(feature_map, declared.order, declared.truncation, below_two=below, prompts=setting.prompts)
 
 
 def below_two(rules: int) -> Recipe:

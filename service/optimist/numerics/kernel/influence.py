@@ -2,7 +2,7 @@
 
 There is one recipe for each range of orders. C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
 
-- **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C².
+- **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C²; for a list of prompts see `listed`.
 - **Orders 0 < α < 2**: `by_leave_one_out`, for experiments of rules 1 and 2 `by_ridge`; the metric holds which.
 - **Orders α > 2, α = ∞, and every truncated score**: H is smooth enough that its bias is B/n + o(1/n), which the halves
   A and B of the stream show twice over: 2 H(A + B) − ½ (H(A) + H(B)). IF = Σ_{i≤t} (f_i − mean f)(u_iᵀφ)², f taken on
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.kernel.entropy import log_vendi, truncated
+from optimist.numerics.kernel.listed import ListedPrompts
 from optimist.numerics.kernel.spectrum import floored_at, shares_of, slopes
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.metric import Analysis
@@ -78,9 +79,18 @@ Recipe = Callable[["VendiScore", KernelStatistic], EntropyInfluence]
 """Estimates one entropy from n ≥ 2 samples."""
 
 
-def with_errors(found: EntropyInfluence, n: int, warnings: tuple[str, ...] = ()) -> KernelAnalysis:
-    """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares."""
-    variance = max(float(each.var()) for each in torch.atleast_2d(found.influence)) / n + found.second_order / n**2
+def with_errors(
+    found: EntropyInfluence, n: int, warnings: tuple[str, ...] = (), listed: ListedPrompts | None = None
+) -> KernelAnalysis:
+    """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares.
+
+    listed: the prompts of the samples, if they are a fixed list.
+    """
+    if listed is None:
+        first_order = max(float(each.var()) for each in torch.atleast_2d(found.influence)) / n
+    else:
+        first_order = listed.variance(found.influence, n)
+    variance = first_order + found.second_order / n**2
     known = variance * found.inflation + found.extrapolated**2
     return KernelAnalysis(
         plug_in=found.plug_in,
@@ -123,7 +133,10 @@ def pair_variance(pairs: Tensor) -> float:
 def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
     n, rows, plug_in = statistic.samples, statistic.rows, metric.plug_in(statistic)
     square = math.exp(-plug_in)
-    mean_square = max((n * n * square - n) / (n * (n - 1)), 1e-6)
+    mean_square = (n * n * square - n) / (n * (n - 1))
+    if statistic.listed is not None:
+        mean_square = statistic.listed.mean_square(n * n * square - n, n, rows)
+    mean_square = max(mean_square, 1e-6)
     if square >= 1.0 - COLLAPSED:
         return collapsed(plug_in, statistic)
     buffer = statistic.last_rows

@@ -26,7 +26,8 @@ class VendiScore(BaseMetric):
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
     most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
-    `below_two` estimates orders below 2 without truncation. Raises ValueError on an order below 1e-6, or a truncation
+    `below_two` estimates orders below 2 without truncation. At order 2, `prompts` is the length of the list that the
+    samples' prompts are, if the score is that on these. Raises ValueError on an order below 1e-6, or a truncation
     outside 1 … width.
     """
 
@@ -38,9 +39,11 @@ class VendiScore(BaseMetric):
         order: float = 1.0,
         truncation: int | None = None,
         below_two: Recipe = by_leave_one_out,
+        prompts: int | None = None,
     ) -> None:
         self.feature_map = feature_map
         self.below_two = below_two
+        self.prompts = prompts
         self.order = check_order(order)
         if truncation is not None and not 1 <= truncation <= feature_map.width:
             raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
@@ -82,7 +85,8 @@ class VendiScore(BaseMetric):
 
         None: keep them if the analysis needs them.
         """
-        return KernelStatistic(self.feature_map, halves=self.needs_halves if halves is None else halves)
+        halves = self.needs_halves if halves is None else halves
+        return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
         """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
@@ -136,7 +140,7 @@ class VendiScore(BaseMetric):
         """
         n, found = statistic.samples, entropy_influence(self, statistic)
         if self.truncation is None:
-            return with_errors(found, n, few_rows(self.order, n, self.width, found.repeated))
+            return with_errors(found, n, few_rows(self.order, n, self.width, found.repeated), statistic.listed)
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
         return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
 
@@ -219,5 +223,5 @@ class RenyiKernelEntropy(VendiScore):
 
     declared = RKE
 
-    def __init__(self, feature_map: FeatureMap) -> None:
-        super().__init__(feature_map, order=2.0)
+    def __init__(self, feature_map: FeatureMap, prompts: int | None = None) -> None:
+        super().__init__(feature_map, order=2.0, prompts=prompts)

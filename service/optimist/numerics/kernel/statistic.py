@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.feature_maps import FeatureMap
+from optimist.numerics.kernel.listed import ListedPrompts
 from optimist.numerics.rows import LastRows, Rows, check_rows
 from optimist.numerics.statistic import Statistic
 from optimist.numerics.symmetric import SymmetricSum
@@ -20,10 +21,13 @@ class KernelStatistic(Statistic):
     While `samples` ≤ `width` it holds all φ and no width × width matrix; the batch that exceeds `width` builds S and
     drops all but the last `last` φ. S is stored as a triangle; with `halves` as two sums, of the samples of even and
     of odd index in the log. The state is a function of the sequence of batches alone: reading a property never
-    changes it. Tensors handed out are views of the state: do not write to them.
+    changes it. Tensors handed out are views of the state: do not write to them. `prompts`: the length of the list that
+    the samples' prompts are, if they are one.
     """
 
-    def __init__(self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False) -> None:
+    def __init__(
+        self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False, prompts: int | None = None
+    ) -> None:
         if last < 0:
             raise ValueError(f"need last ≥ 0, not {last}")
         self.feature_map = feature_map
@@ -33,6 +37,8 @@ class KernelStatistic(Statistic):
         self._rows = Rows(self._no_rows(), limit=self.width)
         self._tail = LastRows(self._no_rows(), last)
         self._moments: tuple[SymmetricSum, ...] | None = None
+        self.list_length = prompts
+        self.listed = None if prompts is None else ListedPrompts(prompts, self.width, last, feature_map.device)
 
     @property
     def dimension(self) -> int:
@@ -96,16 +102,19 @@ class KernelStatistic(Statistic):
             raise ValueError("the halves of the stream are kept only with halves=True")
         return self._moments[parity].dense()
 
-    def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1.
+    def update(self, batch: Tensor, *, listed: Tensor | None = None) -> None:
+        """Add a batch (b, d) of any real dtype, b ≥ 1; `listed` (b): the prompts in the list, None where not known.
 
         Raises ValueError, changing nothing, on anything else, and on rows that the feature map does not take.
         """
         check_rows("features", batch, self.dimension)
+        prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(BLOCK)
         blocks = (block.to(self.feature_map.device, torch.float64) for block in batch.split(BLOCK))
         features = map(self.feature_map, blocks)
         # If the map may refuse a row, all φ are computed before the first is added: an error changes nothing.
-        for block in features if self.feature_map.takes_every_row else list(features):
+        for place, block in enumerate(features if self.feature_map.takes_every_row else list(features)):
+            if self.listed is not None and prompts is not None:
+                self.listed.add(prompts[place], block)
             self._add(block)
 
     def state(self) -> dict[str, Tensor]:
@@ -116,7 +125,7 @@ class KernelStatistic(Statistic):
         }
         for index, moment in enumerate(self._moments or ()):
             tensors[f"moment_{index}"] = moment.packed
-        return tensors
+        return tensors if self.listed is None else {**tensors, **self.listed.state()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], feature_map: FeatureMap) -> KernelStatistic:
@@ -131,6 +140,9 @@ class KernelStatistic(Statistic):
         statistic = cls(feature_map, last=last, halves=bool(halves))
         state = {name: tensor.to(feature_map.device, copy=True) for name, tensor in tensors.items()}
         statistic.samples = samples
+        if "prompts_layout" in state:
+            listed = ListedPrompts.from_tensors(state, width, last, feature_map.device, holds_rows=samples <= width)
+            statistic.listed, statistic.list_length = listed, listed.length
         if samples <= width:
             statistic._rows = Rows(state["rows"], limit=width)
             return statistic
@@ -165,6 +177,8 @@ class KernelStatistic(Statistic):
     def _build(self) -> None:
         """Turn the rows into the sums, keeping the last of them."""
         device = self.feature_map.device
+        if self.listed is not None:
+            self.listed.drop_rows(self._rows.view())
         self._moments = tuple(SymmetricSum(self.width, device) for _ in range(2 if self.halves else 1))
         self._accumulate(self._rows.view(), 0)
         self._tail = LastRows(self._rows.tail(self.last), self.last)

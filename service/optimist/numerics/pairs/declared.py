@@ -22,7 +22,8 @@ def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
         raise ValueError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
     widths = setting.widths["features"], setting.widths["prompts"]
     maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
-    return _score(declared)(*maps, declared.order, below_two(setting.rules))
+    below = below_two(setting.rules)
+    return _score(declared)(*maps, declared.order, below_two=below, prompts=setting.prompts)
 
 
 def exact(declared: OfPairs, arrays: Mapping[str, Tensor]) -> float:

@@ -45,7 +45,7 @@ def analyse_conditioned(metric: ConditionedScore, statistic: JointStatistic) -> 
     parts = metric.parts(statistic)
     found = {part: entropy_influence(metric.entropies[part], of_part) for part, of_part in parts.items()}
     whole, n = _signed_sum(found, metric.terms), statistic.samples
-    return with_errors(whole, n, few_rows(metric.order, n, metric.width, whole.repeated))
+    return with_errors(whole, n, few_rows(metric.order, n, metric.width, whole.repeated), statistic.listed)
 
 
 def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, float]) -> EntropyInfluence:

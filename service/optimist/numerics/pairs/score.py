@@ -29,8 +29,9 @@ class ConditionedScore(BaseMetric):
     Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
     for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
     another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
-    features no inequality holds exactly, and no sum is clamped. `below_two` estimates entropies of orders below 2.
-    Raises ValueError on an order that is not positive, or on maps of different r.
+    features no inequality holds exactly, and no sum is clamped. `below_two` estimates entropies of orders below 2. At
+    order 2, `prompts` is the length of the list that the prompts are, if the score is that on these. Raises ValueError
+    on an order that is not positive, or on maps of different r.
     """
 
     terms: ClassVar[Mapping[Part, float]]
@@ -42,7 +43,9 @@ class ConditionedScore(BaseMetric):
         prompts_map: GaussianFourier,
         order: float = 1.0,
         below_two: Recipe = by_leave_one_out,
+        prompts: int | None = None,
     ) -> None:
+        self.prompts = prompts
         self.features_map = features_map
         self.prompts_map = prompts_map
         self.order = check_order(order)
@@ -82,7 +85,12 @@ class ConditionedScore(BaseMetric):
         """
         halves, marginal = self.needs_halves if halves is None else halves, "features" in self.terms
         return JointStatistic(
-            self.features_map, self.prompts_map, halves=halves, marginal=marginal, joint=self.joint_map
+            self.features_map,
+            self.prompts_map,
+            halves=halves,
+            marginal=marginal,
+            joint=self.joint_map,
+            list_length=self.prompts,
         )
 
     def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:

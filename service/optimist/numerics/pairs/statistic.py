@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.kernel.listed import ListedPrompts
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.rows import check_rows
 from optimist.numerics.statistic import Statistic
@@ -34,8 +35,8 @@ class JointStatistic(Statistic):
 
     Each is a `KernelStatistic` of the same pairs in the same order, with the same `last` and `halves`. Without the
     marginal `features` is None: Conditional-Vendi does not need it, and it is a third of the work and the memory.
-    `joint` is the `joint_map` of both where it is made already: statistics of one metric share it. Raises ValueError on
-    maps of different r, or on `last` below 0.
+    `joint` is the `joint_map` of both where it is made already: statistics of one metric share it. `list_length`: of
+    the list that the prompts are, if they are one. Raises ValueError on maps of different r, or on `last` below 0.
     """
 
     def __init__(
@@ -47,10 +48,14 @@ class JointStatistic(Statistic):
         halves: bool = False,
         marginal: bool = True,
         joint: GaussianFourier | None = None,
+        list_length: int | None = None,
     ) -> None:
-        self.joint = KernelStatistic(joint or joint_map(features, prompts), last=last, halves=halves)
-        self.prompts = KernelStatistic(prompts, last=last, halves=halves)
-        self.features = KernelStatistic(features, last=last, halves=halves) if marginal else None
+        self.joint = KernelStatistic(
+            joint or joint_map(features, prompts), last=last, halves=halves, prompts=list_length
+        )
+        self.prompts = KernelStatistic(prompts, last=last, halves=halves, prompts=list_length)
+        self.features = KernelStatistic(features, last=last, halves=halves, prompts=list_length) if marginal else None
+        self.list_length = list_length
 
     @property
     def prompt_dimension(self) -> int:
@@ -72,8 +77,13 @@ class JointStatistic(Statistic):
         """d, d_t and the columns of every φ, which a metric compares with its own."""
         return (self.dimension, self.prompt_dimension, self.width)
 
-    def update(self, features: Tensor, prompts: Tensor) -> None:
-        """Add a batch of pairs: rows (b, d) and (b, d_t) of any real dtype, b ≥ 1.
+    @property
+    def listed(self) -> ListedPrompts | None:
+        """Which prompt of a fixed list each pair belongs to, if there is one."""
+        return self.joint.listed
+
+    def update(self, features: Tensor, prompts: Tensor, *, listed: Tensor | None = None) -> None:
+        """Add a batch of pairs: rows (b, d) and (b, d_t) of any real dtype, b ≥ 1; `listed` as in `KernelStatistic`.
 
         Raises ValueError, changing nothing, on anything else.
         """
@@ -83,10 +93,10 @@ class JointStatistic(Statistic):
             raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
         # Converted to float64 here, so that neither is rounded to the other's dtype.
         features, prompts = (rows.to(self.joint.feature_map.device, torch.float64) for rows in (features, prompts))
-        self.joint.update(torch.cat([features, prompts], -1))
-        self.prompts.update(prompts)
+        self.joint.update(torch.cat([features, prompts], -1), listed=listed)
+        self.prompts.update(prompts, listed=listed)
         if self.features is not None:
-            self.features.update(features)
+            self.features.update(features, listed=listed)
         self.samples = self.joint.samples
 
     def state(self) -> dict[str, Tensor]:
@@ -114,7 +124,7 @@ class JointStatistic(Statistic):
         statistic.prompts = KernelStatistic.from_tensors(split["prompts"], prompts)
         if statistic.features is not None:
             statistic.features = KernelStatistic.from_tensors(split["features"], features)
-        statistic.samples = statistic.joint.samples
+        statistic.samples, statistic.list_length = statistic.joint.samples, statistic.joint.list_length
         return statistic
 
     def _parts(self) -> list[tuple[str, KernelStatistic]]:

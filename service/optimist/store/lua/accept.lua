@@ -18,6 +18,11 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   if (slice or '') ~= '' then
     entry[#entry + 1], entry[#entry + 2] = 'slice', slice
   end
+  -- The prompts of the rows in a fixed list, which the record of a pick names. In a text every quote is escaped.
+  if record:find('"prompt_indices":[', 1, true) then
+    entry[#entry + 1] = 'prompts'
+    entry[#entry + 1] = record:match('"prompt_indices":%[([%d,]*)%]') or ''
+  end
 
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))

@@ -1,5 +1,5 @@
 -- other keys: staged
--- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts)
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts prompts)
 
 -- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
 -- are skipped. keep_log: '1' if entries have records.
@@ -13,6 +13,10 @@ for _, new in ipairs(entries) do
       entry = {'retracts', new.retracts, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes}
     elseif keep_log == '1' then
       entry[13], entry[14] = 'record', new.record
+    end
+    if new.prompts ~= '' then
+      entry[#entry + 1] = 'prompts'
+      entry[#entry + 1] = new.prompts
     end
     redis.call('XADD', staged, new.seq .. '-0', unpack(entry))
   end
