@@ -86,9 +86,7 @@ def test_no_eigenvalue_passes_the_fitted_range_unnoticed():
     assert 1.5 <= grown <= 2.25
 
 
-@pytest.mark.parametrize(
-    ("order", "start"), [(0.5, 1e-4), (1.0, 0.0), (1.0, 1e-10), (1.5, 1e-4), (3.0, 1e-10)]
-)
+@pytest.mark.parametrize(("order", "start"), [(0.5, 1e-4), (1.0, 0.0), (1.0, 1e-10), (1.5, 1e-4), (3.0, 1e-10)])
 def test_a_sum_of_logarithms_is_as_close_as_it_says(order: float, start: float, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(log_sums, "POINTS", POINTS)
     found = log_sum(order, start, 3e-9)
