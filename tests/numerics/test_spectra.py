@@ -37,7 +37,7 @@ def small_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "GRAM_LIMIT", 12)
     monkeypatch.setattr(following, "SCATTER_LIMIT", 30)
     monkeypatch.setattr(log_sums, "COUNTS", (16, 27, 48))
-    monkeypatch.setattr(log_sums, "POINTS", POINTS // 4)
+    monkeypatch.setattr(log_sums, "POINTS", POINTS // 2)
     for module in (frechet, vendi):
         monkeypatch.setattr(module, "SMALLEST_WIDTH", 8)
 
