@@ -28,7 +28,7 @@ from torch import Tensor
 
 from optimist.numerics.kernel.entropy import log_vendi, truncated
 from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.metric import Analysis
+from optimist.numerics.score import Analysis
 from optimist.numerics.spectra import eigen_coordinates, symmetric_product
 from optimist.numerics.spectra.effective_ridge import FLOOR, debiased_entropy
 
