@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+# Before numpy and torch are imported. Several tests run beside one another, and eigenproblems of more threads than
+# there are cores wait at every step: one test took 77 s beside another where it takes 2.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
+from processes import Service, serving
 from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
 
-# Before torch is imported. Several tests run beside one another, and eigenproblems of more threads than there are cores
-# wait at every step: one test took 77 s beside another where it takes 2.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No test calls a server whose certificate a public authority has signed. With a folder of no certificates, a client of
 # httpx takes 1 ms of processor time; with all authorities', 40 ms. The suite makes thousands of clients.
 os.environ.pop("SSL_CERT_FILE", None)
@@ -49,13 +52,26 @@ def store(redis: Redis) -> Store:
 
 
 @pytest.fixture(scope="session")
-def digits_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the demo's own fit, which the first worker that needs it makes for all workers of this run."""
-    from optimist.simulation.digits.world import load
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The service of every test that only talks to one, by experiments of its own names."""
+    with serving(tmp_path_factory.mktemp("service")) as running:
+        yield running
 
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    with (shared / "digits.lock").open("w") as lock:
+
+@pytest.fixture(scope="session")
+def digits_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the demo's own fit, which the first worker that needs it makes for all workers.
+
+    Later runs take it from pytest's cache, as long as the code that fits is the same.
+    """
+    from optimist.simulation.digits import world
+
+    code = b"".join(file.read_bytes() for file in sorted(Path(world.__file__).parent.glob("*.py")))
+    cache = pytestconfig.cache  # absent with -p no:cacheprovider
+    place = tmp_path_factory.getbasetemp() if cache is None else cache.mkdir("digits")
+    kept = place / hashlib.sha256(code).hexdigest()[:16]
+    kept.mkdir(exist_ok=True)
+    with (kept / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        load(shared / "digits", progress=False)
-    return shared / "digits"
+        world.load(kept, progress=False)
+    return kept

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
+import glob
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from preludes import PRELUDES
-from processes import Service, free_port, serving
+from processes import Service, free_port
 from snippets import NOT_CODE, Snippet, run_python, snippets
+from typer.testing import CliRunner
+
+from optimist.commands import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -23,12 +27,6 @@ RUNNING = [
     for page in PAGES
     if any(one.language in ("python", "bash") and not one.comment.startswith("not run") for one in snippets(page))
 ]
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("service")) as running:
-        yield running
 
 
 def command(snippet: Snippet, port: int) -> tuple[list[str], dict[str, str]]:
@@ -41,9 +39,21 @@ def command(snippet: Snippet, port: int) -> tuple[list[str], dict[str, str]]:
 
 
 def run_bash(snippet: Snippet, page: Path, port: int) -> None:
+    if all(line.startswith("optimist ") for line in snippet.code.splitlines()):
+        run_commands(snippet, page, port)
+        return
     arguments, environment = command(snippet, port)
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, f"{page.name}:{snippet.line}\n{done.stdout}{done.stderr}"
+
+
+def run_commands(snippet: Snippet, page: Path, port: int) -> None:
+    """Commands of `optimist`, one a line, in this process: starting one that imports torch takes 4 s of a processor."""
+    for line in snippet.code.splitlines():
+        _, *words = shlex.split(line, comments=True)
+        arguments = [word.replace("127.0.0.1:8000", f"127.0.0.1:{port}") for word in words]
+        done = CliRunner().invoke(app, [match for word in arguments for match in sorted(glob.glob(word)) or [word]])
+        assert done.exit_code == 0, f"{page.name}:{snippet.line}\n{done.output}{done.exception}"
 
 
 def run_until_stopped(snippet: Snippet, page: Path) -> None:
@@ -68,13 +78,13 @@ def test_every_block_says_what_it_is(page: Path):
 # Readers leave connections to the end of their process.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.name)
-def test_what_is_shown_runs(page: Path, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_shown_runs(page: Path, shared: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MPLBACKEND", "agg")
     prelude = PRELUDES.get(page.name)
-    namespace: dict[str, Any] = prelude(service.url) if prelude else {}
+    namespace: dict[str, Any] = prelude(shared.url) if prelude else {}
     namespace["__name__"] = "snippets"
     for snippet in snippets(page):
         if snippet.comment.startswith("not run: "):
@@ -82,8 +92,8 @@ def test_what_is_shown_runs(page: Path, service: Service, tmp_path: Path, monkey
         if snippet.comment == "runs until stopped":
             run_until_stopped(snippet, page)
         elif snippet.language == "bash":
-            run_bash(snippet, page, service.port)
+            run_bash(snippet, page, shared.port)
         elif snippet.language == "python":
-            run_python(snippet, page, snippet.code.replace("127.0.0.1:8000", f"127.0.0.1:{service.port}"), namespace)
+            run_python(snippet, page, snippet.code.replace("127.0.0.1:8000", f"127.0.0.1:{shared.port}"), namespace)
     namespace.clear()
     gc.collect()

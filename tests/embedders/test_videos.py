@@ -1,4 +1,4 @@
-"""The video embedder with a random checkpoint of the true shape."""
+"""The video embedder with a random checkpoint, as wide as the true one but of two layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ transformers = pytest.importorskip("transformers")
 @pytest.fixture(scope="module")
 def embedder(directory: Path) -> VideoMAE:
     torch.manual_seed(0)
-    config = transformers.VideoMAEConfig(hidden_size=384, num_attention_heads=6, intermediate_size=1536)
+    config = transformers.VideoMAEConfig(
+        hidden_size=384, num_attention_heads=6, intermediate_size=1536, num_hidden_layers=2
+    )
     transformers.VideoMAEModel(config).save_pretrained(directory / "videomae-small")
     return VideoMAE(directory / "videomae-small", device="cpu")
 

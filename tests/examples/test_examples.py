@@ -1,22 +1,21 @@
-"""Every example runs as it stands, to an end; most of them on one service."""
+"""Every example runs as it stands, to an end; on a service that runs already."""
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
+from processes import Service
+
+from optimist_client import Optimist
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-
-# Two processes whose threads wait for each other's cores take many times as long.
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture
@@ -33,24 +32,25 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return run_example
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(EXAMPLES)
-        patched.setenv("OMP_NUM_THREADS", ONE_THREAD["OMP_NUM_THREADS"])
-        from local_service import serving
-
-        with serving() as found:
-            yield found
+@pytest.fixture
+def url(shared: Service) -> str:
+    return shared.url
 
 
-def test_the_last_checkpoint_makes_the_best_digits():
-    """In a process of its own, with a service that it starts itself."""
-    command = [sys.executable, str(EXAMPLES / "checkpoints.py")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, env={**os.environ, **ONE_THREAD})
-    assert ended.returncode == 0, ended.stderr
-    assert ", decided" in ended.stdout
-    assert "epoch-30 is best" in ended.stdout
+def test_without_a_url_an_example_starts_a_service_and_stops_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from local_service import serving
+
+    with serving() as url, Optimist(url) as optimist:
+        assert optimist.experiments() == []
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
+
+
+def test_the_last_checkpoint_makes_the_best_digits(run: Callable[..., str], url: str):
+    printed = run("checkpoints", f"--url={url}")
+    assert ", decided" in printed
+    assert "epoch-30 is best" in printed
 
 
 def test_a_fleet_finds_the_model_with_the_least_noise(run: Callable[..., str], url: str):

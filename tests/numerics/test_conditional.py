@@ -305,7 +305,7 @@ def test_covariances_between_the_entropies_count():
     assert metric.entropies["prompts"].analyse(statistic.prompts).selection_error > 0.01
 
 
-CALIBRATED = [1.0, 1.5, 2.0, 3.0]
+CALIBRATED = [1.0, 2.0, 3.0]
 
 
 def test_errors_are_of_the_size_of_the_misses():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from optimist.evaluation import Track
 from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.metric import Analysis, BaseMetric
+from optimist.numerics.score import Analysis, BaseScore
 from optimist.numerics.statistic import Statistic
 from optimist.scoring.warm import WarmGenerator
 from optimist_client.metrics import Metric
@@ -35,7 +35,7 @@ class DeclaredMean(Metric):
     arrays = {"values": None}  # noqa: RUF012
 
 
-class Mean(BaseMetric):
+class Mean(BaseScore):
     declared = DeclaredMean
     widths = {"values": 1}  # noqa: RUF012
 

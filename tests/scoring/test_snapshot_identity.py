@@ -16,8 +16,8 @@ from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.inception.score import InceptionScore
 from optimist.numerics.kernel.bounds import KernelTheoremBound
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.metric import Metric
 from optimist.numerics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.numerics.score import Score
 from optimist.scoring.warm import _meaning
 
 
@@ -33,7 +33,7 @@ def landmarks() -> Nystrom:
     return Nystrom(np.arange(12.0).reshape(4, 3), 2.0)
 
 
-CASES: dict[str, tuple[Callable[[], Metric], Callable[..., Bound], str]] = {
+CASES: dict[str, tuple[Callable[[], Score], Callable[..., Bound], str]] = {
     "fid": (fid, InfluenceBound, "4209c214b47336e5d46eb190d4d43c882def378b7d7ea3aea19e55aa91255003"),
     "fid, theorem": (fid, FrechetTheoremBound, "956b3e6c4da981ecbe4a8ae146776f6736af07b9be0fe891b6e970a0408088d2"),
     "is": (

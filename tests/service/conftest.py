@@ -15,13 +15,6 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """`service`, for modules that have another `service`."""
-    with serving(tmp_path_factory.mktemp("service")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
 def service(shared: Service) -> Service:
     return shared
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from toy_metric import ColumnMean
 
-from optimist.numerics.metric import Analysis, BaseMetric
+from optimist.numerics.score import Analysis, BaseScore
 from optimist.numerics.statistic import Statistic
 
 
@@ -23,7 +23,7 @@ class Sums(Statistic):
 
 
 @dataclass
-class MeanScore(BaseMetric):
+class MeanScore(BaseScore):
     column: int
     widths: dict
     declared = ColumnMean

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,3 +9,15 @@ from optimist.simulation.digits.world import Digits, load
 @pytest.fixture(scope="session")
 def digits(digits_cache: Path) -> Digits:
     return load(digits_cache, progress=False)
+
+
+@pytest.fixture
+def draw_only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Leaves only the named figures to be drawn, because each takes a quarter of a second in either format."""
+
+    def leave(*names: str) -> None:
+        from optimist.simulation import plots
+
+        monkeypatch.setattr(plots, "FIGURES", {name: plots.FIGURES[name] for name in names})
+
+    return leave

@@ -155,7 +155,7 @@ def test_the_contest_is_fair_but_decidable(one_thread, samples, metric, ranks):
     if metric == "information-vendi":
         assert order[-1] == HEEDLESS
     spread = {
-        (name, n): np.std([plug_in(name, slice(n * i, n * i + n)) for i in range(4000 // n)][:20], ddof=1)
+        (name, n): np.std([plug_in(name, slice(n * i, n * i + n)) for i in range(20)], ddof=1)
         for name in ranks
         for n in (10, 200)
     }

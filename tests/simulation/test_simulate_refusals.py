@@ -182,7 +182,8 @@ def test_places_that_hold_no_samples(bed, real: Path, tmp_path: Path):
     assert said.endswith(r"bed: expected generator names in UTF-8, found '\udcff'")
 
 
-def test_odd_names_and_types_are_played_and_drawn(bed, real: Path, tmp_path: Path):
+def test_odd_names_and_types_are_played_and_drawn(bed, real: Path, tmp_path: Path, draw_only: Callable[..., None]):
+    draw_only("pick_share", "estimates")
     odd = {
         "$x^$": (9 * rows(1)).astype(int),
         "[red]ü, =1": rows(2).astype(np.float16),

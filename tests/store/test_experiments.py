@@ -101,7 +101,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.append("gone", 0, "key", "digest", 5, b"body"),
         store.renew_leases("gone", [1], 60),
         store.claim("gone", 0, "scorer", 60),
-        store.release_claim("gone", 0, "token"),
+        store.end_claim("gone", 0, "token"),
         store.put_estimate("gone", 0, 1, "{}", "token"),
         store.put_fitted("gone", 0, b"sigma", "token"),
         store.put_modes("gone", 0, 1, "{}", "token"),

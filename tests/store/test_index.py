@@ -67,7 +67,7 @@ async def test_one_made_again_while_it_is_deleted_keeps_its_place(store: Store, 
     await make(store, "a")
     since = await store._index.since("a")
     await make(store, "a")
-    await store._index.release("a", since)
+    await store._index.remove("a", since)
     assert await redis.zscore("optimist:experiments", "a")
 
 

@@ -418,7 +418,7 @@ class Model(RuleBasedStateMachine):
         g %= len(self.gs)
         generator = self.gs[g]
         if ended == "released" and generator.holder is not None:
-            self.run(self.store.release_claim("m", g, self.tokens[generator.holder, g]))
+            self.run(self.store.end_claim("m", g, self.tokens[generator.holder, g]))
             generator.holder = None
         if ended == "lapsed" and generator.holder is not None:
             number = self.tokens[generator.holder, g].split(":")[-2]

@@ -68,11 +68,11 @@ async def test_a_claim_is_one_owners_until_it_runs_out_or_is_released(store: Sto
     assert again is not None
     assert (again.token, again.deadline > first.deadline + 50) == (first.token, True)
     for _ in range(2):
-        await store.release_claim("x", 0, first.token)
+        await store.end_claim("x", 0, first.token)
     taken = await store.claim("x", 0, "scorer b", 60)
     assert taken is not None
     assert taken.token != first.token
-    await store.release_claim("x", 0, first.token)
+    await store.end_claim("x", 0, first.token)
     assert await store.claim("x", 0, "scorer a", 60) is None, "a token of before releases nothing"
     with pytest.raises(NotFound):
         await store.claim("x", 2, "scorer a", 60)
@@ -160,7 +160,7 @@ async def test_a_takeover_during_the_upload_leaves_all_as_it_was(
 
     async def taken_over(name: str, *arguments: Any, **options: Any) -> object:
         if name == "flip_snapshot" and not theirs:
-            await store.release_claim("x", 0, mine)
+            await store.end_claim("x", 0, mine)
             theirs.append(await token(store, "b"))
         return await run(name, *arguments, **options)
 

@@ -94,15 +94,15 @@ def test_arguments_are_sent_in_the_order_in_which_they_are_read():
     [
         ({"seconds": 1.0}, "missing arguments .'names'., unknown arguments .."),
         ({"seconds": 1.0, "names": [], "since": 2}, "missing arguments .., unknown arguments .'since'."),
-        ({"seconds": 1.0, "names": [{"name": "x"}]}, "names of the script release: missing arguments .'since'."),
+        ({"seconds": 1.0, "names": [{"name": "x"}]}, "names of the script remove_names: missing arguments .'since'."),
     ],
 )
 def test_missing_and_unknown_arguments_raise_at_once(arguments: dict[str, object], message: str):
     with pytest.raises(TypeError, match=message):
-        load("release").pack(arguments)
+        load("remove_names").pack(arguments)
 
 
-@pytest.mark.parametrize(("name", "count"), [("release", 2), ("restore", 1), ("give_up", 1)])
+@pytest.mark.parametrize(("name", "count"), [("remove_names", 2), ("restore", 1), ("give_up", 1)])
 def test_another_number_of_keys_raises_at_once(name: str, count: int):
     with pytest.raises(TypeError, match="expected the keys"):
         load(name).check_keys(count)

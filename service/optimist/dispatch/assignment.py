@@ -27,9 +27,10 @@ class MostOpen:
 
 
 class Assignment:
-    """Answers asks one after the other. New picks are opened on the state in place, so later choices consider them.
+    """Answers asks one after the other, from a state that it changes: each new pick is opened on it at once.
 
-    `returned` has the numbers of picks that were open already and that their workers got again.
+    Later choices so consider the picks before them. If the store does not open the picks, the state is wrong: read it
+    anew. `returned` has the numbers of picks that were open already and that their workers got again.
     """
 
     def __init__(self, state: PolicyState, most_open: MostOpen, lease: float) -> None:

@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Any, Protocol
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.metric import Metric
+from optimist.numerics.score import Score
 
 SMALLEST_ERROR = 1e-9
 """Smallest error relative to 1 + |value|: identical samples would have none."""
@@ -24,7 +24,7 @@ class Bound(Protocol):
         ...
 
     @property
-    def metric(self) -> Metric:
+    def metric(self) -> Score:
         """The metric it bounds."""
         ...
 
@@ -56,7 +56,7 @@ class InfluenceBound:
 
     name = "influence"
 
-    def __init__(self, metric: Metric, delta: float = 0.05) -> None:
+    def __init__(self, metric: Score, delta: float = 0.05) -> None:
         self.metric = metric
         self.delta = check_delta(delta)
 
@@ -77,7 +77,7 @@ class InfluenceBound:
         return two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket)
 
 
-def one_sided(metric: Metric, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:
+def one_sided(metric: Score, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:
     """An estimate with the plug-in value and one finite end, the optimistic one, which is all that the papers bound.
 
     Raises ArithmeticError, naming the numbers, if one of them may not be stored.
@@ -100,7 +100,7 @@ def one_sided(metric: Metric, samples: int, value: float, end: float, warnings: 
 
 
 def two_sided(
-    metric: Metric,
+    metric: Score,
     samples: int,
     value: float,
     plug_in: float,

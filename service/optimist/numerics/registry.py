@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from optimist.numerics.bound import Bound
-    from optimist.numerics.metric import Metric as Score
+    from optimist.numerics.score import Score
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ class Scorer:
         token = record.token
         record.release()
         if token:
-            await self._store.release_claim(*record.key, token)
+            await self._store.end_claim(*record.key, token)
 
     def _schedule(self, record: GeneratorRecord) -> None:
         """Queue a generator for a turn; if it is working, for another turn after this one."""

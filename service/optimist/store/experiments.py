@@ -87,7 +87,7 @@ class Experiments:
         full = self._commands.full(experiment)
         since = await self._index.since(full)
         existed = await self._commands.experiment_script("delete_experiment", experiment)
-        await self._index.release(full, since)
+        await self._index.remove(full, since)
         return bool(existed[0])
 
     async def state(self, experiment: str, known: ExperimentState | None = None) -> ExperimentState:

@@ -48,13 +48,13 @@ class Index:
         return self._commands.names(await self._commands.call("ZRANGE", self._key, 0, -1))
 
     async def since(self, full: str) -> Argument | None:
-        """When a name was added, for `release`."""
+        """When a name was added, for `remove`."""
         return await self._commands.call("ZSCORE", self._key, full)
 
-    async def release(self, full: str, since: Argument | None) -> None:
+    async def remove(self, full: str, since: Argument | None) -> None:
         """Remove the name of a deleted thing, unless it was reserved again since."""
         if since is not None:
-            await self._commands.script("release", [self._key], seconds=0, names=[{"name": full, "since": since}])
+            await self._commands.script("remove_names", [self._key], seconds=0, names=[{"name": full, "since": since}])
 
     async def _reserved(self, full: str, most: int) -> bool:
         namespace = namespace_of(full)
@@ -70,4 +70,4 @@ class Index:
         times = await self._commands.call_many([("ZSCORE", self._key, name) for name in dead])
         known = [{"name": name, "since": since} for name, since in zip(dead, times, strict=True) if since is not None]
         if known:
-            await self._commands.script("release", [self._key], seconds=self._patience, names=known)
+            await self._commands.script("remove_names", [self._key], seconds=self._patience, names=known)

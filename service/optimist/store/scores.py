@@ -62,9 +62,9 @@ class Scores:
         )
         return [step(answer) for answer in answers]
 
-    async def release_claim(self, experiment: str, generator: int, token: str) -> None:
+    async def end_claim(self, experiment: str, generator: int, token: str) -> None:
         """End a claim, so that others can claim the generator at once; nothing happens if another owner has it."""
-        await self._commands.experiment_script("release_claim", experiment, generator=generator, token=token)
+        await self._commands.experiment_script("end_claim", experiment, generator=generator, token=token)
 
     async def put_estimate(
         self,

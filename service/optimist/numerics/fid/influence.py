@@ -12,7 +12,7 @@ from torch import Tensor
 from optimist.numerics.fid.distance import terms_of
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.metric import Analysis
+from optimist.numerics.score import Analysis
 from optimist.numerics.spectra import (
     centre,
     debiased_root_trace,

@@ -10,7 +10,7 @@ from optimist.numerics.fid.distance import FrechetTerms, Route, terms_of
 from optimist.numerics.fid.influence import FrechetAnalysis, FrechetInfluence
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.metric import BaseMetric
+from optimist.numerics.score import BaseScore
 from optimist.numerics.spectra import (
     SMALLEST_WIDTH,
     TraceFollower,
@@ -22,7 +22,7 @@ from optimist.numerics.spectra import (
 from optimist_client.metrics import FID
 
 
-class FrechetDistance(BaseMetric):
+class FrechetDistance(BaseScore):
     """FID̃ = ‖μ̂ − μ_r‖² + Tr[Σ̂ + Σ_r − 2 (Σ̂Σ_r)^{1/2}], lower is better.
 
     The trace of the root is computed from the n × n Gram matrix of the rows while n ≤ rank, which is as long as the

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from optimist.numerics.inception.statistic import FOLDS, ClassStatistic, entropy
-from optimist.numerics.metric import Analysis
+from optimist.numerics.score import Analysis
 
 SECOND_ORDER_ROWS = 256
 """Number of last rows from which the second-order variance is computed."""

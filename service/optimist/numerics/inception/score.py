@@ -7,11 +7,11 @@ from torch import Tensor
 
 from optimist.numerics.inception.influence import InceptionAnalysis, analyse_inception
 from optimist.numerics.inception.statistic import ClassStatistic, entropy
-from optimist.numerics.metric import BaseMetric
+from optimist.numerics.score import BaseScore
 from optimist_client.metrics import InceptionScore as Declared
 
 
-class InceptionScore(BaseMetric):
+class InceptionScore(BaseScore):
     """log IS̃ = H(p̃) − Ĥ, higher is better: how varied the classes are overall, and how sure each sample is of its own.
 
     In logarithms because the optimistic scores of the papers reach e^200. Raises ValueError on fewer than 1 class.

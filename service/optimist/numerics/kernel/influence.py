@@ -26,7 +26,7 @@ from optimist.numerics.kernel.entropy import log_vendi, truncated
 from optimist.numerics.kernel.listed import ListedPrompts
 from optimist.numerics.kernel.spectrum import floored_at, shares_of, slopes
 from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.metric import Analysis
+from optimist.numerics.score import Analysis
 
 if TYPE_CHECKING:
     from optimist.numerics.kernel.score import VendiScore

@@ -14,14 +14,14 @@ from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_ve
 from optimist.numerics.kernel.influence import KernelAnalysis, Recipe, entropy_influence, few_rows, with_errors
 from optimist.numerics.kernel.modes import modes_of
 from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.metric import BaseMetric, Identity
 from optimist.numerics.modes import Mode
 from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.score import BaseScore, Identity
 from optimist.numerics.spectra import SMALLEST_WIDTH, TraceFollower
 from optimist_client.metrics import RKE, Metric, Vendi
 
 
-class VendiScore(BaseMetric):
+class VendiScore(BaseScore):
     """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at

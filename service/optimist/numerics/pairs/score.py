@@ -14,16 +14,16 @@ from optimist.numerics.kernel.influence import KernelAnalysis, Recipe
 from optimist.numerics.kernel.modes import modes_of
 from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.metric import BaseMetric, Identity
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.pairs.influence import analyse_conditioned
 from optimist.numerics.pairs.modes import prompt_groups
 from optimist.numerics.pairs.statistic import JointStatistic, Part, joint_map
 from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.score import BaseScore, Identity
 from optimist_client import metrics
 
 
-class ConditionedScore(BaseMetric):
+class ConditionedScore(BaseScore):
     """A signed sum of entropies H_α of order α > 0, inf included, in log; higher is better.
 
     Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)

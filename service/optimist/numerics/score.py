@@ -1,4 +1,4 @@
-"""The interface of every metric for bounds, tracks and the scorer, and the defaults that most metrics share."""
+"""What computes a metric: the interface for bounds, tracks and the scorer, and the defaults that most metrics share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from optimist.numerics.estimate import Scale
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
-from optimist_client.metrics import Metric as Declared
+from optimist_client.metrics import Metric
 
 Identity = list[tuple[str, tuple[Tensor, ...]]]
 """Names, each with tensors of any shape and dtype."""
@@ -34,10 +34,10 @@ class Analysis:
     bracket: tuple[float, float] | None = None
     """Two values between which the true one lies on average; None if the metric knows none."""
     warnings: tuple[str, ...] = ()
-    """Warnings that only the analysis can give; `Metric.warnings` gives the others."""
+    """Warnings that only the analysis can give; `Score.warnings` gives the others."""
 
 
-class Metric(Protocol):
+class Score(Protocol):
     """What computes a declared metric: its streaming statistic, the value of one, and what else follows from one."""
 
     @property
@@ -136,13 +136,13 @@ class Metric(Protocol):
         ...
 
 
-class BaseMetric:
-    """Defaults for a metric without cache, warnings, modes and identity.
+class BaseScore:
+    """Defaults for the score of a metric without cache, warnings, modes and identity.
 
     A subclass defines the other six: `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
     """
 
-    declared: ClassVar[type[Declared]]
+    declared: ClassVar[type[Metric]]
     """The declared metric that this class computes; it holds the name and the facts."""
 
     @property
