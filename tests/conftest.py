@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
 
+# The tests start the service a hundred times. Where bytecode is not kept, each start compiles the whole of it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Before torch is imported. Several tests run beside one another, and eigenproblems of more threads than there are cores
 # wait at every step: one test took 77 s beside another where it takes 2.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
