@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
 
+# The tests start the service a hundred times. Where bytecode is not kept, each start compiles the whole of it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # No test calls a server whose certificate a public authority has signed. With a folder of no certificates, a client of
 # httpx takes 1 ms of processor time; with all authorities', 40 ms. The suite makes thousands of clients.
 os.environ.pop("SSL_CERT_FILE", None)

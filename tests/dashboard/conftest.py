@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import WAIT, OpenPage
+from pages import NO_CHARTS, WAIT, OpenPage
 from playwright.sync_api import Browser, Page, sync_playwright
 from processes import Service, serving
 from written import write_long_experiment
@@ -31,6 +31,13 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedR
 @pytest.fixture(scope="session")
 def service(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with serving(tmp_path_factory.mktemp("service"), f"--redis-url={redis_server.url}") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of its own, which may be killed, and its Redis emptied. Each test leaves it without experiments."""
+    with serving(tmp_path_factory.mktemp("mortal"), "--no-scoring") as running:
         yield running
 
 
@@ -65,9 +72,13 @@ def open_page(browser: Browser, service: Service) -> Iterator[OpenPage]:
     """Opens a page at a path of the service; in the end no console may have errors but those that were expected."""
     with ExitStack() as stack:
 
-        def open_at(path: str, expected: str = "nothing", **options: Any) -> Page:
+        def open_at(path: str, expected: str = "nothing", charts: bool = True, **options: Any) -> Page:
             context = stack.enter_context(browser.new_context(base_url=service.url, **options))
             page = context.new_page()
+            if not charts:
+                page.route(
+                    "**/plotly.min.js", lambda route: route.fulfill(body=NO_CHARTS, content_type="text/javascript")
+                )
             page.set_default_timeout(WAIT)
             page.on("console", lambda line: line.type in ("error", "warning") and errors.append(line.text))
             page.on("pageerror", lambda error: errors.append(str(error)))

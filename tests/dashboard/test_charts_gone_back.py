@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 from pages import OpenPage
-from processes import Service, serving
+from processes import Service
 from redis import Redis
 
 from optimist.store import running_url
@@ -70,17 +70,17 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("service"), "--no-scoring") as running:
-        yield running
+def service(mortal: Service) -> Service:
+    return mortal
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def site(service: Service) -> Iterator[Site]:
     url = running_url(service.directory)
     assert url is not None
     with httpx.Client(base_url=service.url, timeout=30) as http, Redis.from_url(url) as redis:
         yield Site(http, redis)
+        redis.flushall()
 
 
 @pytest.mark.parametrize(

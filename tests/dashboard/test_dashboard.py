@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from pages import WAIT, OpenPage
+from pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from playwright.sync_api import Page, expect
-from processes import Service, serving
+from processes import Service
 from redis import Redis
 
 from optimist.store import EmbeddedRedis
@@ -36,13 +35,6 @@ PLOTS = ("plot-regret", "plot-ratio", "plot-shares", "plot-estimates")
 def experiment(client: Optimist, request: pytest.FixtureRequest) -> Experiment:
     name = re.sub(r"\W", "-", request.node.name.removeprefix("test_"))
     return create(client, name[:50].strip("-"), list(SHIFTS), stop=False)
-
-
-@pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service of its own, without experiments, that may be killed."""
-    with serving(tmp_path_factory.mktemp("mortal"), "--no-scoring") as running:
-        yield running
 
 
 def create(client: Optimist, name: str, generators: list[str], **config: Any) -> Experiment:
@@ -196,7 +188,7 @@ def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, clie
         EVIL[0],
     ]
     pick.tell(np.random.default_rng(0).standard_normal((5, 2)), ids=ids)
-    page = open_page("/#/e/modes", expected=REFUSED)
+    page = open_page("/#/e/modes", expected=REFUSED, charts=False)
     page.get_by_role("button", name="Show modes").click()
     mode = page.locator(".modes > li").first
     expect(mode.locator("li")).to_have_count(5)
@@ -213,7 +205,7 @@ def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, clie
 
 def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: Experiment):
     work(experiment, 60)
-    page = open_page(f"/#/e/{experiment.name}", expected=REFUSED)
+    page = open_page(f"/#/e/{experiment.name}", expected=REFUSED, charts=False)
     row = {name: page.locator(".standings tbody tr", has_text=name) for name in (*SHIFTS, "newcomer")}
     page.get_by_role("button", name="Pause bad").click()
     expect(row["bad"]).to_contain_text("paused")
@@ -250,7 +242,7 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
     costs = {"good": 0.5, "bad": 3.0}
     experiment = create(client, "priced", list(costs), policy="uniform", stop=False, costs=costs, max_cost=35.0)
     work(experiment, None)
-    page = open_page("/#/e/priced")
+    page = open_page("/#/e/priced", charts=False)
     expect(page.locator(".answer")).to_contain_text("the budget of 35 in cost is spent.")
     expect(page.locator(".standings tbody tr", has_text="bad").locator(".cost")).to_have_text("30 at 3")
     expect(page.locator(".facts")).to_contain_text("35 of 35")
@@ -266,7 +258,7 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
 def test_a_decided_experiment_can_be_reopened(open_page: OpenPage, client: Optimist):
     experiment = create(client, "reopened", ["good", "worse"])
     work(experiment, None)
-    page = open_page("/#/e/reopened")
+    page = open_page("/#/e/reopened", charts=False)
     page.get_by_role("button", name="Reopen").click()
     expect(page.locator(".title .badge")).to_have_text("running")
     assert experiment.report().state == "running"
@@ -278,7 +270,7 @@ def test_damage_is_seen_in_the_list_and_on_the_page(
     work(experiment, 30)
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
         redis.hset(experiment_key(experiment.name, "damaged"), "1", "Damaged: the snapshot is torn")
-    page = open_page("/")
+    page = open_page("/", charts=False)
     line = page.locator(".line", has_text=experiment.name)
     expect(line.locator(".badge.damaged")).to_be_visible()
     line.get_by_role("link").click()
@@ -290,7 +282,7 @@ def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Se
     with Optimist(mortal.url) as client:
         experiment = create(client, "mortal", ["good", "bad"], stop=False, max_wait=0.0)
         work(experiment, 25)
-        page = open_page(f"{mortal.url}/#/e/mortal", expected=REFUSED)
+        page = open_page(f"{mortal.url}/#/e/mortal", expected=REFUSED, charts=False)
         expect(page.locator("#live")).to_have_text("Live")
         mortal.kill()
         expect(page.locator("#banner")).to_contain_text("The service does not respond")
@@ -333,23 +325,14 @@ def test_it_works_by_keyboard(open_page: OpenPage, experiment: Experiment):
     assert [one.state for one in experiment.report().standings] == ["active", "paused", "active"]
 
 
-@pytest.fixture
-def pages(experiment: Experiment) -> list[str]:
+def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experiment, axe: str):
     work(experiment, 60)
     experiment.set_cost("good", 0.5)
     pick = experiment.ask()
     assert pick is not None
     pick.tell(np.full((pick.size, 4), 2e3))  # suspicious
     experiment.ask(worker="somebody")
-    return ["/", f"/#/e/{experiment.name}"]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_violation(open_page: OpenPage, pages: list[str], axe: str, scheme: str):
-    for path in pages:
-        page = open_page(path, color_scheme=scheme, bypass_csp=True)
+    for path in ("/", f"/#/e/{experiment.name}"):
+        page = open_page(path, bypass_csp=True)
         page.wait_for_selector(".line" if path == "/" else "#plot-estimates.js-plotly-plot")
-        page.evaluate(axe)
-        violations = page.evaluate("() => axe.run()")["violations"]
-        serious = [one for one in violations if one["impact"] in ("serious", "critical")]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []
+        assert serious_violations_of_both_schemes(page, axe) == []

@@ -65,7 +65,7 @@ class Tenants:
     def revoke(self, key: str) -> None:
         """Revoke a key with the command line."""
         done = optimist_keys("revoke", key, "--data-dir", str(self.directory))
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
 
     def append(self, experiment: str, generator: str, rows: NDArray[np.floating], name: str = "features") -> int:
         """Append rows of `noisy` without a pick; return the status of the answer."""

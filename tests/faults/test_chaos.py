@@ -6,7 +6,7 @@ The long one is `python -m tests.faults.chaos --seeds 20`.
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from profiles import is_full
 
 from . import checks
 from .adversary import KINDS
@@ -17,7 +17,7 @@ from .questions import QUESTIONS
 from .survivors import find_survivors
 from .workers import Ledger
 
-FULL = settings.get_current_profile_name() == "full"
+FULL = is_full()
 SHORT = Plan(
     rounds=720 if FULL else 360,
     apis=2,

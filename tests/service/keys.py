@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from click.testing import Result
 from processes import Service
+from typer.testing import CliRunner
 
 from optimist.api.door.keys import make_key
+from optimist.commands import app
 from optimist.store import open_store, running_url
 from optimist_client.models import Role
 
 
-def optimist_keys(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "optimist.cli", "keys", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+def optimist_keys(*arguments: str) -> Result:
+    """Run the command. In a thread, as an event loop may run in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(CliRunner().invoke, app, ["keys", *arguments]).result()
 
 
 def new_key(directory: Path, role: Role, namespace: str = "default", *experiments: str) -> str:
@@ -44,7 +47,7 @@ def bearer(key: str) -> dict[str, str]:
 def guarded(directory: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[tuple[Service, str]]:
     """A service that asks for keys, and an admin's key of the namespace `default`."""
     made = optimist_keys("create", "--role", "admin", "--data-dir", str(directory))
-    assert made.returncode == 0, made.stderr
+    assert made.exit_code == 0, made.stderr
     service = Service(directory, "--require-keys", *options, environment=environment).start()
     try:
         yield service, made.stdout.strip()

@@ -268,12 +268,12 @@ def test_a_revoked_key_is_worthless_within_five_seconds_and_a_new_one_good_at_on
         secret = key.rpartition("_")[2]
         assert secret not in listed
         revoked = optimist_keys("revoke", key.split("_")[1], "--data-dir", str(directory))
-        assert revoked.returncode == 0, revoked.stderr
+        assert revoked.exit_code == 0, revoked.stderr
         deadline = time.monotonic() + 10
         while client.get("/v1/experiments").status_code != 401:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-    assert optimist_keys("revoke", key, "--data-dir", str(directory)).returncode == 1
+    assert optimist_keys("revoke", key, "--data-dir", str(directory)).exit_code == 1
     assert secret not in service.log()
 
 

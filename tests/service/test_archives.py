@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 import threading
 import time
 import zipfile
@@ -16,11 +14,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from click.testing import Result
 from keys import new_key
 from processes import Service, losing_replies
 from redis import Redis
+from typer.testing import CliRunner
 
 from optimist.archive.file import Archive
+from optimist.commands import app
 from optimist.numerics.estimate import Estimate
 from optimist.simulation.replay import replay
 from optimist.store import running_url
@@ -348,17 +349,16 @@ def test_a_log_that_was_not_kept_cannot_be_replayed(client: Optimist, name: str,
 def test_the_command_line_exports_and_imports(service: Service, client: Optimist, name: str, tmp_path: Path):
     client.create_experiment(name, ["a", "b"], metric="is", dimension=2)
 
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "optimist.cli", *map(str, arguments), f"--url={service.url}"]
-        return subprocess.run(command, capture_output=True, text=True)
+    def command_line(*arguments: object) -> Result:
+        return CliRunner().invoke(app, [*map(str, arguments), f"--url={service.url}"])
 
-    assert run("export", name, tmp_path / "file").returncode == 0
-    assert run("import", tmp_path / "file", f"--name={name}-again").returncode == 0
+    assert command_line("export", name, tmp_path / "file").exit_code == 0
+    assert command_line("import", tmp_path / "file", f"--name={name}-again").exit_code == 0
     assert f"{name}-again" in client.experiments()
-    taken = run("import", tmp_path / "file")
-    assert (taken.returncode, name in taken.stderr) == (1, True)
-    missing = run("export", "nobody", tmp_path / "none")
-    assert (missing.returncode, "nobody" in missing.stderr) == (1, True)
+    taken = command_line("import", tmp_path / "file")
+    assert (taken.exit_code, name in taken.stderr) == (1, True)
+    missing = command_line("export", "nobody", tmp_path / "none")
+    assert (missing.exit_code, "nobody" in missing.stderr) == (1, True)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

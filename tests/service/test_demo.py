@@ -11,16 +11,22 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from processes import Service, free_port, is_alive
+from profiles import is_full
 
 from optimist_client import Optimist
 
 DEMO = [sys.executable, "-m", "optimist.cli", "demo", "--json"]
-FULL = settings.get_current_profile_name() == "full"
+FULL = is_full()
 """Otherwise the conditional demo ends undecided, but with an answer."""
 TRUE_BEST = "gmm-40"
 """By the plain FID of 20,000 samples a generator: 1.69, the next 2.65 (tests/simulation checks the order)."""
+
+
+@pytest.fixture(autouse=True)
+def fitted_before(digits_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the demo fits its generators itself is tested in tests/simulation."""
+    monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
 
 
 def test_the_conditional_demo_names_the_most_diverse_that_follows_its_prompts():

@@ -13,16 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from processes import Service, is_alive, serving, until
+from profiles import is_full
+from redis import Redis
 from typer.testing import CliRunner
 
 from optimist.commands import app
+from optimist.store import running_url
+from optimist.store.formats import FORMAT
 from optimist_client import Experiment, Optimist
 
 pytestmark = pytest.mark.faults
 
-FULL = settings.get_current_profile_name() == "full"
+FULL = is_full()
 HEALED = "was killed by SIGKILL; starting it again"
 
 
@@ -121,6 +124,16 @@ def test_a_busy_port_ends_the_service_with_a_word(first: Service, tmp_path: Path
     assert second.process.wait(60) != 0
     assert "address already in use" in second.log()
     assert (tmp_path / "lock").read_bytes() == b""
+
+
+def test_the_format_is_marked_again_after_all_was_removed(first: Service):
+    """Everything in Redis is removed under a running service: what is written next has its format marked again."""
+    url = running_url(first.directory)
+    assert url is not None
+    with Redis.from_url(url) as redis:
+        assert redis.get("optimist:format") == b"%d" % FORMAT
+        redis.flushall()
+        until(lambda: redis.get("optimist:format") == b"%d" % FORMAT, 20)
 
 
 def test_an_asked_for_end_is_orderly(tmp_path: Path):

@@ -10,24 +10,20 @@ import httpx
 import pytest
 from processes import Service, serving
 
-from optimist.store import start_embedded
+from optimist.store import running_url
 from optimist_client import Experiment, Fix, Optimist
 
 CONFIG = {"generators": ["a"], "metric": "is", "dimension": 3}
-MOST = 600
+MOST, EARLIER = 600, 3600
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Service]]:
-    """Two on one Redis: one that allows leases of a week, and one of ten minutes."""
-    with start_embedded(tmp_path_factory.mktemp("redis")) as redis:
-        options = (f"--redis-url={redis.url}", "--no-scoring")
-        earlier, now = ({"OPTIMIST_MAX_LEASE": str(most)} for most in (7 * 86400, MOST))
-        with (
-            serving(tmp_path_factory.mktemp("earlier"), *options, environment=earlier) as before,
-            serving(tmp_path_factory.mktemp("now"), *options, environment=now) as service,
-        ):
-            yield before, service
+def services(not_scoring: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Service]]:
+    """Two on one Redis: one that allows leases of an hour, and one of ten minutes."""
+    options = (f"--redis-url={running_url(not_scoring.directory)}", "--no-scoring")
+    now = {"OPTIMIST_MAX_LEASE": str(MOST)}
+    with serving(tmp_path_factory.mktemp("now"), *options, environment=now) as service:
+        yield not_scoring, service
 
 
 def lease_of(service: Service, name: str) -> float:
@@ -61,18 +57,18 @@ def test_a_new_experiment_may_not_lease_its_picks_for_longer(services: tuple[Ser
 
 def test_older_and_imported_ones_go_on_with_shorter_leases(services: tuple[Service, Service], tmp_path: Path):
     before, service = services
-    config = {**CONFIG, "lease": 86400, "keep_log": True}
+    config = {**CONFIG, "lease": EARLIER, "keep_log": True}
     with Optimist(before.url) as older, Optimist(service.url) as client:
         experiment = older.create_experiment("older", **config)
         opened(experiment, "early")
-        assert leased_for(before, "older") > 86000
+        assert leased_for(before, "older") > EARLIER - 400
         same = client.create_experiment("older", **config)  # the config is still the one it was made with
         opened(same, "late")
         assert 0 < leased_for(service, "older") <= MOST
         archive = tmp_path / "older.optimist"
         same.export(archive)
         imported = client.import_experiment(archive, name="imported")
-        assert lease_of(service, "older") == lease_of(service, "imported") == 86400
+        assert lease_of(service, "older") == lease_of(service, "imported") == EARLIER
         number = opened(imported, "late")
         assert 0 < leased_for(service, "imported") <= MOST
         assert opened(imported, "late") == number, "it is renewed"

@@ -14,6 +14,7 @@ from processes import Service, scraped, serving, until
 
 import optimist
 from optimist.archive.file import Archive, ArchiveWriter
+from optimist.store import running_url
 from optimist_client import Optimist, tensors
 
 RKE = {"name": "x", "generators": ["a"], "metric": "rke", "dimension": 10, "kernel": {"sigma": 1.0, "features": 100}}
@@ -59,13 +60,16 @@ def test_a_new_experiment_has_maps_of_a_limited_size(limited: Service, config: d
             assert client.get("/v1/experiments").json() == [], "nothing is left"
 
 
-def test_what_is_there_goes_on_under_a_smaller_limit_but_is_not_imported(limited: Service, tmp_path: Path):
-    with serving(tmp_path, "--no-scoring") as service:
-        httpx.post(f"{service.url}/v1/experiments", json={**RKE, "dimension": 2000}).raise_for_status()
-        archive = httpx.get(f"{service.url}/v1/experiments/x/export").content
-    with serving(tmp_path, "--no-scoring", environment={"OPTIMIST_MAX_MAP": "1000"}) as service:
+def test_what_is_there_goes_on_under_a_smaller_limit_but_is_not_imported(
+    limited: Service, not_scoring: Service, tmp_path: Path
+):
+    httpx.post(f"{not_scoring.url}/v1/experiments", json={**RKE, "dimension": 2000}).raise_for_status()
+    archive = httpx.get(f"{not_scoring.url}/v1/experiments/x/export").content
+    options = (f"--redis-url={running_url(not_scoring.directory)}", "--no-scoring")
+    with serving(tmp_path, *options, environment={"OPTIMIST_MAX_MAP": "1000"}) as service:
         assert httpx.post(f"{service.url}/v1/experiments", json={**RKE, "dimension": 2000}).status_code == 200
         assert httpx.post(f"{service.url}/v1/experiments/x/picks").json()["picks"]
+        httpx.delete(f"{service.url}/v1/experiments/x").raise_for_status()
     refused = httpx.post(f"{limited.url}/v1/import", content=archive, headers={"content-type": "application/zip"})
     assert refused.status_code == 422
     assert "at most 1,000 numbers" in refused.json()["detail"]

@@ -14,7 +14,7 @@ import pytest
 from processes import Service, serving, until
 from redis import Redis
 
-from optimist.store import start_embedded
+from optimist.store import running_url
 from optimist_client import Experiment, Fix, Optimist, tensors
 
 CONFIG = {"metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0, "features": 8}}
@@ -95,20 +95,20 @@ def test_a_generator_of_which_nothing_can_be_read_has_no_modes(tmp_path: Path):
         assert text.count("set aside") == 1
 
 
-def test_who_waits_for_modes_of_an_experiment_that_is_made_again_is_told_so(tmp_path: Path):
+def test_who_waits_for_modes_of_an_experiment_that_is_made_again_is_told_so(not_scoring: Service, name: str):
+    url = running_url(not_scoring.directory)
+    assert url is not None
     with (
-        start_embedded(tmp_path / "redis") as running,
-        serving(tmp_path, f"--redis-url={running.url}", "--no-scoring") as service,
-        Optimist(service.url) as client,
-        Redis(unix_socket_path=running.url.removeprefix("unix://")) as redis,
+        Optimist(not_scoring.url) as client,
+        Redis.from_url(url) as redis,
         redis.pubsub() as listening,
         ThreadPoolExecutor(1) as pool,
     ):
-        append(service, client.create_experiment("x", ["a", "b"], **CONFIG), "b", 5)
+        append(not_scoring, client.create_experiment(name, ["a", "b"], **CONFIG), "b", 5)
         listening.subscribe("optimist:modes")
-        waiting = pool.submit(httpx.get, f"{service.url}/v1/experiments/x/generators/b/modes", timeout=60)
+        waiting = pool.submit(httpx.get, f"{not_scoring.url}/v1/experiments/{name}/generators/b/modes", timeout=60)
         until(lambda: (listening.get_message() or {}).get("type") == "message")
-        client.delete_experiment("x")
-        append(service, client.create_experiment("x", ["a"], **CONFIG), "a", 5)
+        client.delete_experiment(name)
+        append(not_scoring, client.create_experiment(name, ["a"], **CONFIG), "a", 5)
         assert waiting.result().status_code == 404
-        assert "Traceback" not in service.log()
+        assert "Traceback" not in not_scoring.log()

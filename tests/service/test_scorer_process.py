@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from hypothesis import settings
 from processes import Service, free_port, is_alive, scraped, serving, until
+from profiles import is_full
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from redis import Redis
 
@@ -22,7 +22,7 @@ from optimist.store import start_embedded
 from optimist_client import Experiment, Optimist
 
 REFERENCE = (np.zeros(4), np.eye(4))
-TURNS = 2 if settings.get_current_profile_name() == "full" else 1
+TURNS = 2 if is_full() else 1
 
 
 @pytest.fixture(scope="module")

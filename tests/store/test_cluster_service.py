@@ -47,7 +47,7 @@ def new_key(servers: Cluster, role: Role, namespace: str, *experiments: str) -> 
 @pytest.fixture(scope="module")
 def service(servers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     made = optimist_keys("create", f"--redis-url={servers.url}", "--role=admin")
-    assert made.returncode == 0, made.stderr
+    assert made.exit_code == 0, made.stderr
     limits = {"OPTIMIST_MAX_EXPERIMENTS": f"{MOST}"}
     options = "--no-scoring", "--require-keys", f"--redis-url={servers.url}"
     service = Service(tmp_path_factory.mktemp("service"), *options, environment=limits).start()
