@@ -1,6 +1,6 @@
 """How often does the stopping rule name a wrong generator when the best ones are nearly tied?
 
-    python benchmarks/near_ties.py [--runs 40000] [--rules 2 3] [--delta 0.05]
+    python benchmarks/near_ties.py [--runs 40000] [--rules 2 3] [--delta 0.05] [--only 2 "3, one far"]
 
 Scores are means of normal samples with known σ = 1, so every z is exact and only the rule is tested: the threshold of
 `Stopping` at every look, as the service takes it. Generators get batches of 5 in turn. Each is scored when its samples
@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40_000, help="number of runs per row")
     parser.add_argument("--rules", type=int, nargs="+", default=[2, RULES], help="rules of the experiment")
     parser.add_argument("--delta", type=float, default=0.05, help="accepted probability of a wrong answer")
+    parser.add_argument("--only", choices=TEST_BEDS, nargs="+", default=list(TEST_BEDS), help="names of the rows")
     options = parser.parse_args()
     table = Table(title=f"δ = {options.delta}, {options.runs:,} runs per row", box=box.MARKDOWN)
     for column in ("generators", "gap/σ"):
@@ -57,7 +58,8 @@ def main() -> None:
     for rules in options.rules:
         for column in (f"wrong to {SHORT:,}", f"wrong to {LONG:,}", "samples"):
             table.add_column(f"rules {rules}: {column}", justify="right")
-    for name, (near, far) in TEST_BEDS.items():
+    for name in options.only:
+        near, far = TEST_BEDS[name]
         for gap in GAPS:
             row: list[str] = []
             for rules in options.rules:
