@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +53,22 @@ class Bed:
     def __init__(self, metric: str, settings: dict[str, Any], draws: dict[str, Draw], pools: dict[str, Arrays]) -> None:
         self.metric, self.settings, self.draws, self.pools = metric, settings, draws, pools
 
-    def bounds(self, order: float) -> dict[int, Bound]:
-        """The bound of the order by rules."""
+    def bounds(self, orders: Sequence[float]) -> dict[float, dict[int, Bound]]:
+        """The bounds of each order by rules."""
         widths = {name: rows.shape[1] for name, rows in next(iter(self.draws.values()))(2, 0).items()}
-        declared = declared_of(self.metric, order=order, **self.settings)
-        return {rules: Question(declared, rules=rules).bound_for(widths) for rules in RULES}
+        declared = {order: declared_of(self.metric, order=order, **self.settings) for order in orders}
+        return {
+            order: {rules: Question(metric, rules=rules).bound_for(widths) for rules in RULES}
+            for order, metric in declared.items()
+        }
 
-    def truth(self, generator: str, bound: Bound) -> float:
-        """The score of the population."""
+    def truths(self, generator: str, bounds: Sequence[Bound]) -> list[float]:
+        """The scores of the population."""
         if generator in self.pools:
-            return bound.metric.plug_in(statistic_of(bound, self.pools[generator]))
-        return bound.estimate(statistic_of(bound, self.draws[generator](LARGE, 10**6))).value
+            statistic = statistic_of(bounds[0], self.pools[generator])
+            return [bound.metric.plug_in(statistic) for bound in bounds]
+        statistic = statistic_of(bounds[0], self.draws[generator](LARGE, 10**6))
+        return [bound.estimate(statistic).value for bound in bounds]
 
 
 def statistic_of(bound: Bound, arrays: Arrays) -> Any:
@@ -142,7 +147,7 @@ def mnist(data: Path) -> Bed:
     """LeNet features of five generators of digits, 5,000 samples each."""
     with np.load(data / "mnist_lenet_generators.npz") as file:
         pools = dict(zip(map(str, file["arm_names"]), file["arm_feat"].astype(np.float64), strict=True))
-    return of_pools(gaussian(200, half_median(pools["gan"] if "gan" in pools else next(iter(pools.values())))), pools)
+    return of_pools(gaussian(200, half_median(next(iter(pools.values())))), pools)
 
 
 def cifar(data: Path) -> Bed:
@@ -209,27 +214,31 @@ def calibration(data: Path | None, repeats: int, pairs: bool) -> Table:
     for column in ("samples", "order", *(f"n = {count}" for count in COUNTS)):
         table.add_column(column, no_wrap=True)
     for name, bed, orders in beds(data, pairs):
-        found = {order: misses(bed, order, repeats) for order in orders}
-        for order, by_count in found.items():
-            table.add_row(name, f"{order:g}", *map(_cell, by_count))
-        Console(stderr=True).print(name, "done")
+        for order, by_count in zip(orders, misses(bed, orders, repeats), strict=True):
+            cells = [name, f"{order:g}", *map(_cell, by_count)]
+            table.add_row(*cells)
+            Console(stderr=True, width=200).print(*cells, sep=" | ")
     return table
 
 
-def misses(bed: Bed, order: float, repeats: int) -> NDArray[Any]:
-    """(value − truth, stopping error), as an array (counts, rules, generators · repeats, 2)."""
-    bounds = bed.bounds(order)
-    found: list[list[list[list[float]]]] = []
+def misses(bed: Bed, orders: Sequence[float], repeats: int) -> NDArray[Any]:
+    """(value − truth, stopping error), as an array (orders, counts, rules, generators · repeats, 2)."""
+    bounds = bed.bounds(orders)
+    shape = (len(orders), len(COUNTS), len(RULES), len(bed.draws) * repeats, 2)
+    found = np.empty(shape)
     for place, (generator, draw) in enumerate(bed.draws.items()):
-        truth = bed.truth(generator, bounds[RULES[-1]])
+        newest = [by_rules[RULES[-1]] for by_rules in bounds.values()]
+        truths = bed.truths(generator, newest)
         for number in range(repeats):
             sample = draw(max(COUNTS), 100 * number + place)
-            found.append([])
-            for count in COUNTS:
-                statistic = statistic_of(bounds[2], {name: rows[:count] for name, rows in sample.items()})
-                made = [bounds[rules].estimate(statistic) for rules in RULES]
-                found[-1].append([[each.value - truth, each.stopping_error or np.inf] for each in made])
-    return np.moveaxis(np.array(found), 0, 2)
+            for column, count in enumerate(COUNTS):
+                statistic = statistic_of(newest[0], {name: rows[:count] for name, rows in sample.items()})
+                for row, by_rules in enumerate(bounds.values()):
+                    for rank, bound in enumerate(by_rules.values()):
+                        made = bound.estimate(statistic)
+                        miss = made.value - truths[row], made.stopping_error
+                        found[row, column, rank, place * repeats + number] = miss
+    return found
 
 
 def _cell(found: NDArray[Any]) -> str:
@@ -247,7 +256,7 @@ def cost() -> Table:
     rng = np.random.default_rng(0)
     for count, width in COSTS:
         draws: dict[str, Draw] = {"a": lambda size, seed: {"features": rng.standard_normal((size, 64))}}
-        bounds = Bed("vendi", gaussian(width, 8.0), draws, {}).bounds(1.0)
+        bounds = Bed("vendi", gaussian(width, 8.0), draws, {}).bounds([1.0])[1.0]
         statistic = statistic_of(bounds[2], draws["a"](count, 0))
         least = dict.fromkeys(RULES, np.inf)
         for _ in range(max(5, 4000 // count)):
