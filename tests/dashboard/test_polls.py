@@ -115,6 +115,8 @@ def test_the_overview_lists_the_newest_first_by_pages(http: httpx.Client, experi
     report = experiment.report()
     assert (summary.decision.best, summary.state, summary.generators) == (report.decision.best, report.state, 3)
     assert not summary.damaged
+    assert (summary.decision.verdicts, summary.decision.closest) == ((), None)
+    assert len(report.decision.verdicts) == 2
     rest = Overview.model_validate(http.get("/v1/overview?limit=200&offset=1").json())
     assert rest.total == overview.total == len(rest.experiments) + 1
     assert experiment.name not in {other.name for other in rest.experiments}

@@ -137,3 +137,11 @@ def test_the_tolerance_that_would_decide_does():
     assert tolerance is not None
     assert not Stopping(0.05, tolerance * 0.999).decide(arms, TOLD).decided
     assert Stopping(0.05, tolerance * 1.001).decide(arms, TOLD).decided
+
+
+def test_absurd_numbers_say_nothing():
+    arms = [arm("a", 1.0, 1e200), arm("b", 1e300, 1e308)]
+    found = explained(policy(), arms, TOLD)
+    assert [one.verdict for one in found.verdicts] == ["close"]
+    assert found.closest is not None
+    assert found.closest.more_samples is None

@@ -102,8 +102,10 @@ class ServiceOperations(Generic[ExperimentT]):
         its name with its settings as further arguments. `reference`, given in the metric or here, is required by FID.
         It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
         (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
-        accepts, such as pytorch-fid's `.npz`. Further arguments are the fields of `models.ExperimentConfig`. Two of
-        them are `max_magnitude`: a batch with a value more than this many times the usual size of features is refused
+        accepts, such as pytorch-fid's `.npz`. Further arguments are the fields of `models.ExperimentConfig`. Among
+        them are `tolerance`, the difference that does not matter, for which "1%" of the best score is recommended
+        (training a model again moves its FID by 1 to 2 %; with 0, the default, equal generators are never decided);
+        `max_magnitude`: a batch with a value more than this many times the usual size of features is refused
         (default 1e6); and `refuse_copies`: whether a batch that repeats an earlier one of its generator is refused
         instead of causing a warning. Raises ValueError for invalid settings, `Conflict` if an experiment of this name
         exists with another config.

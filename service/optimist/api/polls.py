@@ -169,7 +169,7 @@ class Polls:
                 known = await self._experiment(name)
                 state = await self._state(known)
                 _check_same(known, state.stored)
-                found.append(_summary(known, report_of(state)))
+                found.append(_summary(known, report_of(state, explain=False)))
             except (NotFound, Replaced):  # deleted meanwhile
                 continue
         return Body.of(Overview(total=len(names), experiments=found).model_dump_json())
@@ -198,7 +198,7 @@ def _summary(experiment: Experiment, report: Report) -> Summary:
         generators=len(report.standings),
         state=report.state,
         damaged=any(standing.damaged for standing in report.standings),
-        decision=report.decision,
+        decision=report.decision.model_copy(update={"verdicts": (), "closest": None}),
         score=best and best.score,
         error=best and best.error,
         samples=report.samples,

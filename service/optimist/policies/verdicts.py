@@ -27,6 +27,10 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
+_quietly = np.errstate(over="ignore", divide="ignore", invalid="ignore")
+
+
+@_quietly
 def explained(policy: Policy, arms: Sequence[Arm], told: int) -> Decision:
     """The decision on these contenders after `told` batches, with its verdicts and the closest rival if it has any."""
     decision = policy.stopping.decide(arms, told)
@@ -36,6 +40,7 @@ def explained(policy: Policy, arms: Sequence[Arm], told: int) -> Decision:
     return replace(decision, verdicts=state.verdicts(), closest=state.closest(decision.decided))
 
 
+@_quietly
 def deciding_tolerance(policy: Policy, arms: Sequence[Arm], told: int) -> float | None:
     """The tolerance on the estimates' scale above which the decision would be made now; None if none is enough."""
     if policy.stopping.decide(arms, told).confidence is None:
@@ -182,5 +187,4 @@ class _Contrasts:
 
 def _quotient(part: Array, whole: Array) -> Array:
     """part/whole, 0 where there is no part, ∞ where the whole is not positive."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(whole > 0.0, part / whole, np.where(part > 0.0, math.inf, 0.0))
+    return np.where(whole > 0.0, part / whole, np.where(part > 0.0, math.inf, 0.0))
