@@ -19,8 +19,8 @@ def experiment(path: str | Path) -> SourceSet:
     """Every generator's told rows in log order, with the experiment's metric, reference, kernels and confidence.
 
     Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read or were retracted,
-    and generators that told nothing, are left out. Raises FileError for a file that is no whole archive, that was made without keep_log, or
-    that has no batches.
+    and generators that told nothing, are left out. Raises FileError for a file that is no whole archive, that was made
+    without keep_log, or that has no batches.
     """
     file = Path(path)
     try:
