@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import httpx
 from processes import serving
 from redis import Redis
 from stored import QUESTIONS, make, play, standing
@@ -37,6 +38,8 @@ def main() -> int:
         Optimist(service.url) as client,
     ):
         make(client)
+        # Format 3 begins with the first retraction.
+        httpx.delete(f"{service.url}/v1/experiments/kernel/picks/3/batch").raise_for_status()
         experiments = {name: client.experiment(name) for name in QUESTIONS}
         before = {name: standing(experiment) for name, experiment in experiments.items()}
         held = json.loads((Path(directory) / "lock").read_bytes())

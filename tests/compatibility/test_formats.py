@@ -16,7 +16,7 @@ from stored import QUESTIONS, play, standing
 
 from optimist.store import CannotStart, start_embedded
 from optimist.store.deployment import wait_for_server
-from optimist.store.formats import FORMAT
+from optimist.store.formats import FORMAT, USUAL
 from optimist_client import Experiment, Optimist
 
 FIXTURES = sorted((Path(__file__).parent / "data").glob("v*.json.gz"))
@@ -74,7 +74,7 @@ def test_an_experiment_goes_on_and_can_be_taken_along(
 async def test_data_of_a_newer_service_are_refused(tmp_path: Path):
     with start_embedded(tmp_path) as embedded, Redis.from_url(embedded.url) as redis:
         await wait_for_server(embedded.url)
-        assert redis.get("optimist:format") == str(FORMAT).encode()
+        assert redis.get("optimist:format") == str(USUAL).encode()
         await wait_for_server(embedded.url)
         redis.set("optimist:format", FORMAT + 1)
         with pytest.raises(CannotStart, match=f"format {FORMAT + 1}, and this service knows {FORMAT}"):

@@ -38,6 +38,7 @@ from .outcomes import Outcome, record, recovery_table, run_table
 from .processes import Deployment, RedisServer, ending
 from .proxy import Proxy
 from .questions import BATCH, QUESTIONS
+from .retractions import Retractor, found_in
 from .survivors import check_logs, find_survivors
 from .wire import Client
 from .workers import Ledger, Worker
@@ -62,6 +63,7 @@ class Plan:
     sampling: float = 0.1
     slow: float = 0.05
     growth: float = 0.02
+    retractions: int = 100
     limit: float = 1800.0
 
 
@@ -146,6 +148,10 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
             adversary = Adversary(rng, redis, deployment, front, back, plan.workers, crew.kill, ledger.strike,
                                   plan.pause, plan.stop, plan.kinds)  # fmt: skip
             attack = asyncio.create_task(_attack(adversary, ledger, plan, progress))
+            retractor = Retractor(
+                Client(front.port), ledger, random.Random(f"retract {seed}"), plan.rounds / plan.retractions
+            )
+            retracting = asyncio.create_task(retractor.run())
             try:
                 async with asyncio.timeout(plan.limit):
                     await crew.finish()
@@ -154,20 +160,27 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
             finally:
                 crew.dismiss()
                 attack.cancel()
-                await asyncio.gather(attack, return_exceptions=True)
+                retracting.cancel()
+                await asyncio.gather(attack, retracting, return_exceptions=True)
                 await adversary.heal()
             if not attack.cancelled():
                 attack.result()  # raises the error that ended the faults too early
+            if not retracting.cancelled():
+                retracting.result()
             await deployment.ready()
             outcome.doubtful = await checks.settle_doubts(client, QUESTIONS, ledger)
             reports = await checks.calm(client, QUESTIONS, plan.lease + 60.0)
-            survivors = find_survivors(reports, ledger)
+            with redis.client() as connection:
+                retracted = found_in(connection, QUESTIONS)
+            outcome.retracted = sum(map(len, retracted.values()))
+            survivors = find_survivors(reports, ledger, retracted)
             numbers, outcome.differences = checks.check_numbers(reports, QUESTIONS, survivors, plan.growth)
             with redis.client() as connection:
                 outcome.violations = [
                     *ledger.violations,
                     *checks.check_picks(ledger),
                     *survivors.violations,
+                    *retractor.check(retracted),
                     *checks.check_counts(reports, survivors),
                     *numbers,
                     *check_logs(connection, QUESTIONS, ledger, survivors),
@@ -175,6 +188,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                     *await checks.check_deleting(client, connection, QUESTIONS),
                 ]
             client.abort()
+            retractor.client.abort()
             outcome.exits = [line for child in (*deployment.children, redis.child) for line in child.exits]
     outcome.seconds = time.monotonic() - began
     outcome.acknowledged, outcome.lost, outcome.dropped = len(ledger.acknowledged), survivors.lost, ledger.dropped

@@ -42,7 +42,7 @@ async def settle_doubts(client: Client, questions: Sequence[Question], ledger: L
         try:
             await tell(client, by_name[pick.key[0]], pick, ledger)
         except Refused as error:
-            if not ledger.drop(pick, error):
+            if not (ledger.was_retracted(pick, error) or ledger.drop(pick, error)):
                 ledger.violations.append(str(error))
     return doubtful
 
@@ -73,13 +73,15 @@ def check_counts(reports: dict[str, Any], survivors: Survivors) -> list[str]:
         for standing in report["standings"]:
             arm = name, standing["generator"]
             log = survivors.logs.get(arm, {})
-            rows = sum(told.size for _, told in log.values())
-            if log.keys() != set(range(1, len(log) + 1)):
-                missing = sorted(set(range(1, max(log) + 1)) - log.keys())
+            counted = survivors.counted(arm)
+            rows = sum(told.size for told in counted.values())
+            entries = log.keys() | survivors.retracted.get(arm, {}).keys()
+            if entries != set(range(1, len(entries) + 1)):
+                missing = sorted(set(range(1, max(entries) + 1)) - entries)
                 wrong.append(f"{arm}: log positions are not dense: {missing[:5]} missing, {len(log)} acknowledged")
-            if (standing["batches"], standing["samples"]) != (len(log), rows):
+            if (standing["batches"], standing["samples"]) != (len(counted), rows):
                 wrong.append(
-                    f"{arm}: {len(log)} batches of {rows} samples were acknowledged, "
+                    f"{arm}: {len(counted)} batches of {rows} samples were acknowledged, "
                     f"{standing['batches']} of {standing['samples']} are counted"
                 )
             wrong += [f"{arm}: {warning}" for warning in standing["warnings"] if warning.startswith("not scored")]
@@ -97,9 +99,11 @@ def check_picks(ledger: Ledger) -> list[str]:
         if epoch < last:
             continue
         before, positions = newest.get((pick.key[0], epoch), (0, ()))
-        if any(now < then for now, then in zip(pick.positions, positions, strict=bool(before))):
+        # A retraction takes an estimate away, until a newer one is made.
+        if any(0 < now < then for now, then in zip(pick.positions, positions, strict=bool(before))):
             wrong.append(f"{pick.key} knew the estimates at {pick.positions}, pick {before} at {positions}")
-        newest[pick.key[0], epoch] = pick.number, pick.positions
+        highest = [max(now, then) for now, then in zip(pick.positions, positions or pick.positions, strict=True)]
+        newest[pick.key[0], epoch] = pick.number, tuple(highest)
     return wrong
 
 
@@ -110,7 +114,11 @@ def check_numbers(
     wrong: list[str] = []
     worst: dict[str, float] = defaultdict(float)
     for question in questions:
-        estimates = question.replay(survivors.replayed(question.name), growth)
+        log = survivors.replayed(question.name, growth)
+        estimates = question.replay(log, growth)
+        # After a retraction estimates are due at other counts: there only the last one is made, from all up to it.
+        anew = {name: batches for name, batches in log.items() if survivors.retracted.get((question.name, name))}
+        estimates |= {name: found for name, found in question.replay(anew, 0.0).items() if name in anew}
         for standing in reports[question.name]["standings"]:
             arm, estimate = f"{question.name}/{standing['generator']}", estimates[standing["generator"]]
             if estimate is None or estimate.samples != standing["scored_samples"]:

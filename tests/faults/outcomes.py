@@ -23,6 +23,8 @@ class Outcome:
     acknowledged: int = 0
     lost: int = 0
     """Those of them that rollbacks removed."""
+    retracted: int = 0
+    """Retractions that remain."""
     dropped: int = 0
     """Picks that rollbacks removed before they were told."""
     late: int = 0

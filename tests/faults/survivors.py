@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 from redis import Redis
 
+from optimist.numerics.estimate import is_due
 from optimist_client import tensors
 
 from .questions import GENERATORS, Question
+from .retractions import Found
 from .rollback import Rollback
 from .workers import Acknowledged, Key, Ledger, Told
 
 Arm = tuple[str, str]
 """Experiment and generator."""
+
+
+NOTHING: Found = MappingProxyType({})
 
 
 @dataclass
@@ -30,28 +36,50 @@ class Survivors:
     logs: dict[Arm, dict[int, tuple[int, Told]]] = field(default_factory=lambda: defaultdict(dict))
     lost: int = 0
     violations: list[str] = field(default_factory=list)
+    retracted: Found = field(default_factory=dict)
 
     def rounds(self, experiment: str) -> int:
         """The number of those batches in an experiment."""
         return sum(len(log) for (name, _), log in self.logs.items() if name == experiment)
 
-    def replayed(self, experiment: str) -> dict[str, list[tuple[int, int]]]:
-        """Size and seed of each batch by generator, in log order."""
-        return {
-            name: [(told.size, told.seed) for _, (_, told) in sorted(self.logs.get((experiment, name), {}).items())]
-            for name in GENERATORS
-        }
+    def counted(self, arm: Arm) -> dict[int, Told]:
+        """The batches of a generator that are not retracted, by log position."""
+        gone = set(self.retracted.get(arm, {}).values())
+        return {at: told for at, (_, told) in sorted(self.logs.get(arm, {}).items()) if at not in gone}
+
+    def replayed(self, experiment: str, growth: float) -> dict[str, list[tuple[int, int]]]:
+        """Size and seed of each batch by generator, in log order, up to the last estimate that is due."""
+        return {name: self._replayed((experiment, name), growth) for name in GENERATORS}
+
+    def _replayed(self, arm: Arm, growth: float) -> list[tuple[int, int]]:
+        log, retracted = self.logs.get(arm, {}), self.retracted.get(arm, {})
+        batches: dict[int, Told] = {}
+        samples = last_due = 0
+        due: list[Told] = []
+        for position in sorted([*log, *retracted]):
+            if position in retracted:
+                told = batches.pop(retracted[position], None)
+                samples -= 0 if told is None else told.size
+                last_due = samples if samples >= 2 else 0
+                due = list(batches.values()) if last_due else []
+                continue
+            batches[position] = log[position][1]
+            samples += log[position][1].size
+            if is_due(samples, last_due, growth):
+                last_due, due = samples, list(batches.values())
+        return [(told.size, told.seed) for told in due]
 
 
-def find_survivors(reports: dict[str, Any], ledger: Ledger) -> Survivors:
+def find_survivors(reports: dict[str, Any], ledger: Ledger, retracted: Found = NOTHING) -> Survivors:
     """The batches that the reports must be based on.
 
     Of several batches acknowledged at one position, the one of the latest epoch exists. The others must have been lost
     by a rollback, and so must those beyond the end of the reported log; all batches that cannot have been lost must
-    exist.
+    exist. retracted: the retractions in the logs.
     """
-    found = Survivors()
+    found = Survivors(retracted=retracted)
     ends = {(n, s["generator"]): s["batches"] for n, report in reports.items() for s in report["standings"]}
+    ends = {arm: batches + 2 * len(retracted.get(arm, {})) for arm, batches in ends.items()}
     by_position: dict[tuple[Arm, int], list[tuple[Key, Acknowledged]]] = defaultdict(list)
     for key, entries in ledger.acknowledged.items():
         for entry in entries:
@@ -70,6 +98,12 @@ def find_survivors(reports: dict[str, Any], ledger: Ledger) -> Survivors:
         if position <= ends.get(arm, 0) or not all(_may_be_lost(entry, ledger.rollbacks) for _, entry in winners):
             found.logs[arm][position] = batch
     found.lost = len(ledger.acknowledged) - sum(map(len, found.logs.values()))
+    found.violations += [
+        f"{arm}: the batch at {position} is retracted, and was never acknowledged"
+        for arm, entries in retracted.items()
+        for position in entries.values()
+        if position not in found.logs.get(arm, {})
+    ]
     found.violations += _told_twice(found)
     return found
 
@@ -85,6 +119,8 @@ def check_logs(redis: Redis, questions: Sequence[Question], ledger: Ledger, surv
         for g, name in enumerate(GENERATORS):
             log = cast(list[tuple[bytes, dict[bytes, bytes]]], redis.xrange(f"optimist:{{{question.name}}}:log:{g}"))
             for identity, fields in log:
+                if b"retracts" in fields:
+                    continue
                 at, number = int(identity.split(b"-")[0]), int(fields[b"pick"])
                 numbers[number] += 1
                 where = f"{question.name}/{name}: at {at} the log holds pick {number}"

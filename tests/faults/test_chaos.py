@@ -27,6 +27,7 @@ SHORT = Plan(
     pause=2.0,
     stop=6.0,
     lease=6.0,
+    retractions=40,
     sampling=0.1,
     limit=200,
 )
@@ -38,6 +39,7 @@ async def test_whatever_breaks_every_acknowledged_batch_counts_once():
     assert outcome.violations == []
     assert outcome.acknowledged - outcome.lost >= SHORT.rounds
     assert len(outcome.faults) == SHORT.faults
+    assert outcome.retracted > 0
     assert all(fault.next_tell is not None for fault in outcome.faults)
 
 
@@ -91,7 +93,7 @@ class TestChecks:
     def test_another_number_than_the_replay(self, ledger: Ledger):
         question = QUESTIONS[0]
         survivors = find_survivors(report(2), ledger)
-        estimate = question.replay(survivors.replayed("fid"), growth=0.0)["a"]
+        estimate = question.replay(survivors.replayed("fid", 0.0), growth=0.0)["a"]
         assert estimate is not None
         standing = {
             "generator": "a",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import re
 import time
 import zlib
 from collections.abc import Sequence
@@ -171,6 +172,16 @@ class Ledger:
         self.dropped += 1
         return True
 
+    def was_retracted(self, pick: Picked, error: Refused) -> bool:
+        """Record a batch whose tell was refused because it was accepted before, and retracted since."""
+        found = re.search(r"accepted at position (\d+) and retracted since", str(error))
+        if found is None:
+            return False
+        self.unresolved.pop(pick.key, None)
+        entry = Acknowledged(pick.told, int(found[1]), (self.epoch, self.epoch), time.monotonic())
+        self.acknowledged[pick.key] = [entry]
+        return True
+
     def _acknowledge(self, key: Key, entry: Acknowledged) -> None:
         entries = self.acknowledged.setdefault(key, [])
         for other in list(entries):
@@ -236,7 +247,7 @@ class Worker:
                 told = await tell(self.client, question, pick, self._ledger, next="1", worker=self.name)
                 reply = replace(told, content=told.content["next"])
             except Refused as error:
-                if not self._ledger.drop(pick, error):
+                if not (self._ledger.was_retracted(pick, error) or self._ledger.drop(pick, error)):
                     await self._complain(error)
                 reply = await self._ask(question)
 

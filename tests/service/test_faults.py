@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from optimist.commands import app
 from optimist.store import running_url
-from optimist.store.formats import FORMAT
+from optimist.store.formats import USUAL
 from optimist_client import Experiment, Optimist
 
 pytestmark = pytest.mark.faults
@@ -131,9 +131,9 @@ def test_the_format_is_marked_again_after_all_was_removed(first: Service):
     url = running_url(first.directory)
     assert url is not None
     with Redis.from_url(url) as redis:
-        assert redis.get("optimist:format") == b"%d" % FORMAT
+        assert redis.get("optimist:format") == b"%d" % USUAL
         redis.flushall()
-        until(lambda: redis.get("optimist:format") == b"%d" % FORMAT, 20)
+        until(lambda: redis.get("optimist:format") == b"%d" % USUAL, 20)
 
 
 def test_an_asked_for_end_is_orderly(tmp_path: Path):

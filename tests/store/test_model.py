@@ -491,7 +491,7 @@ class Model(RuleBasedStateMachine):
     @rule(choice=choices, now=seldom)
     def retract_by_pick(self, choice: int, now: bool) -> None:
         number = choice % (len(self.picks) + 2)
-        told = self.picks[number] if number in self.picks else None
+        told = self.picks.get(number)
         if now:
             answer = self.attempt(self.store.retract("m", pick=number))
             if told is None:
@@ -587,7 +587,8 @@ class Model(RuleBasedStateMachine):
 
     def model(self) -> dict[str, Any]:
         """What Redis should hold."""
-        names = "gs picks requests overdue ended expired known returned appended tokens spent decision decided locked stopped"
+        names = "gs picks requests overdue ended expired known returned appended tokens spent "
+        names += "decision decided locked stopped"
         return {name: vars(self)[name] for name in names.split()}
 
     @rule(now=seldom)
