@@ -226,7 +226,7 @@ class ExperimentOperations(Generic[PickT]):
 
     @operation
     async def suspects(self) -> list[models.SuspectBatch]:
-        """The batches that count although they are odd, newest first, as in `report().suspects`."""
+        """The batches that were accepted although they are odd, newest first, as in `report().suspects`."""
         answer = await self._transport.call("GET", f"/v1/experiments/{self.name}/suspects")
         return [models.SuspectBatch.model_validate(item) for item in answer]
 

@@ -1,4 +1,4 @@
-"""Batches that count although they are odd."""
+"""Batches that were accepted although they are odd."""
 
 from __future__ import annotations
 

@@ -184,9 +184,10 @@ async def get_report(
 
 @router.get("/{name}/suspects")
 async def get_suspects(name: Identifier, context: ContextDep) -> list[SuspectBatch]:
-    """The batches that count although they are odd: copies of earlier ones, and those with far too large values.
+    """The batches that were accepted although they are odd: they repeat earlier ones, or have far too large values.
 
-    Newest first. At most 256 batches of an experiment are listed; the warnings in the report count all.
+    Newest first. They count unless `retracted`. At most 256 of an experiment are listed; the report's warnings count
+    all.
     """
     state = await context.state(await context.experiment(name))
     return suspects_among(state.contenders)
