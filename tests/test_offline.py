@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
@@ -19,7 +21,7 @@ from optimist.commands import app
 
 D = 4
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 64, "seed": 3}
-KERNEL_OPTIONS = ("--sigma=2", "--features=64", "--kernel-seed=3")
+KERNEL_OPTIONS = ("--sigma=2", "--frequencies=64", "--kernel-seed=3")
 
 
 def rows(seed: int, n: int = 60, shift: float = 0.0) -> np.ndarray:
@@ -132,7 +134,7 @@ def test_float16_is_taken_wherever_there_are_features(tmp_path: Path):
     (found,) = scored(tmp_path / "few.npy", "--reference", tmp_path / "real.npy")
     halves = [np.load(tmp_path / f"{name}.npy").astype(np.float64) for name in ("few", "real")]
     agrees(found, optimist.score(halves[0], "fid", reference=halves[1]))
-    run("bandwidth", tmp_path / "real.npy", "--sigmas=4", "--features=16")
+    run("bandwidth", tmp_path / "real.npy", "--sigmas=4", "--frequencies=16")
 
 
 class Unsafe:
@@ -221,8 +223,8 @@ def test_references_that_are_not_as_expected(tmp_path: Path, real: Path, arrays:
         (("--metric=vendi",), "needs --sigma"),
         (("--metric=vendi", "--sigma=0"), "sigma must be positive"),
         (("--metric=vendi", "--kernel=cosine", "--sigma=1"), "the cosine kernel has no --sigma"),
-        (("--metric=vendi", "--sigma=1", "--order=-1"), "order: expected greater than or equal to"),
-        (("--metric=vendi", "--sigma=1", "--features=4", "--truncation=9"), "truncation must lie between 1 and"),
+        (("--metric=vendi", "--sigma=1", "--order=-1"), "order: expected at least"),
+        (("--metric=vendi", "--sigma=1", "--frequencies=4", "--truncation=9"), "truncation must lie between 1 and"),
         (("--metric=rke", "--sigma=1", "--bound=authors"), "has the bounds influence, theorem"),
         (("--reference=REAL", "--sigma=1"), "does not take kernel"),
         (("--reference=REAL", "--delta=0"), "delta must lie"),
@@ -251,7 +253,7 @@ def test_one_median_bandwidth_for_all_files_as_an_experiment_has(tmp_path: Path)
     batches = {"near": rows(1, 300), "wide": 10.0 * rows(2, 200), "few": rows(3, 50)}
     np.savez(tmp_path / "two.npz", near=batches["near"], wide=batches["wide"].astype(np.float32))
     np.save(tmp_path / "few.npy", batches["few"])
-    options = ("--metric=vendi", "--sigma=median", "--features=64")
+    options = ("--metric=vendi", "--sigma=median", "--frequencies=64")
     found = scored(tmp_path / "two.npz", tmp_path / "few.npy", *options)
     # 256 rows, 86 of each generator as far as there are so many; the median of three medians.
     medians = [
@@ -272,7 +274,7 @@ def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, exact
     for seed in (1, 2):
         np.savez(tmp_path / f"{seed}.npz", **pairs(seed, scale=float(seed)))
     files = (tmp_path / "1.npz", tmp_path / "2.npz")
-    options = () if exact else ("--features=16",)
+    options = () if exact else ("--frequencies=16",)
     found = scored(*files, "--metric=conditional-vendi", "--sigma=2", "--prompt-sigma=median", *options, *exact)
     assert found[0]["bandwidths"] == found[1]["bandwidths"]
     assert found[0]["bandwidths"]["kernel"] == 2.0
@@ -299,7 +301,7 @@ def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, exact
 def test_pairs_that_are_not_as_expected(tmp_path: Path, wrong: dict, expected: str, sigma: str):
     np.savez(tmp_path / "good.npz", **pairs(1))
     np.savez(tmp_path / "bad.npz", **{**pairs(2), **wrong})
-    options = ("--metric=conditional-vendi", "--sigma=1", f"--prompt-sigma={sigma}", "--features=8")
+    options = ("--metric=conditional-vendi", "--sigma=1", f"--prompt-sigma={sigma}", "--frequencies=8")
     _, error = run("score", tmp_path / "good.npz", tmp_path / "bad.npz", *options, code=1)
     assert error.startswith(f"{tmp_path / 'bad.npz'}: ")
     assert expected in error
@@ -342,7 +344,7 @@ def clusters(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("metric", ["rke", "vendi"])
 def test_the_bandwidth_is_the_smallest_from_which_on_scores_are_steady(clusters: Path, metric: str):
-    found = json.loads(run("bandwidth", clusters, "--metric", metric, "--features=32", "--subsets=6", "--json")[0])
+    found = json.loads(run("bandwidth", clusters, "--metric", metric, "--frequencies=32", "--subsets=6", "--json")[0])
     distances = np.linalg.norm(np.load(clusters)[:, None] - np.load(clusters)[None], axis=-1)
     assert found["median_distance"] == pytest.approx(np.median(distances[np.triu_indices(600, 1)]), rel=1e-9)
     assert (found["subsets"], found["size"], len(found["spreads"])) == (6, 100, 13)
@@ -355,7 +357,15 @@ def test_the_bandwidth_is_the_smallest_from_which_on_scores_are_steady(clusters:
 
 
 def test_a_vanishing_sigma_is_steady_but_not_chosen(clusters: Path):
-    arguments = ("bandwidth", clusters, "--sigmas=1000,0.0001,5", "--features=64", "--subsets=6", "--size=50", "--json")
+    arguments = (
+        "bandwidth",
+        clusters,
+        "--sigmas=1000,0.0001,5",
+        "--frequencies=64",
+        "--subsets=6",
+        "--size=50",
+        "--json",
+    )
     found = json.loads(run(*arguments)[0])
     assert [row["sigma"] for row in found["spreads"]] == [0.0001, 5.0, 1000.0]
     assert found["spreads"][0]["variance"] < 0.01 <= found["spreads"][1]["variance"]
@@ -363,7 +373,7 @@ def test_a_vanishing_sigma_is_steady_but_not_chosen(clusters: Path):
 
 
 def test_the_spread_is_that_of_scores_of_disjoint_subsets(clusters: Path):
-    options = ("--sigmas=4", "--features=32", "--subsets=3", "--size=200", "--seed=5", "--json")
+    options = ("--sigmas=4", "--frequencies=32", "--subsets=3", "--size=200", "--seed=5", "--json")
     (spread,) = json.loads(run("bandwidth", clusters, *options)[0])["spreads"]
     shuffled = np.load(clusters)[np.random.default_rng(5).permutation(600)]
     kernel = {"sigma": 4.0, "features": 32, "seed": 5}
@@ -373,7 +383,7 @@ def test_the_spread_is_that_of_scores_of_disjoint_subsets(clusters: Path):
 
 
 def test_the_bandwidth_table_says_what_was_chosen(clusters: Path):
-    options = ("--features=16", "--subsets=2", "--size=20")
+    options = ("--frequencies=16", "--subsets=2", "--size=20")
     out, _ = run("bandwidth", clusters, "--sigmas=1000", *options)
     assert "(variance below 0.01): 1000." in out
     assert "Median distance" in out
@@ -409,3 +419,30 @@ def test_bandwidth_files_that_are_not_as_expected(tmp_path: Path):
         _, error = run("bandwidth", file, code=1)
         assert error.startswith(f"{file}: ")
         assert expected in error
+
+
+def test_a_folder_is_scored_as_simulate_reads_it(tmp_path: Path):
+    folder = tmp_path / "runs"
+    (folder / "parts").mkdir(parents=True)
+    np.save(folder / "parts" / "0.npy", rows(1, 40))
+    np.save(folder / "parts" / "1.npy", rows(2, 20))
+    np.save(folder / "far.npy", rows(3, shift=1.0))
+    np.save(folder / "real.npy", rows(0, 300))
+    (folder / "notes.txt").write_text("of the run")
+    options = ("--reference", folder / "real.npy")
+    both = np.concatenate([rows(1, 40), rows(2, 20)])
+    np.save(tmp_path / "parts.npy", both)
+    found = scored(folder, *options)
+    assert [row["name"] for row in found] == ["parts", "far"]
+    alone = scored(tmp_path / "parts.npy", folder / "far.npy", *options)
+    assert [row["score"] for row in found] == [row["score"] for row in alone]
+    (tmp_path / "empty").mkdir()
+    assert "expected a file ending in" in run("score", tmp_path / "empty", "--metric=is", code=1)[1]
+
+
+def test_a_terminal_sees_what_is_being_scored(tmp_path: Path, real: Path, monkeypatch: pytest.MonkeyPatch):
+    np.save(tmp_path / "a[b].npy", rows(1))
+    written = io.StringIO()
+    monkeypatch.setattr("optimist.commands.score.console", Console(file=written, force_terminal=True))
+    run("score", tmp_path / "a[b].npy", "--reference", real)
+    assert "scoring a[b] (1)" in written.getvalue()

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from optimist.commands import app
+from optimist.commands.shared import settings_of
 from optimist.settings import Settings
 
 
@@ -32,7 +34,7 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     file = tmp_path / "a.npy"
     np.save(file, np.full((5, 2), 0.5))
     arguments = {
-        "serve": ["serve", f"--data-dir={tmp_path / 'data'}"],
+        "serve": ["serve", "--port=0", f"--data-dir={tmp_path / 'data'}"],
         "score files": ["score", f"{file}", "--metric=is"],
         "scorer": ["scorer", "--redis-url=unix:///nowhere"],
     }[command]
@@ -43,3 +45,54 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "device 'cuda:99' is not here" in result.stderr
+
+
+@pytest.mark.parametrize(("given", "expected"), [("--version", "0."), ("-h", "Usage: "), ("--help", "Usage: ")])
+def test_version_and_help(given: str, expected: str):
+    result = CliRunner().invoke(app, [given])
+    assert result.exit_code == 0
+    assert result.stdout.strip().startswith(expected)
+
+
+@pytest.mark.parametrize("command", [["serve"], ["keys", "list"]])
+def test_two_places_of_the_data_are_refused(command: list[str], tmp_path: Path):
+    result = CliRunner().invoke(app, [*command, f"--data-dir={tmp_path}", "--redis-url=redis://127.0.0.1:9"])
+    assert result.exit_code == 2
+    assert "expected --data-dir or --redis-url" in result.stderr
+
+
+def test_an_option_wins_over_the_variable_of_the_other_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPTIMIST_REDIS_URL", "redis://127.0.0.1:9")
+    monkeypatch.setenv("OPTIMIST_DATA_DIR", "/data")
+    assert settings_of().redis_url == "redis://127.0.0.1:9"
+    chosen = settings_of(data_dir=tmp_path)
+    assert (chosen.redis_url, chosen.data_dir) == (None, tmp_path)
+
+
+def test_the_earlier_name_of_the_data_directory_is_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPTIMIST_DATA_DIRECTORY", "/old")
+    assert Settings().data_dir == Path("/old")
+    monkeypatch.setenv("OPTIMIST_DATA_DIR", "/new")
+    assert Settings().data_dir == Path("/new")
+
+
+@pytest.mark.parametrize("command", ["serve", "scorer"])
+def test_every_option_of_a_process_has_its_variable(command: str):
+    """`--log-format` and OPTIMIST_LOG_FORMAT: the same words."""
+    [found] = [one for name, one in get_command(app).commands.items() if name == command]  # type: ignore[attr-defined]
+    own = {"help", "metrics_port", "metrics_host"}  # of a scorer that runs alone
+    assert {option.name for option in found.params} - own <= set(Settings.model_fields)
+
+
+def test_a_variable_that_is_wrong_is_said_plainly(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPTIMIST_PORT", "many")
+    result = CliRunner().invoke(app, ["serve"])
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert "OPTIMIST_PORT: expected a whole number, got 'many'" in said
+
+
+def test_a_scorer_finds_its_redis_in_the_variable(monkeypatch: pytest.MonkeyPatch):
+    assert "OPTIMIST_REDIS_URL" in CliRunner().invoke(app, ["scorer"]).stderr
+    monkeypatch.setenv("OPTIMIST_REDIS_URL", "http://nowhere")
+    assert "expected a redis://" in CliRunner().invoke(app, ["scorer"]).stderr

@@ -4,6 +4,7 @@ import { h, say } from "./dom.js";
 import { count, score, share } from "./format.js";
 import { ranked, why } from "./standings.js";
 
+const FLAT = 5; // the axis of the estimates shows the first values unless it gets this many times as long
 const SCRIPT = "dashboard/plotly.min.js";
 let library = null;
 
@@ -95,7 +96,8 @@ export class Charts {
     const width = Math.max(1, Math.round(progressCurve.rounds.length / 8));
     const area = (name, y, fill) => ({
       ...line(name, progressCurve.samples, y, fill),
-      stackgroup: "all", line: { width: 0.5, color: fill }, fillcolor: fill,
+      // Steps: each share is that of the batches up to its checkpoint.
+      stackgroup: "all", line: { width: 0.5, color: fill, shape: "vh" }, fillcolor: fill,
     });
     const known = drawn.map((one) => [one, progressCurve.shares(one.generator, width)]);
     const traces = known.map(([one, y]) => area(one.generator, y, this.palette.colour(one.generator)));
@@ -120,7 +122,7 @@ export class Charts {
     const range = spread(curves);
     const traces = curves.flatMap((curve) => {
       const color = this.palette.colour(curve.generator);
-      return [...band(curve, color, range[1] - range[0]), line(curve.generator, curve.samples, curve.scores, color)];
+      return [...band(curve, color, range), ...path(curve, color, range)];
     });
     react(Plotly, this.charts.estimates, traces, {
       showlegend: true,
@@ -130,11 +132,31 @@ export class Charts {
   }
 }
 
-// The intervals as an area, starting when they are no wider than the axis: the first ones would cover the whole chart.
-function band({ generator, samples, lower, upper }, color, height) {
-  const wide = (i) => lower[i] === null || upper[i] === null || upper[i] - lower[i] > height;
-  let start = samples.length;
-  while (start > 0 && !wide(start - 1)) start -= 1;
+// The index from which on all elements fulfil a condition.
+function lasting(length, holds) {
+  let start = length;
+  while (start > 0 && holds(start - 1)) start -= 1;
+  return start;
+}
+
+// The scores as a line. Where the first ones are off the axis, it starts with a triangle that points to them.
+function path({ generator, samples, scores }, color, [least, most]) {
+  const start = Math.min(lasting(samples.length, (i) => scores[i] >= least && scores[i] <= most), samples.length - 1);
+  const curve = line(generator, samples.slice(start), scores.slice(start), color);
+  if (start === 0) return [curve];
+  const before = scores[start - 1];
+  const mark = {
+    type: "scatter", mode: "markers", name: generator, showlegend: false, x: [samples[start]], y: [scores[start]],
+    marker: { color, size: 10, symbol: before > most ? "triangle-up" : "triangle-down" },
+    hoverinfo: "text", hovertext: [`${plain(generator)}: ${score(before)} before, off the axis`],
+  };
+  return [curve, mark];
+}
+
+// The intervals as an area, starting when they fit on the axis: the first ones would cover the whole chart.
+function band({ generator, samples, lower, upper }, color, [least, most]) {
+  const fits = (i) => lower[i] !== null && upper[i] !== null && lower[i] >= least && upper[i] <= most;
+  const start = lasting(samples.length, fits);
   if (samples.length - start < 2) return [];
   const edge = {
     type: "scatter", mode: "lines", name: generator, showlegend: false, hoverinfo: "skip", line: { width: 0 },
@@ -156,11 +178,17 @@ function withNewest(curve, { score: now, lower, upper, scored_samples: samples }
   };
 }
 
-// The range of the axis: the latest intervals and the second half of every curve. The first values are too far off.
+// The range of the axis: the latest intervals and all scores, or the second half of every curve if the first values are
+// so far off that the rest would be flat.
 function spread(curves) {
-  const ends = curves.flatMap(({ scores, lower, upper }) =>
-    [...scores.slice(Math.floor(scores.length / 2)), lower.at(-1), upper.at(-1)].filter((end) => end !== null));
-  const [least, most] = [Math.min(...ends), Math.max(...ends)];
+  const ends = (from) => {
+    const all = curves.flatMap(({ scores, lower, upper }) =>
+      [...scores.slice(from(scores.length)), lower.at(-1), upper.at(-1)].filter((end) => end !== null));
+    return [Math.min(...all), Math.max(...all)];
+  };
+  const whole = ends(() => 0);
+  const settled = ends((length) => Math.floor(length / 2));
+  const [least, most] = whole[1] - whole[0] <= FLAT * (settled[1] - settled[0]) ? whole : settled;
   const margin = 0.08 * (most - least) || Math.abs(most) * 0.1 || 1;
   return [least - margin, most + margin];
 }

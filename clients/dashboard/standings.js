@@ -29,7 +29,8 @@ export class Standings {
     this.problem = h("p", { class: "problem", role: "alert" });
     this.why = h("p", { class: "quiet" });
     this.body = h("tbody", {});
-    const columns = [["Generator"], [`${metric} ± error`, "number"], ["Interval", "wide"],
+    this.axis = h("span", { class: "axis", "aria-hidden": "true" });
+    const columns = [["Generator"], [`${metric} ± error`, "number"], [["Interval", this.axis], "wide"],
       ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
@@ -51,6 +52,7 @@ export class Standings {
     const { best, rank: rankOfBest, verdicts } = report.decision;
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.why, why(report));
+    fill(this.axis, values(scale));
     this.table.classList.toggle("free", report.cost === undefined);
     const names = new Set(standings.map((standing) => standing.generator));
     for (const [name, row] of this.rows) {
@@ -151,24 +153,61 @@ export class Standings {
   }
 }
 
-// Maps a score to its position on the common axis of the intervals, in percent. The axis fits the better half.
+// The common axis of the intervals. It fits the intervals of the better half, and the scores that are not far from them.
+// `at` maps a score to its position in percent, which lies outside of 0 to 100 beyond the axis.
 function axis(standings) {
   const known = standings.filter((standing) => standing.score !== null);
-  if (!known.length) return () => 0;
+  if (!known.length) return { at: () => 50, ticks: [] };
   const near = known.slice(0, Math.max(4, Math.ceil(known.length / 2)));
   const ends = near.flatMap(({ score, lower, upper }) => [score, lower ?? score, upper ?? score]);
-  const least = Math.min(...ends, ...known.map((standing) => standing.score));
-  const most = Math.max(...ends, ...known.map((standing) => standing.score));
-  return (number) => (most > least ? Math.min(100, Math.max(0, (100 * (number - least)) / (most - least))) : 50);
+  const span = Math.max(...ends) - Math.min(...ends);
+  const close = ({ score }) => score >= Math.min(...ends) - span && score <= Math.max(...ends) + span;
+  const shown = [...ends, ...known.filter(close).map((standing) => standing.score)];
+  const margin = 0.05 * (Math.max(...shown) - Math.min(...shown));
+  if (margin === 0) return { at: () => 50, ticks: [[50, score(shown[0])]] };
+  const [least, most] = [Math.min(...shown) - margin, Math.max(...shown) + margin];
+  const at = (number) => (100 * (number - least)) / (most - least);
+  const step = round((most - least) / 3);
+  const first = Math.ceil(least / step);
+  const ticks = Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) => {
+    const tick = (first + i) * step;
+    return [at(tick), Number(tick.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 })];
+  });
+  return { at, ticks };
 }
 
-function bar({ score: middle, lower, upper }, scale, color) {
-  const from = lower === null ? 0 : scale(lower);
-  const to = upper === null ? 100 : scale(upper);
-  const range = h("span", { class: "range" });
-  range.style.cssText = `left:${from}%;width:${Math.max(0.5, to - from)}%;background:${color}`;
-  const point = h("span", { class: "point" });
-  point.style.cssText = `left:${scale(middle)}%;background:${color}`;
-  const label = `From ${lower === null ? "unbounded" : score(lower)} to ${upper === null ? "unbounded" : score(upper)}`;
-  return h("span", { class: "interval", role: "img", "aria-label": label, title: label }, range, point);
+// The next smaller number of 1, 2, 5, 10, 20, …
+function round(number) {
+  const power = 10 ** Math.floor(Math.log10(number));
+  return power * (number >= 5 * power ? 5 : number >= 2 * power ? 2 : 1);
+}
+
+function place(element, style) {
+  element.style.cssText = style;
+  return element;
+}
+
+// The values of the axis, each above its line.
+function values({ ticks }) {
+  const shift = (at) => (at < 3 ? 0 : at > 97 ? 100 : 50); // labels at the ends stay within the axis
+  return ticks.map(([at, text]) =>
+    place(h("span", { class: "value" }, text), `left:${at}%;transform:translateX(-${shift(at)}%)`));
+}
+
+// A score with its interval. An end that lies beyond the axis, or is unbounded, is an arrow.
+function bar({ score: middle, lower, upper }, { at, ticks }, color) {
+  const [from, to] = [lower === null ? -Infinity : at(lower), upper === null ? Infinity : at(upper)];
+  const [left, right] = [from, to].map((end) => Math.min(100, Math.max(0, end)));
+  const ends = [lower, upper].map((end) => (end === null ? "unbounded" : score(end)));
+  const beyond = from < 0 || to > 100 ? "; the axis ends before" : "";
+  const label = `From ${ends[0]} to ${ends[1]}${beyond}`;
+  return h("span", { class: "interval", role: "img", "aria-label": label, title: label }, [
+    ...ticks.map(([tick]) => place(h("span", { class: "tick" }), `left:${tick}%`)),
+    to > 0 && from < 100 && place(
+      h("span", { class: "range" }), `left:${left}%;width:${Math.max(0.5, right - left)}%;background:${color}`),
+    from < 0 && place(h("span", { class: "arrow left" }), `border-right-color:${color}`),
+    to > 100 && place(h("span", { class: "arrow right" }), `border-left-color:${color}`),
+    at(middle) >= 0 && at(middle) <= 100 && place(
+      h("span", { class: "point" }), `left:${at(middle)}%;background:${color}`),
+  ]);
 }

@@ -15,8 +15,10 @@ HostName = Annotated[str, StringConstraints(pattern=r"^([\w.-]+|\[[0-9A-Fa-f:.]+
 """The host part of a URL: a name or IP address, with a port unless it is the default one."""
 
 
-def default_data_directory() -> Path:
+def default_data_dir() -> Path:
     """The directory for the embedded Redis' data: $XDG_DATA_HOME/optimist, by default ~/.local/share/optimist."""
+    if earlier := os.environ.get("OPTIMIST_DATA_DIRECTORY"):  # what the variable was called before
+        return Path(earlier)
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "optimist"
 
 
@@ -40,9 +42,9 @@ class Settings(BaseSettings):
     redis_url: str | None = None
     """URL of a running Redis server (redis://, rediss:// or unix://) or cluster (redis+cluster://).
 
-    If it is not set, the service starts an embedded Redis on `data_directory`.
+    If it is not set, the service starts an embedded Redis on `data_dir`.
     """
-    data_directory: Path = Field(default_factory=default_data_directory)
+    data_dir: Path = Field(default_factory=default_data_dir)
     """Directory in which the embedded Redis keeps its data."""
     scoring: bool = True
     """Whether the service starts a scorer as a separate process. If not, run `optimist scorer` elsewhere."""

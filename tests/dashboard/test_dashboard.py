@@ -336,3 +336,34 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
         page = open_page(path, bypass_csp=True)
         page.wait_for_selector(".line" if path == "/" else "#plot-estimates.js-plotly-plot")
         assert serious_violations_of_both_schemes(page, axe) == []
+
+
+def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_page: OpenPage, client: Optimist):
+    shifts = {"good": 0.0, "near": 0.3, "nearer": 0.2, "nearest": 0.1, "far": 30.0}
+    work(create(client, "far", list(shifts), stop=False, policy="uniform"), 100, shifts)
+    page = open_page("/#/e/far")
+    expect(page.locator(".range").first).to_be_attached()
+    rows = page.locator(".standings tbody tr")
+    far = rows.filter(has_text="far")
+    expect(far.locator(".arrow.right")).to_have_count(1)
+    expect(far.locator(".range, .point")).to_have_count(0)
+    expect(far.locator(".interval")).to_have_attribute("title", re.compile(r"^From \d+ to \d+; the axis ends before$"))
+    expect(rows.filter(has_text="good").locator(".arrow")).to_have_count(0)
+    assert page.locator(".axis .value").count() >= 2
+    assert page.locator(".axis .value").count() == far.locator(".tick").count()
+
+
+def test_no_curve_of_estimates_is_cut_and_shares_are_steps(open_page: OpenPage, client: Optimist):
+    work(create(client, "curves", list(SHIFTS), stop=False), 200)
+    page = open_page("/#/e/curves")
+    points(page, "plot-estimates")
+    ends = page.evaluate(
+        """() => {
+          const plot = document.getElementById("plot-estimates");
+          const drawn = plot.data.flatMap((trace) => trace.y.filter((y) => y !== null));
+          return [...plot.layout.yaxis.range, Math.min(...drawn), Math.max(...drawn)];
+        }"""
+    )
+    assert ends[0] <= ends[2] < ends[3] <= ends[1]
+    shapes = page.evaluate("() => document.getElementById('plot-shares').data.map(area => area.line.shape)")
+    assert shapes == ["vh"] * len(SHIFTS)

@@ -2,7 +2,8 @@
 
 Python blocks of a page run one after the other in one namespace, on what `preludes.PRELUDES` gives the page; bash
 blocks in one folder. A block that cannot run has a comment before it: `<!-- not run: the reason -->`. One whose last
-command runs until it is stopped has `<!-- runs until stopped -->`. Blocks of text, YAML and the like are not run.
+command runs until it is stopped has `<!-- runs until stopped -->`. A block of JSON has the request that it answers,
+`<!-- the answer to: GET /v1/… -->`, which is sent in its turn. Blocks of text, YAML and the like are not run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 NOT_CODE = {"text", "yaml", "json", "dockerfile"}
-_COMMENT = re.compile(r"<!-- (not run: .+|runs until stopped) -->")
+ANSWER = "the answer to: "
+_COMMENT = re.compile(rf"<!-- (not run: .+|runs until stopped|{ANSWER}\w+ /\S+) -->")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import glob
+import json
 import os
 import shlex
 import signal
@@ -12,10 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from preludes import PRELUDES
 from processes import Service, free_port
-from snippets import NOT_CODE, Snippet, run_python, snippets
+from snippets import ANSWER, NOT_CODE, Snippet, run_python, snippets
 from typer.testing import CliRunner
 
 from optimist.commands import app
@@ -25,7 +27,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUNNING = [
     page
     for page in PAGES
-    if any(one.language in ("python", "bash") and not one.comment.startswith("not run") for one in snippets(page))
+    if any(
+        one.language in ("python", "bash", "json") and not one.comment.startswith("not run") for one in snippets(page)
+    )
 ]
 
 
@@ -62,11 +66,44 @@ def run_until_stopped(snippet: Snippet, page: Path) -> None:
     environment["OPTIMIST_PORT"] = str(free_port())
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
-        said = process.stderr.readline()
+        listens = any(line.startswith("INFO: Optimist ") for line in process.stderr)
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
-    assert said.startswith("Optimist "), f"{page.name}:{snippet.line}\n{said}{rest}"
+    assert listens, f"{page.name}:{snippet.line}"
     assert "Traceback" not in rest
+
+
+def check_answer(snippet: Snippet, page: Path, url: str) -> None:
+    """Ask the service, and compare the shape of its answer with what the page shows."""
+    where = f"{page.name}:{snippet.line}"
+    assert snippet.comment.startswith(ANSWER), f"{where}: a block of JSON needs the request that it answers"
+    method, path = snippet.comment.removeprefix(ANSWER).split()
+    reply = httpx.request(method, f"{url}{path}")
+    assert differences(json.loads(snippet.code), reply.json()) == [], where
+
+
+def differences(shown: Any, real: Any, at: str = "") -> list[str]:
+    """Where two JSON values have different fields, or values of different types; null stands for any."""
+    if shown is None or real is None:
+        return []
+    if isinstance(shown, dict) and isinstance(real, dict):
+        odd = [f"{at}.{name}" for name in shown.keys() ^ real.keys()]
+        return odd + [
+            one for name in shown.keys() & real for one in differences(shown[name], real[name], f"{at}.{name}")
+        ]
+    if isinstance(shown, list) and isinstance(real, list):
+        return differences(shown[0], real[0], f"{at}[0]") if shown and real else []
+    same = type(shown) is type(real) or {type(shown), type(real)} == {int, float}
+    return [] if same else [f"{at}: {shown!r}, not {real!r}"]
+
+
+def test_a_wrong_shape_is_noticed():
+    real = {"picks": [{"number": 1, "worker": None}], "ended": False}
+    assert differences({"picks": [{"number": 7, "worker": "a"}], "ended": True}, real) == []
+    assert differences({"number": 1, "picks": [], "ended": False}, real) == [".number"]
+    assert differences({"picks": [{"number": "1", "worker": None}], "ended": False}, real) == [
+        ".picks[0].number: '1', not 1"
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -91,6 +128,8 @@ def test_what_is_shown_runs(page: Path, shared: Service, tmp_path: Path, monkeyp
             continue
         if snippet.comment == "runs until stopped":
             run_until_stopped(snippet, page)
+        elif snippet.language == "json":
+            check_answer(snippet, page, shared.url)
         elif snippet.language == "bash":
             run_bash(snippet, page, shared.port)
         elif snippet.language == "python":

@@ -85,7 +85,7 @@ def test_a_first_batch_that_the_bound_does_not_take_leaves_nothing():
         ({"truncation": "3"}, "truncation: expected a whole number"),
         ({"truncation": True}, "truncation: expected a whole number"),
         ({"truncation": 0}, "truncation: expected a whole number, at least 1"),
-        ({"order": 1e-320}, "order: expected greater than or equal to 0.000001, got 1e-320"),
+        ({"order": 1e-320}, "order: expected at least 1e-06, got 1e-320"),
         ({"order": "1"}, "order"),
         ({"order": None}, "order"),
         ({"order": [2.0]}, "order"),

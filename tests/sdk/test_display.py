@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +125,22 @@ def test_a_plot_has_a_point_and_an_interval_a_score(monkeypatch: pytest.MonkeyPa
     pyplot.close("all")
 
 
+@pytest.mark.parametrize("length", [3, 100])
+def test_no_label_of_a_saved_plot_is_cut_off(length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    pyplot = import_module("matplotlib.pyplot")
+    names = ["W" * length, "b"]
+    axes = report(experiment="e" * min(length, 64), standings=[standing(name, 1.0) for name in names]).plot()
+    axes.figure.savefig(tmp_path / "report.png")
+    page = axes.figure.bbox
+    for text in (*axes.get_yticklabels(), axes.title, axes.xaxis.label):
+        box = text.get_window_extent()
+        assert page.x0 <= box.x0 < box.x1 <= page.x1, text
+        assert page.y0 <= box.y0 < box.y1 <= page.y1, text
+    pyplot.close("all")
+
+
 DECISION = DecisionInfo(best="a", confidence=0.9, decided=False, reason="")
 
 
@@ -160,3 +179,21 @@ def test_nothing_is_shown_where_nobody_looks(capsys: pytest.CaptureFixture[str])
             progress.update(5, None)
         written = capsys.readouterr().err
         assert written.splitlines() == ["digits: 5 samples"] * (2 if wanted else 0)
+
+
+IN_A_NOTEBOOK = """
+import sys, types
+shell = types.SimpleNamespace(kernel=None, config={"IPKernelApp": {}})
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: shell, version_info=(9,))
+sys.modules["ipywidgets"] = None
+from optimist_client.progress import shown
+with shown(None, "digits", 40) as progress:
+    progress.update(40, None)
+"""
+
+
+def test_a_notebook_without_widgets_shows_text_and_no_warning():
+    pytest.importorskip("tqdm")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", IN_A_NOTEBOOK], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "digits: 100%" in done.stderr

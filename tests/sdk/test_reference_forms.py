@@ -38,9 +38,16 @@ def test_features_and_moments_of_numpy_and_torch():
 def test_files(tmp_path: Path):
     np.savez(tmp_path / "fid.npz", mu=MEAN, sigma=COVARIANCE)
     np.savez(tmp_path / "ours.npz", mean=MEAN, covariance=COVARIANCE)
+    np.savez(tmp_path / "more.npz", mu=MEAN, sigma=COVARIANCE, n=40, model="inception", notes=np.array([None]))
     np.savez(tmp_path / "rows.npz", features=ROWS)
     np.save(tmp_path / "rows.npy", ROWS)
-    for name, samples in (("fid.npz", None), ("ours.npz", None), ("rows.npz", 40), ("rows.npy", 40)):
+    for name, samples in (
+        ("fid.npz", None),
+        ("ours.npz", None),
+        ("more.npz", None),
+        ("rows.npz", 40),
+        ("rows.npy", 40),
+    ):
         check(tmp_path / name, samples)
         check(f"{tmp_path / name}", samples)
     assert names_file("fid.npz")

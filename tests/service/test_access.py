@@ -64,8 +64,6 @@ TABLE = {
     ("GET", "/readyz"): Route(None, "/readyz"),
     ("GET", "/openapi.json"): Route(None, "/openapi.json"),
     ("GET", "/docs"): Route(None, "/docs"),
-    ("GET", "/docs/oauth2-redirect"): Route(None, "/docs/oauth2-redirect"),
-    ("GET", "/redoc"): Route(None, "/redoc"),
     ("GET", "/metrics"): Route("viewer", "/metrics", operators=True),
     ("GET", "/v1/session"): Route("viewer", "/v1/session", elsewhere=200, of_all=True),
     ("POST", "/v1/session"): Route("viewer", "/v1/session", elsewhere=200, of_all=True),
@@ -76,7 +74,6 @@ TABLE = {
     ("GET", "/v1/experiments"): Route("viewer", "/v1/experiments", elsewhere=200, of_all=True),
     ("GET", "/v1/overview"): Route("viewer", "/v1/overview", elsewhere=200, of_all=True),
     ("GET", "/"): Route(None, "/"),
-    ("GET", "/dashboard/plotly.min.js"): Route(None, "/dashboard/plotly.min.js"),
     ("GET", "/dashboard/{name}"): Route(None, "/dashboard/style.css"),
     ("POST", "/v1/experiments"): Route(
         "admin", "/v1/experiments", elsewhere=200, request={"json": {"name": "new", **CONFIG}}

@@ -214,3 +214,13 @@ def test_what_is_unpacked_is_counted_as_a_body_is(small: Service):
         assert http.post(path, content=body, headers=headers).json()["samples"] == 30_000
         while held(http):
             assert time.monotonic() < deadline
+
+
+def test_moments_may_have_other_arrays_beside_them(http: httpx.Client, name: str):
+    """pytorch-fid's files of some projects hold the number of samples and the name of the network, too."""
+    body = io.BytesIO()
+    np.savez(body, mu=np.zeros(3), sigma=np.eye(3), n=np.int64(50_000), network=np.array(["inception"]))
+    headers = {"content-type": npz.MEDIA_TYPE}
+    reply = http.post(f"/v1/references?name={name}", content=body.getvalue(), headers=headers)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["dimension"] == 3

@@ -138,7 +138,7 @@ def test_ids_are_bytes_and_nothing_else(service: Service, client: Optimist, name
 @pytest.mark.parametrize("missing", ["prompts", "prompt_dimension", "prompt_kernel", "kernel"])
 def test_an_experiment_without_its_prompts_is_refused(client: Optimist, name: str, missing: str):
     config = {field: value for field, value in PAIRS.items() if field != missing}
-    with pytest.raises(ValueError, match=missing):
+    with pytest.raises(Fix, match=missing):
         client.create_experiment(name, ["a"], metric="conditional-vendi", **config)
 
 

@@ -105,6 +105,14 @@ def test_samples_of_one_generator_are_never_counted_for_another(service: Service
         assert {row.generator: row.samples for row in experiment.report().standings} == {"a": 0, "b": 5}
 
 
+def test_api_and_scorer_log_the_loss_of_redis_and_its_return_once(service: Service, redis: OldRedis):
+    redis.stop()
+    until(lambda: service.log().count("WARNING: Redis does not answer: ") == 2)
+    redis.start()
+    until(lambda: service.log().count("INFO: Redis answers again, after ") == 2)
+    assert service.log().count("Redis does not answer") == 2
+
+
 def test_what_a_scorer_took_of_lost_batches_goes_with_them(service: Service, redis: OldRedis):
     """The lost batches and those that take their place are as many, so that every count is the same again."""
     rng = np.random.default_rng(0)

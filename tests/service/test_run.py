@@ -252,3 +252,16 @@ def test_the_readme_example_comes_to_a_decision(service: Service, name: str, cap
     exec(compile(here, "README.md", "exec"), names)
     names["optimist"].close()
     assert "new is best with" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([GENERATORS["a"]], r"expected functions by the names of their generators, such as .* got a list"),
+        (GENERATORS["a"], "got a function"),
+        ({"a": np.zeros((5, 4))}, r"'a': expected a function \(size, seed\), got array"),
+    ],
+)
+def test_what_is_no_mapping_of_functions_is_said(given: object, expected: str, experiment: Experiment):
+    with pytest.raises(ValueError, match=expected):
+        experiment.run(given)

@@ -186,7 +186,9 @@ def test_what_is_no_array_of_real_numbers_is_not_sent(client: Optimist, name: st
     pick = client.create_experiment(name, ["a", "b"], reference=reference).ask()
     with pytest.raises(ValueError, match="features: expected an array of real numbers"):
         pick.tell(wrong)
-    with pytest.raises(ValueError, match="at most 1024 bytes each, got 1025 in row 1"):
+    with pytest.raises(
+        ValueError, match=r"at most 1024 bytes each, got 1025 in row 1\. .* keep images .* tell .* URLs"
+    ):
         pick.tell(np.ones((5, 4)), ids=["0", "x" * 1025, *"234"])
     with pytest.raises(ValueError, match="features: expected an array of real numbers"):
         client.create_reference(name, features=wrong)
@@ -232,3 +234,15 @@ def test_an_api_process_that_does_not_score_never_imports_torch(not_scoring: Ser
         assert experiment.ask().info.stale
         with open(f"/proc/{not_scoring.process.pid}/maps") as maps:
             assert "torch" not in maps.read()
+
+
+def test_the_repr_says_name_state_and_leader_and_never_raises(service: Service, name: str, reference):
+    with Optimist(service.url) as client:
+        experiment = client.create_experiment(name, ["a", "b"], reference=reference, budget=200)
+        assert repr(experiment) == f"<Experiment {name!r}: warming up, leader none yet>"
+        experiment.run({g: lambda size, seed, g=g: samples(g, size, seed) for g in "ab"})
+        said = repr(client.experiment(name))
+        assert said.startswith(f"<Experiment {name!r}: decided, leader b 9")
+    assert repr(experiment) == said, "the client is closed: what it saw last"
+    with Optimist("http://127.0.0.1:9") as nobody:
+        assert repr(type(experiment)(nobody._transport, experiment.info)) == f"<Experiment {name!r}>"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from pydantic import ValidationError
+
 from optimist_client import models
 from optimist_client.drivers import BlockingTransport
+from optimist_client.errors import Fix
 from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.metrics import Metric
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.transport import Transport
+from optimist_client.validation import in_words
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -90,7 +94,7 @@ class ServiceOperations(Generic[ExperimentT]):
     async def create_experiment(
         self,
         name: str,
-        generators: Sequence[str],
+        generators: Collection[str],
         *,
         metric: str | Metric = "fid",
         reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
@@ -107,20 +111,25 @@ class ServiceOperations(Generic[ExperimentT]):
         (training a model again moves its FID by 1 to 2 %; with 0, the default, equal generators are never decided);
         `max_magnitude`: a batch with a value more than this many times the usual size of features is refused
         (default 1e6); and `refuse_copies`: whether a batch that repeats an earlier one of its generator is refused
-        instead of causing a warning. Raises ValueError for invalid settings, `Conflict` if an experiment of this name
-        exists with another config.
+        instead of causing a warning. Raises `Fix` for invalid settings, `Conflict` if an experiment of this name exists
+        with another config.
         """
         from optimist_client.references import names_file
 
         given = metric.setting("reference") if isinstance(metric, Metric) and reference is None else reference
-        if given is not None and (not isinstance(given, str) or names_file(given)):
-            uploaded = await self._upload(f"{name[:54]}-reference", given, config.get("embedding"))
-            if given is reference:
-                reference = uploaded.name
-            elif isinstance(metric, Metric):
-                metric = metric.model_copy(update={"reference": uploaded.name})
-        settings = {"metric": metric, "reference": reference, **config}
-        wanted = models.ExperimentConfig(name=name, generators=list(generators), **settings)
+        has_data = given is not None and (not isinstance(given, str) or names_file(given))
+        named = f"{name:.54}-reference" if isinstance(name, str) else ""  # `_valid` refuses any other name
+        settings: dict[str, Any] = {"metric": metric, "reference": reference}
+        if has_data and given is reference:
+            settings["reference"] = named
+        elif has_data and isinstance(metric, Metric):
+            settings["metric"] = metric.model_copy(update={"reference": named})
+        wanted = _valid({"name": name, "generators": generators, **settings, **config})
+        if has_data:
+            try:
+                await self._upload(named, given, wanted.embedding)
+            except ValueError as error:
+                raise Fix(f"reference: {error}") from None
         # Let pydantic write the JSON: `order` may be infinite, which plain JSON cannot represent.
         body = wanted.model_dump_json().encode()
         answer = await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
@@ -159,6 +168,17 @@ class ServiceOperations(Generic[ExperimentT]):
 
     def _opened(self, answer: Any) -> ExperimentT:
         return self._experiment(self._transport, models.Experiment.model_validate(answer))
+
+
+def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
+    """The config of these settings. Raises `Fix`, which says what was expected."""
+    names = settings["generators"]
+    if isinstance(names, Collection) and not isinstance(names, str | bytes):
+        settings["generators"] = list(names)
+    try:
+        return models.ExperimentConfig(**settings)
+    except ValidationError as error:
+        raise Fix(in_words(error, fields=models.ExperimentConfig.model_fields)) from None
 
 
 class Optimist(ServiceOperations[Experiment], Blocking):

@@ -4,7 +4,7 @@ OptimistError
 ├── Retry               the call did not succeed in time and can be repeated; acknowledged data is safe
 │   ├── Unreachable     no connection to the service within `patience` seconds
 │   └── Busy            the service was overloaded or unavailable for `patience` seconds
-├── Fix                 the request was refused and nothing was stored; the message says what was expected
+├── Fix                 a config is wrong or the request was refused, and nothing was stored; says what was expected
 │   ├── NotFound        no such experiment, reference, generator or pick: fix the name
 │   ├── Conflict        the name or pick is already used with other values, or the batch cannot be retracted
 │   └── GeneratorError  a function given to `run` raised: fix the function; its pick was given up
@@ -47,7 +47,7 @@ class Busy(Retry):
 
 
 class Fix(OptimistError):
-    """The service refused the request and stored nothing. The message says what it expected."""
+    """A config is wrong, or the service refused the request. Nothing was stored. The message says what was expected."""
 
     action = "fix"
 

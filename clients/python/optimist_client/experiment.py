@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from optimist_client import models
-from optimist_client.operations import Awaiting, Blocking, iteration, operation
+from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Pick, PickOperations
-from optimist_client.progress import shown
-from optimist_client.run import Allowance, Makers, Run
+from optimist_client.progress import leader, shown
+from optimist_client.run import Allowance, Makers, Run, check_functions
 from optimist_client.transport import Transport
 
 PickT = TypeVar("PickT", Pick, AsyncPick)
@@ -27,6 +28,13 @@ class ExperimentOperations(Generic[PickT]):
         self._transport = transport
         self.info = info
         self.name = info.config.name
+        self._seen: models.Report | models.AskReply | None = None
+
+    def __repr__(self) -> str:
+        if self._seen is None:
+            return f"<{type(self).__name__} {self.name!r}>"
+        best = leader(self._seen.decision) or "none yet"
+        return f"<{type(self).__name__} {self.name!r}: {self._seen.state}, leader {best}>"
 
     @operation
     async def run(
@@ -63,6 +71,7 @@ class ExperimentOperations(Generic[PickT]):
 
         Each tell also asks for the next pick, so that a round takes one request.
         """
+        check_functions(generators)
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
         costs = {row.generator: row.cost_per_sample for row in (await ExperimentOperations.report(self)).standings}
@@ -200,7 +209,10 @@ class ExperimentOperations(Generic[PickT]):
     @operation
     async def report(self) -> models.Report:
         """The current standings, regret, pick ratio and decision."""
-        return models.Report.model_validate(await self._transport.call("GET", f"/v1/experiments/{self.name}/report"))
+        self._seen = models.Report.model_validate(
+            await self._transport.call("GET", f"/v1/experiments/{self.name}/report")
+        )
+        return self._seen
 
     @operation
     async def retract(
@@ -233,7 +245,8 @@ class ExperimentOperations(Generic[PickT]):
     async def _reply(self, request: models.AskRequest, patience: float | None = None) -> models.AskReply:
         asked = request.model_dump(exclude_none=True)
         answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/picks", json=asked, patience=patience)
-        return models.AskReply.model_validate(answer)
+        self._seen = models.AskReply.model_validate(answer)
+        return self._seen
 
     def _drawn(self, info: models.Pick, request: models.AskRequest) -> PickT:
         return self._pick(self._transport, info, self.info.config.kind.first_array(), request.generators)
@@ -241,17 +254,32 @@ class ExperimentOperations(Generic[PickT]):
     async def _change(self, path: str, **fields: Any) -> models.Report:
         given = {name: value for name, value in fields.items() if value is not None}
         answer = await self._transport.call("PATCH", f"/v1/experiments/{self.name}{path}", json=given)
-        return models.Report.model_validate(answer)
+        self._seen = models.Report.model_validate(answer)
+        return self._seen
 
 
 class Experiment(ExperimentOperations[Pick], Blocking):
-    """An experiment on the service. `info` holds its config."""
+    """An experiment on the service. `info` holds its config.
+
+    Its `repr` shows name, state and leader. It asks the service; if that does not answer within a second, it shows what
+    was last known.
+    """
 
     _pick = Pick
 
+    def __repr__(self) -> str:
+        with contextlib.suppress(Exception):
+            path = f"/v1/experiments/{self.name}/report"
+            answer = run(self._transport.attempt("GET", path, 1.0))
+            self._seen = models.Report.model_validate(answer)
+        return super().__repr__()
+
 
 class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
-    """`Experiment` for asyncio, with the same methods as coroutines; iterate over `picks` with `async for`."""
+    """`Experiment` for asyncio, with the same methods as coroutines; iterate over `picks` with `async for`.
+
+    Its `repr` shows the state and leader that were last known.
+    """
 
     _pick = AsyncPick
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,16 @@ class FileError(ValueError):
     """The content of a file is not valid. The message names the file, what was expected and what was found."""
 
 
+def moments_among(names: Collection[str]) -> tuple[str, str] | None:
+    """The names of mean and covariance, if a file has both; others beside them say how they were made."""
+    return next((pair for pair in MOMENTS if set(pair) <= set(names)), None)
+
+
 def read_arrays(file: Path) -> Arrays:
-    """Read the arrays of a file by name: at least one, all of real numbers. Raises FileError."""
+    """Read the arrays of a file by name: at least one, all of real numbers. Raises FileError.
+
+    Of an `.npz` with a mean and covariance only these are read.
+    """
     if file.suffix not in SUFFIXES:
         raise FileError(
             f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
@@ -51,7 +60,7 @@ def _load(file: Path) -> Arrays:
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             return {file.stem: loaded}
         with loaded:
-            return {name: np.asarray(loaded[name]) for name in loaded.files}
+            return {name: np.asarray(loaded[name]) for name in moments_among(loaded.files) or loaded.files}
 
 
 def _decode(file: Path) -> Arrays:

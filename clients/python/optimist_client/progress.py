@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, TextIO
 
@@ -62,11 +63,12 @@ class NoDisplay:
 
 
 class TqdmBar:
-    """A tqdm progress bar, which is a widget in notebooks."""
+    """A tqdm progress bar: a widget in notebooks that have ipywidgets, else text."""
 
     def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
-        from tqdm.auto import tqdm
-
+        # In notebooks `tqdm.auto` warns and fails without ipywidgets.
+        home = "tqdm.auto" if find_spec("ipywidgets") else "tqdm"
+        tqdm = import_module(home).tqdm
         self._bar = tqdm(desc=title, total=total, unit=" samples", file=file)
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:

@@ -16,6 +16,7 @@ from optimist_client.models import AskReply, DecisionInfo
 from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
 from optimist_client.transport import Transport
+from optimist_client.validation import brief
 
 _MOST_NAMED = 4000
 """Maximum characters of generators' names in a URL. If there are more, a tell does not ask for the next pick."""
@@ -57,6 +58,17 @@ class Makers:
                 f"(pick {pick.number}: {pick.size} samples, seed {pick.seed}); the pick was given up",
                 pick.generator,
             ) from error
+
+
+def check_functions(generators: Any) -> None:
+    """Raise ValueError unless `generators` is a mapping of names to functions."""
+    example = 'such as {"old": old, "new": new}'
+    if not isinstance(generators, Mapping):
+        found = type(generators).__name__
+        raise ValueError(f"generators: expected functions by the names of their generators, {example}; got a {found}")
+    for name, function in generators.items():
+        if not callable(function):
+            raise ValueError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")
 
 
 class Allowance:

@@ -72,7 +72,10 @@ def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
     for row, text in enumerate(encoded):
         # All rows are padded to the longest one, so a single very long id would use a lot of memory.
         if len(text) > LONGEST_ID:
-            raise ValueError(f"ids: expected at most {LONGEST_ID} bytes each, got {len(text)} in row {row}")
+            raise ValueError(
+                f"ids: expected at most {LONGEST_ID} bytes each, got {len(text)} in row {row}. An id names a sample: "
+                "keep images themselves elsewhere, and tell their paths or URLs, which the dashboard can show"
+            )
     longest = max(map(len, encoded), default=0)
     padded = b"".join(text.ljust(longest, b"\0") for text in encoded)
     return np.frombuffer(padded, np.uint8).reshape(len(encoded), longest)

@@ -54,6 +54,10 @@ class Transport(ABC, Generic[Http]):
 
         return _answer(await self._reply(send, patience))
 
+    async def attempt(self, method: str, path: str, seconds: float) -> Any:
+        """Send a request once, with this timeout, and return the JSON of a 2xx reply. Raises whatever prevents that."""
+        return _answer(await self._request(method, path, timeout=seconds))
+
     async def download(self, path: str, file: Path) -> None:
         """GET a path and write the body of a 2xx reply to a new file. Raises `OptimistError` otherwise."""
         with await self.apply(file.open, "xb") as written:

@@ -55,7 +55,8 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     # The SDK builds each model when it is first used. Build them all now so that no request has to wait for it.
     for model in Wire.__subclasses__():
         model.model_rebuild()
-    app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan)
+    # The page /docs is one of the dashboard's: FastAPI's pages load their scripts from another host.
+    app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.add_middleware(Limits, settings=settings, archives=archives.IMPORT)
     # The middleware added last is the first to see a request.
     app.add_middleware(Access, keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)

@@ -28,6 +28,7 @@ from optimist.store import (
     Unavailable,
 )
 from optimist_client.models import Problem
+from optimist_client.validation import each_in_words
 
 Action = Literal["fix", "retry", "stop"]
 
@@ -74,8 +75,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
-        lines = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
-        return respond(invalid("; ".join(lines)).problem)
+        return respond(invalid(each_in_words(error.errors())).problem)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from optimist.api.problems import ApiError
 from optimist.settings import Settings
 from optimist.store import Store, StoreError, Usage
+from optimist.store.outage import Outage
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Vitals:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._directory = settings.data_directory if settings.redis_url is None else None
+        self._directory = settings.data_dir if settings.redis_url is None else None
         self._min_free = settings.min_free_bytes
         self._share = settings.memory_reserve
         self._answered = time.monotonic()
@@ -62,6 +63,7 @@ class Vitals:
         self._disk_message = self._memory_message = ""
         self._logged_at = -REMIND
         self._is_stopping = False
+        self._outage = Outage()
 
     @property
     def down_for(self) -> float:
@@ -122,7 +124,8 @@ class Vitals:
         while not self._is_stopping:
             try:
                 async with self._measuring:
-                    await self._measure()
+                    with self._outage.noticed():
+                        await self._measure()
             except (StoreError, RedisError):
                 self._well_since = None
             else:

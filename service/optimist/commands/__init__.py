@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from optimist import __version__
 from optimist.commands import archive, bandwidth, batches, demo, keys, score, scorer, serve, simulate
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def optimist(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Find the best of several generative models with as few generated samples as possible."""
+
+
 for command in (
-    serve.version,
     serve.serve,
     scorer.scorer,
     score.score,

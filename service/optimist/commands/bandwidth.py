@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, said_plainly
+from optimist.commands.shared import AsJson, Frequencies, extras, said_plainly
 
 if TYPE_CHECKING:
     from optimist.evaluation.offline import Bandwidths
@@ -32,7 +32,7 @@ def bandwidth(
     size: Annotated[
         int | None, typer.Option(help="Rows per subset; by default as many as the file allows, at most 1000.")
     ] = None,
-    features: Annotated[int, typer.Option(help="Number of random frequencies of the gaussian kernel, r.")] = 1000,
+    frequencies: Frequencies = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the subsets and frequencies.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +46,7 @@ def bandwidth(
         from optimist.evaluation.offline import choose_bandwidth
     with said_plainly(ValueError, ArithmeticError):
         found = choose_bandwidth(
-            file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=features, seed=seed
+            file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies or 1000, seed=seed
         )
     if as_json:
         typer.echo(json.dumps({"file": str(file), "metric": metric, **found.to_dict()}, indent=2, allow_nan=False))

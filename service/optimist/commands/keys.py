@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, said_plainly, settings_of
+from optimist.commands.shared import AsJson, RedisUrl, extras, said_plainly, settings_of
 from optimist_client.models import Role
 
 Result = TypeVar("Result")
@@ -27,7 +27,6 @@ Result = TypeVar("Result")
 app = typer.Typer(no_args_is_help=True, help="Access keys: create, list, revoke.")
 
 DataDir = Annotated[Path | None, typer.Option(help="Data directory of the service, which may be running or not.")]
-RedisUrl = Annotated[str | None, typer.Option(help="URL of the service's Redis, if it does not use an embedded one.")]
 
 
 @app.command()
@@ -130,11 +129,10 @@ def _redis(data_dir: Path | None, redis_url: str | None) -> Iterator[str]:
     """The URL of the Redis to use: the given one, that of a running service, or an embedded one started here."""
     from optimist.store import running_url, start_embedded
 
-    settings = settings_of()
-    directory = data_dir or settings.data_directory
-    url = redis_url or (settings.redis_url if data_dir is None else None) or running_url(directory)
+    settings = settings_of(data_dir=data_dir, redis_url=redis_url)
+    url = settings.redis_url or running_url(settings.data_dir)
     if url is not None:
         yield url
         return
-    with start_embedded(directory) as embedded:
+    with start_embedded(settings.data_dir) as embedded:
         yield embedded.url

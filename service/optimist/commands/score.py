@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -16,12 +20,14 @@ from optimist.commands.shared import (
     ORDER,
     AsJson,
     Device,
+    Frequencies,
     KernelName,
     LogFormat,
     MetricName,
     PromptSigma,
     ReferenceFile,
     Truncation,
+    console,
     extras,
     said_plainly,
     settings_of,
@@ -41,7 +47,8 @@ def score(
         list[Path] | None,
         typer.Argument(
             help="Samples to score: .npy, .npz, .safetensors or .parquet, each array (n, d) one generator's; for "
-            "scores of pairs, files of one generator each with the arrays features and prompts."
+            "scores of pairs, files of one generator each with the arrays features and prompts. Or a folder with one "
+            "file (or folder) per generator, as for `simulate --features`."
         ),
     ] = None,
     metric: Annotated[MetricName, typer.Option(help="The metric to score FILES by.")] = "fid",
@@ -55,7 +62,7 @@ def score(
         str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
     ] = None,
     prompt_sigma: PromptSigma = None,
-    features: Annotated[int | None, typer.Option(help="Random frequencies, r; 1000 by default.")] = None,
+    frequencies: Frequencies = None,
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
     device: Device = None,
@@ -63,7 +70,7 @@ def score(
     redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
     metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help=DEPRECATED, hidden=True)] = None,
     metrics_host: Annotated[str, typer.Option(help=DEPRECATED, hidden=True)] = METRICS_HOST,
-    log_format: Annotated[LogFormat, typer.Option(help=DEPRECATED, hidden=True)] = "text",
+    log_format: Annotated[LogFormat | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
 ) -> None:
     """Score FILES and print them best first. This needs no service.
 
@@ -78,19 +85,21 @@ def score(
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.evaluation.offline import read_reference, score_files
-    with said_plainly(ValueError):
+    with said_plainly(ValueError), _progress() as begun:
         if "reference" in find(metric).needs and reference is None:
             raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
         rows = score_files(
             files or [],
             metric,
             reference=None if reference is None else read_reference(reference),
-            **kernels_of(metric, kernel, sigma, prompt_sigma, features, kernel_seed, exact),
+            **kernels_of(metric, kernel, sigma, prompt_sigma, frequencies, kernel_seed, exact),
             order=order,
             truncation=truncation,
             bound=bound,
             delta=delta,
             device=settings.device,
+            beside=reference,
+            begun=begun,
         )
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))
@@ -98,17 +107,27 @@ def score(
         _print_scores(rows, f"{find(metric).title}, bound {bound}, intervals of {1.0 - delta:.4g}")
 
 
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Shows, on a terminal, which generator is being scored and for how long; call it with each name."""
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        shown = progress.add_task("reading")
+        numbers = count(1)
+        yield lambda name: progress.update(shown, description=f"scoring {name} ({next(numbers)})")
+
+
 def kernels_of(
     metric: str,
     name: str | None,
     sigma: str | None,
     prompt_sigma: str | None,
-    features: int | None,
+    frequencies: int | None,
     seed: int | None,
     exact: bool,
 ) -> dict[str, dict[str, Any]]:
     """The kernels as `optimist.score` takes them. Raises ValueError for options that do not go together."""
-    options: dict[str, Any] = {"sigma": _sigma(sigma), "features": features, "seed": seed}
+    options: dict[str, Any] = {"sigma": _sigma(sigma), "features": frequencies, "seed": seed}
     options = {option: value for option, value in options.items() if value is not None}
     if name == "cosine" and options:
         raise ValueError("the cosine kernel has no --sigma, no frequencies and no --kernel-seed")

@@ -8,23 +8,15 @@ from typing import Annotated
 
 import typer
 
-from optimist import __version__
-from optimist.commands.shared import LogFormat, console, extras, said_plainly, settings_of
+from optimist.commands.shared import LogFormat, RedisUrl, extras, said_plainly, settings_of
 from optimist.numerics.devices import DeviceError
-
-
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
 
 
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Directory for the data of the embedded Redis.")] = None,
-    redis_url: Annotated[
-        str | None, typer.Option(help="URL of a running Redis to use instead of the embedded one.")
-    ] = None,
+    redis_url: RedisUrl = None,
     scoring: Annotated[
         bool | None, typer.Option(help="Start a scorer as well, or leave scoring to `optimist scorer`.")
     ] = None,
@@ -43,11 +35,11 @@ def serve(
     log_format: Annotated[LogFormat | None, typer.Option(help="Log format; text by default.")] = None,
     log_requests: Annotated[bool | None, typer.Option("--log-requests", help="Log every request.")] = None,
 ) -> None:
-    """Run the service. Options that are not given are read from OPTIMIST_* variables."""
+    """Run the service. An option that is not given is read from its variable: OPTIMIST_HOST for --host."""
     settings = settings_of(
         host=host,
         port=port,
-        data_directory=data_dir,
+        data_dir=data_dir,
         redis_url=redis_url,
         scoring=scoring,
         device=device,
@@ -60,15 +52,8 @@ def serve(
     )
     with extras("server,scoring"):
         from optimist.server.service import serve as run
-        from optimist.store.connect import shown
 
         if settings.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
             raise ModuleNotFoundError(name="torch")
-    scheme = "http" if settings.tls_certificate is None else "https"
-    url = settings.redis_url
-    where = f"embedded, data in {settings.data_directory}" if url is None else shown(url)
-    console.print(
-        f"Optimist {__version__} on {scheme}://{settings.host}:{settings.port} (Redis: {where})", soft_wrap=True
-    )
     with said_plainly(DeviceError):
         run(settings)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
 from optimist.settings import Settings
 from optimist_client.metrics import declared
+from optimist_client.validation import each_in_words
 
 console = Console(stderr=True)
 
@@ -21,6 +23,10 @@ LogFormat = Literal["text", "json"]
 Device = Annotated[
     str | None,
     typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
+]
+
+RedisUrl = Annotated[
+    str | None, typer.Option(help="URL of a Redis that is running, instead of the embedded one in --data-dir.")
 ]
 
 if TYPE_CHECKING:
@@ -48,12 +54,30 @@ PromptSigma = Annotated[
     str | None, typer.Option(help=f"Bandwidth of the prompts' gaussian kernel. {_of('prompt_kernel')}")
 ]
 
+Frequencies = Annotated[
+    int | None, typer.Option(min=1, help="Number of random frequencies of the gaussian kernel, r; 1000 by default.")
+]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
-def settings_of(**given: Any) -> Settings:
-    """The settings. Options that are None are read from OPTIMIST_* variables."""
-    return Settings(**{name: value for name, value in given.items() if value is not None})
+def settings_of(**options: Any) -> Settings:
+    """The settings. Options that are None are read from OPTIMIST_* variables.
+
+    Of --data-dir and --redis-url, the one that is given wins over the variable of the other; both are refused.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if "data_dir" in given and given.setdefault("redis_url", None) is not None:
+        raise typer.BadParameter("expected --data-dir or --redis-url: an external Redis keeps its data elsewhere")
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        parts = [{**part, "loc": _variable(*part["loc"])} for part in error.errors(include_url=False)]
+        raise typer.BadParameter(each_in_words(parts)) from None
+
+
+def _variable(field: int | str, *rest: int | str) -> tuple[int | str, ...]:
+    return f"OPTIMIST_{field}".upper(), *rest
 
 
 @contextmanager

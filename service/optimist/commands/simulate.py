@@ -16,6 +16,7 @@ from rich.text import Text
 from optimist.commands.score import kernels_of
 from optimist.commands.shared import (
     ORDER,
+    Frequencies,
     KernelName,
     MetricName,
     PromptSigma,
@@ -78,9 +79,7 @@ def simulate(
     kernel: KernelName = None,
     sigma: Annotated[str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number, or median.")] = None,
     prompt_sigma: PromptSigma = None,
-    frequencies: Annotated[
-        int | None, typer.Option(min=1, help="Number of random frequencies, r; 1000 by default.")
-    ] = None,
+    frequencies: Frequencies = None,
     kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
     jobs: Annotated[int, typer.Option(help="Number of processes; -1 uses all cores.")] = 1,
     json_file: Annotated[

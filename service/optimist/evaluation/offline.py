@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from optimist.evaluation import Question, declared_of, first_rows, score
+from optimist.evaluation.folders import in_folder, of_metric
 from optimist.numerics.batches import BatchError, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.reference import Reference
@@ -75,22 +76,27 @@ def score_files(
     bound: str = "influence",
     delta: float = 0.05,
     device: str = "cpu",
+    beside: Path | None = None,
+    begun: Callable[[str], None] = lambda name: None,
     **settings: Any,
 ) -> list[FileScore]:
-    """The score of every generator in the files, best first; one file is in memory at a time.
+    """The score of every generator in the files and folders, best first; one file is in memory at a time.
 
-    Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts".
+    Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts". A
+    folder has one file or subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called
+    with the name of each generator before it is scored.
     The `settings` are the metric's, as `optimist.score` takes them; open kernels are fixed once, by the first rows of
     all generators, as a new experiment fixes them. Raises FileError for a file or an array that is not as expected,
     ValueError for settings that make no sense.
     """
     question = Question(declared_of(metric, device, **settings), bound, delta, device=device)
     if question.open_kernels:
-        question = _fitted(question, files)
+        question = _fitted(question, files, beside)
     sigmas = {field: kernel.sigma for field, kernel in question.kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
     found: list[FileScore] = []
-    for file, name, batch in _generators(files, question):
+    for file, name, batch in _generators(files, question, beside):
+        begun(name)
         try:
             estimate = score(batch, question.metric, bound=bound, delta=delta, device=device)
         except (BatchError, ArithmeticError) as error:
@@ -172,11 +178,11 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
     return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
 
 
-def _fitted(question: Question, files: Sequence[Path]) -> Question:
+def _fitted(question: Question, files: Sequence[Path], beside: Path | None) -> Question:
     """The question with its open kernels fixed by the same number of first rows as in an experiment."""
     most = question.rows_to_fit(1)
     logs: list[list[dict[str, torch.Tensor]]] = []
-    for file, name, batch in _generators(files, question):
+    for file, name, batch in _generators(files, question, beside):
         try:
             check_batch(batch, {array: rows.shape[1] for array, rows in batch.items()})
         except BatchError as error:
@@ -185,18 +191,27 @@ def _fitted(question: Question, files: Sequence[Path]) -> Question:
     return question.fitted(first_rows(logs, question.rows_to_fit(len(logs))))
 
 
-def _generators(files: Sequence[Path], question: Question) -> Iterator[tuple[Path, str, Arrays]]:
+def _generators(files: Sequence[Path], question: Question, beside: Path | None) -> Iterator[tuple[Path, str, Arrays]]:
     """File, name and batch of every generator, one file in memory at a time. Raises FileError if widths differ."""
     names, told_by = question.arrays, "the settings" if question.reference is None else "the reference"
     known = {array: (columns, told_by) for array, columns in question.widths.items()}
     for file in files:
-        for name, batch in _batches_of(file, names):
+        for name, batch in _in_folder(file, names, beside) if file.is_dir() else _batches_of(file, names):
             for array, rows in batch.items():
                 columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
                 if rows.shape[1] != columns:
                     wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
                     raise FileError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
             yield file, name, batch
+
+
+def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[tuple[str, Arrays]]:
+    """The generators of a folder, by name."""
+    for name, origin, arrays in in_folder(folder, names, beside):
+        batch = of_metric(origin, arrays, names)
+        for array, rows in batch.items():
+            _check_matrix(Path(origin), array, rows)
+        yield name, batch
 
 
 def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]]:

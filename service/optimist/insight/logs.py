@@ -33,8 +33,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(kind: Literal["text", "json"], requests: bool = False) -> None:
-    """Log the warnings and errors of the whole process to stderr, and every request if `requests` is set."""
+    """Log to stderr: this package's messages, the warnings and errors of all others, and every request if set."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if kind == "json" else logging.Formatter("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("optimist").setLevel(logging.INFO)
     REQUESTS.setLevel(logging.INFO if requests else logging.WARNING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 from collections.abc import Callable
 
@@ -12,8 +13,10 @@ import torch
 from optimist.numerics.devices import give_back_from
 from optimist.scoring.scorer import Scorer
 from optimist.store import open_store
+from optimist.store.connect import shown
 from optimist.store.deployment import wait_for_server
 
+_log = logging.getLogger(__name__)
 LARGE = 4 * 2**20
 """Blocks of memory of this size or more are returned to the system as soon as they are freed."""
 
@@ -31,6 +34,7 @@ def score_for_ever(
         async with open_store(redis_url) as store:
             scorer = Scorer(store, device=device, warm_bytes=warm_bytes)
             task = asyncio.create_task(scorer.run())
+            _log.info("the scorer begins, on %s (Redis: %s)", device, shown(redis_url))
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
             if begun is not None:

@@ -23,6 +23,7 @@ from optimist.scoring.fairness import SHORT, FairQueue
 from optimist.scoring.overview import Overview
 from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key
 from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
+from optimist.store.outage import Outage
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Scorer:
         self._records: dict[Key, GeneratorRecord] = {}
         self._turns: set[asyncio.Task[None]] = set()
         self._overview = Overview()
+        self._outage = Outage()
         self._swept = time.monotonic()
         self._is_ending = False
         self._epoch = store.epoch
@@ -105,7 +107,7 @@ class Scorer:
 
     async def _sweep_for_ever(self) -> None:
         while not self._is_ending:
-            with _going_on():
+            with _going_on(), self._outage.noticed():
                 names = set(await self._store.experiments())
                 self._forget_others(names)
                 for name in names:
@@ -200,7 +202,7 @@ class Scorer:
             again = record.again
         except Superseded as error:
             CLAIMS_LOST.inc()
-            logger.info("%s/%d is released: %s", *record.key, error)
+            logger.debug("%s/%d is released: %s", *record.key, error)
             record.release()
             self._experiments.forget_fitted(record.name)
         except NotFound:

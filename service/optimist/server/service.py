@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import FrameType
 
-import uvicorn
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 from threadpoolctl import threadpool_limits
+from uvicorn import Config
 
 from optimist.api.app import create_app
 from optimist.insight.logs import configure
 from optimist.numerics.devices import give_back_from
 from optimist.server.connections import patient
+from optimist.server.listening import Server, bound, ending_in_order
 from optimist.server.scorer_process import scorer_process
 from optimist.settings import Settings
 from optimist.store import CannotStart, open_store, start_embedded
+from optimist.store.connect import shown
 from optimist.store.deployment import wait_for_server
 
 LARGE = 2**20
@@ -37,7 +38,7 @@ def redis_of(settings: Settings) -> Iterator[str]:
         asyncio.run(wait_for_server(settings.redis_url))
         yield settings.redis_url
         return
-    with start_embedded(settings.data_directory) as embedded:
+    with start_embedded(settings.data_dir) as embedded:
         asyncio.run(wait_for_server(embedded.url))
         yield embedded.url
 
@@ -45,7 +46,7 @@ def redis_of(settings: Settings) -> Iterator[str]:
 def serve(settings: Settings) -> None:
     """Run the API, and a scorer beside it unless told otherwise, until SIGINT or SIGTERM.
 
-    Raises DeviceError where the scorer's device is not here.
+    Raises CannotStart for an address that is in use, DeviceError where the scorer's device is not here.
     """
     configure(settings.log_format, settings.log_requests)
     # The check of a reference is the only thing here that more would help, and it would take them from everybody else.
@@ -57,20 +58,18 @@ def serve(settings: Settings) -> None:
     # numpy parses the header of an .npz body as a Python literal: a client could fill the log with warnings about it.
     warnings.simplefilter("ignore", SyntaxWarning)
     warnings.filterwarnings("ignore", "Reading `.npy` or `.npz` file required additional header parsing", UserWarning)
-    # uvicorn shuts down, then raises the signal again: by default that would end the process before Redis is stopped.
-    signal.signal(signal.SIGTERM, _exit)
-    with ExitStack() as stack:
+    with ending_in_order(), ExitStack() as stack:
+        sockets = stack.enter_context(bound(settings.host, settings.port))
         url = stack.enter_context(redis_of(settings))
         if not settings.is_open:
-            asyncio.run(_need_keys(url, settings.host))
+            asyncio.run(_need_keys(url, settings))
         scorer = stack.enter_context(scorer_process(url, settings)) if settings.scoring else None
         app = create_app(settings, url, None if scorer is None else lambda: scorer.at_work)
         # What has been made by now stays: the collector need not go through it again and again.
         gc.freeze()
-        uvicorn.run(
+        config = Config(
             app,
             host=settings.host,
-            port=settings.port,
             http=patient(settings.head_timeout, settings.answer_timeout),
             ws="none",
             log_config=None,
@@ -81,17 +80,32 @@ def serve(settings: Settings) -> None:
             ssl_certfile=settings.tls_certificate,
             ssl_keyfile=settings.tls_key,
         )
+        Server(config, app.version, _where(settings)).run(sockets)
 
 
-async def _need_keys(redis_url: str, host: str) -> None:
-    """Raise CannotStart where nobody could be let in."""
+def _where(settings: Settings) -> str:
+    """Where the data is, for the log."""
+    if settings.redis_url is not None:
+        return shown(settings.redis_url)
+    return f"embedded, data in {settings.data_dir}"
+
+
+async def _need_keys(redis_url: str, settings: Settings) -> None:
+    """Raise CannotStart if access keys are required and there are none, with the command that creates one."""
     async with open_store(redis_url) as store:
         if not await store.access_keys.all():
             raise CannotStart(
-                f"On {host} callers need access keys, and there are none: make one with `optimist keys create --role "
-                "admin`. With --insecure everybody who reaches the service may do everything."
+                f"On {settings.host} callers need access keys, and there are none. Create one:\n"
+                f"  optimist keys create --role admin {_option(settings)}\n"
+                "With --insecure everybody who reaches the service may do everything."
             )
 
 
-def _exit(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)
+def _option(settings: Settings) -> str:
+    """The option that makes a command use the Redis of these settings, as it can be pasted into a shell."""
+    if settings.redis_url is None:
+        return f"--data-dir {shlex.quote(str(settings.data_dir.resolve()))}"
+    if shown(settings.redis_url) == settings.redis_url:
+        return f"--redis-url {shlex.quote(settings.redis_url)}"
+    # Logs must not show passwords.
+    return f"--redis-url {shlex.quote(shown(settings.redis_url))}  (add the user, password and options of your URL)"

@@ -171,7 +171,9 @@ class EmbeddedRedis:
         # Missing if redis-server is being stopped at this moment: it removes its socket itself.
         with contextlib.suppress(FileNotFoundError):
             self._starting_socket.rename(self._socket)
-        if not self.started.done():
+        if self.started.done():
+            _log.info("redis-server (process %d) has started again", process.pid)
+        else:
             self.started.set_result(None)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
+from optimist_client.validation import in_words
 from optimist_client.wire import Wire
 
 Scale = Literal["linear", "log"]
@@ -154,18 +155,3 @@ def find(name: object) -> type[Metric]:
     if isinstance(name, str) and name in _DECLARED:
         return _DECLARED[name]
     raise ValueError(f"unknown metric {name!r}: expected one of {', '.join(_DECLARED)}")
-
-
-def in_words(error: ValidationError, field: str = "") -> str:
-    """A validation error in one line, with the field before each part."""
-    return "; ".join(_in_words(part, field) for part in error.errors(include_url=False, include_context=False))
-
-
-def _in_words(part: Any, field: str) -> str:
-    at = ": ".join(filter(None, (field, ".".join(map(str, part["loc"])))))
-    said = str(part["msg"])
-    if part["type"] == "value_error":
-        said = said.removeprefix("Value error, ")
-    else:
-        said = f"{said.replace('Input should be', 'expected')}, got {part['input']!r}"
-    return f"{at}: {said}" if at else said

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from optimist_client.metrics.base import Dimension, Metric, declare
+from optimist_client.validation import brief
 from optimist_client.wire import Wire
 
 MEDIAN = "median"
@@ -28,6 +30,14 @@ class Kernel(Wire):
     """r, the number of random frequencies (φ has 2r entries); for `nystrom` the number of landmarks."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of the frequencies, which are the same in every process."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settings(cls, data: Any) -> Any:
+        if isinstance(data, Kernel | Mapping):
+            return data
+        example = "Gaussian(sigma=10), or {'name': 'gaussian', 'sigma': 10}"
+        raise ValueError(f"expected a kernel with its settings, such as {example}; got {brief(data)}")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -18,6 +18,7 @@ import numpy.lib.format as npy
 from numpy.typing import NDArray
 
 from optimist_client import tensors
+from optimist_client.files import moments_among
 
 MEDIA_TYPE = "application/x-npz"
 MOST_ARRAYS = 16
@@ -86,9 +87,10 @@ class Archive:
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo, IO[bytes]]]:
-    for member in archive.infolist():
-        with archive.open(member) as file:
-            yield member.filename.removesuffix(".npy"), member, file
+    members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+    for name in moments_among(members) or members:
+        with archive.open(members[name]) as file:
+            yield name, members[name], file
 
 
 def _check_end(body: bytes) -> None:

@@ -16,7 +16,7 @@ METRICS = "/metrics"
 LISTS = ("/v1/experiments", "/v1/overview")
 """Lists that a key restricted to some experiments may also read: they show only those experiments."""
 
-_PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/docs/oauth2-redirect|/redoc|/openapi\.json|/dashboard/[^/]+")
+_PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+")
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
 _WORK = {
     "POST": re.compile(r"/picks(/.*)?|/generators/.+/batches", re.DOTALL),

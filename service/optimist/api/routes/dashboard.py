@@ -1,4 +1,4 @@
-"""Serves the dashboard: one static page at `/`, its modules and styles, and plotly.min.js from the plotly wheel."""
+"""Serves the dashboard at `/` and the page of the HTTP API at `/docs`: static files, and libraries from wheels."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from typing import Annotated
 from fastapi import APIRouter, FastAPI, Header, HTTPException
 from fastapi.responses import FileResponse, Response
 
-PLOTLY = "plotly.min.js"
+LIBRARIES = {
+    "plotly.min.js": ("plotly", "package_data/plotly.min.js"),
+    "swagger-ui-bundle.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
+    "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
+}
+"""Files that come from the wheels of other packages: the package, and the path in it."""
 POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
         "connect-src 'self'",
-        # plotly.js sets inline styles. No text from users is used in styles.
+        # plotly.js and Swagger UI set inline styles. No text from users is used in styles.
         "style-src 'self' 'unsafe-inline'",
         # A user may load an image from any host. By itself the page loads images only from the hosts in the settings.
         "img-src 'self' data: http: https:",
@@ -51,12 +56,16 @@ def assets() -> dict[str, Path]:
 
 
 @cache
-def _plotly() -> tuple[Path, str] | None:
-    """The path of plotly.js and its entity tag; None without plotly. Avoids importing plotly, which takes a second."""
-    spec = importlib.util.find_spec("plotly")
+def _library(name: str) -> tuple[Path, str] | None:
+    """The path of a library's file and its entity tag; None if its package is missing.
+
+    The package is not imported: importing plotly takes a second.
+    """
+    package, file = LIBRARIES[name]
+    spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return None
-    return Path(spec.submodule_search_locations[0]) / "package_data" / PLOTLY, f'"plotly-{version("plotly")}"'
+    return Path(spec.submodule_search_locations[0]) / file, f'"{package}-{version(package)}"'
 
 
 @cache
@@ -70,30 +79,37 @@ async def page() -> FileResponse:
     return FileResponse(assets()["index.html"], headers=PAGE_HEADERS)
 
 
-@router.get(f"/dashboard/{PLOTLY}")
-def plotly(
-    accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
-) -> Response:
-    """The chart library. It is large and seldom changes, so it is compressed and cached."""
-    found = _plotly()
-    if found is None:
-        raise HTTPException(404, "charts need plotly, which is not installed: pip install 'optimist[server]'")
-    path, etag = found
-    headers = {**LIBRARY_HEADERS, "etag": etag}
-    if if_none_match == etag:
-        return Response(status_code=304, headers=headers)
-    if "gzip" not in accept_encoding:
-        return FileResponse(path, media_type="text/javascript", headers=headers)
-    return Response(_compressed(path), media_type="text/javascript", headers={**headers, "content-encoding": "gzip"})
+@router.get("/docs")
+async def api_page() -> FileResponse:
+    """The page of the HTTP API. Unlike FastAPI's own page, it loads nothing from other hosts."""
+    return FileResponse(assets()["docs.html"], headers=PAGE_HEADERS)
 
 
 @router.get("/dashboard/{name}")
-async def asset(name: str) -> FileResponse:
-    """One file of the dashboard: a module, the styles or an icon."""
+def file(
+    name: str, accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """One file: of the dashboard (a module, the styles or an icon), or of a library."""
+    media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
+    if name in LIBRARIES:
+        return _of_library(name, media_type, "gzip" in accept_encoding, if_none_match)
     if name not in assets():
         raise HTTPException(404, f"the dashboard has no file {name!r}")
-    media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
     return FileResponse(assets()[name], media_type=media_type, headers=ASSET_HEADERS)
+
+
+def _of_library(name: str, media_type: str | None, compressed: bool, known: str | None) -> Response:
+    """A library's file. They are large and seldom change, so they are compressed and cached."""
+    found = _library(name)
+    if found is None:
+        raise HTTPException(404, f"{name} is of a package that is not installed: pip install 'optimist[server]'")
+    path, etag = found
+    headers = {**LIBRARY_HEADERS, "etag": etag}
+    if known == etag:
+        return Response(status_code=304, headers=headers)
+    if not compressed:
+        return FileResponse(path, media_type=media_type, headers=headers)
+    return Response(_compressed(path), media_type=media_type, headers={**headers, "content-encoding": "gzip"})
 
 
 def install(app: FastAPI) -> None:

@@ -31,6 +31,7 @@ from optimist_client.models import (
     Report,
     SuspectBatch,
 )
+from optimist_client.validation import brief
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
 overview = APIRouter()
@@ -66,8 +67,21 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                 )
     existing = await context.experiment(config.name)
     if existing.config != config:
-        raise Conflict(f"experiment {config.name!r} exists with another config: choose another name")
+        raise Conflict(
+            f"experiment {config.name!r} exists with another config, which differs in "
+            f"{', '.join(_differences(existing.config, config))}: choose another name, or the same config"
+        )
     return existing
+
+
+def _differences(existing: ExperimentConfig, wanted: ExperimentConfig) -> list[str]:
+    """The fields in which two configs differ, with both values where they are short."""
+    found = []
+    for name in ExperimentConfig.model_fields:
+        stored, asked = getattr(existing, name), getattr(wanted, name)
+        if stored != asked:
+            found.append(f"{name} ({brief(stored)}, not {brief(asked)})")
+    return found
 
 
 def _check_lease(lease: float, most: float) -> None:

@@ -13,8 +13,8 @@ from optimist.numerics.batches import check_rows
 from optimist.numerics.checks import check_number, check_whole, real_array
 from optimist.numerics.feature_maps import check_sigma
 from optimist_client.metrics import Kernel, Metric
-from optimist_client.metrics.base import in_words
 from optimist_client.metrics.kernel import MEDIAN
+from optimist_client.validation import in_words
 
 AnyMetric = TypeVar("AnyMetric", bound=Metric)
 

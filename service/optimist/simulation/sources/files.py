@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from optimist.evaluation.folders import in_folder, of_metric
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
-from optimist_client.files import MOMENTS, SUFFIXES, FileError, read_arrays
-from optimist_client.metrics import declared, find
+from optimist_client.files import MOMENTS, FileError, read_arrays
+from optimist_client.metrics import find
 
 Found = Iterator[tuple[str, str, Rows]]
 """Name, origin and arrays by name of each generator."""
@@ -32,7 +28,7 @@ def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) 
     place, sources, wanted = Path(path), dict[str, Source](), tuple(find(metric).arrays)
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
-    found = _in_folder(place, wanted, beside) if place.is_dir() else _in_file(place)
+    found = in_folder(place, wanted, beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
         if name.encode("utf-8", "replace").decode() != name:  # file names may be arbitrary bytes
             raise FileError(f"{place}: expected generator names in UTF-8, found {name!a}")
@@ -40,41 +36,6 @@ def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) 
             raise FileError(f"{origin}: expected distinct generator names, found {name!r} in {sources[name].origin}")
         sources[name] = _source(origin, arrays, wanted)
     return sources
-
-
-def _in_folder(folder: Path, tensors: tuple[str, ...], beside: Path | None) -> Found:
-    members = sorted(member for member in folder.iterdir() if not member.name.startswith("."))
-    chosen = [member for member in members if member.suffix in SUFFIXES or member.is_dir()]
-    chosen = [member for member in chosen if beside is None or member.resolve() != beside.resolve()]
-    if not chosen:
-        wanted = f"a file ending in {', '.join(SUFFIXES)}, or a folder, for each generator"
-        raise FileError(f"{folder}: expected {wanted}; found {len(members)} other entries")
-    for member in chosen:
-        if member.is_dir():
-            yield member.name, f"{member}", _of_folder(member, tensors)
-        else:
-            yield member.stem, f"{member}", dict(read_arrays(member))
-
-
-def _of_folder(folder: Path, tensors: tuple[str, ...]) -> Rows:
-    """The arrays of one generator's folder. Arrays with the same name are concatenated."""
-    parts: dict[str, list[NDArray[Any]]] = {}
-    # File names (without suffix) that are names of arrays.
-    known = {array for metric in declared().values() for array in metric.arrays} | {*chain(*MOMENTS)}
-    for file in sorted(member for member in folder.iterdir() if member.suffix in SUFFIXES):
-        arrays = read_arrays(file)
-        if len(arrays) == 1:
-            arrays = {file.stem if file.stem in known else tensors[0]: next(iter(arrays.values()))}
-        for name, array in arrays.items():
-            parts.setdefault(name, []).append(array)
-    if not parts:
-        raise FileError(f"{folder}: expected files ending in {', '.join(SUFFIXES)}, found none")
-    for name, arrays in parts.items():
-        shapes = {array.shape[1:] for array in arrays}
-        if len(shapes) > 1:
-            found = " and ".join(map(str, sorted(shapes)))
-            raise FileError(f"{folder}: {name}: expected parts with rows of one shape, found {found}")
-    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
 def _in_file(file: Path) -> Found:
@@ -97,18 +58,8 @@ def _source(origin: str, arrays: Rows, tensors: tuple[str, ...]) -> Source:
                 return GaussianSource(arrays[mean], arrays[covariance], origin)
             except ValueError as error:
                 raise FileError(f"{origin}: {error}".replace("the reference ", "the ")) from None
-    rows = _of_metric(origin, arrays, tensors)
+    rows = of_metric(origin, arrays, tensors)
     for name, array in rows.items():
         if array.ndim != 2 or array.shape[1] < 1:
             raise FileError(f"{origin}: {name}: expected shape (n, d), found {array.shape}")
     return ArraySource(rows, origin)
-
-
-def _of_metric(origin: str, arrays: Rows, tensors: tuple[str, ...]) -> Rows:
-    """The metric's tensors among the arrays. A single array may have any name if the metric needs only one."""
-    if set(tensors) <= set(arrays):
-        return {name: arrays[name] for name in tensors}
-    if len(tensors) == len(arrays) == 1:
-        return {tensors[0]: next(iter(arrays.values()))}
-    wanted = f"one array, or one called {tensors[0]!r}" if len(tensors) == 1 else f"the arrays {', '.join(tensors)}"
-    raise FileError(f"{origin}: expected {wanted}; found {', '.join(arrays)}")

@@ -1,0 +1,76 @@
+"""pydantic's validation errors in plain words: the field, what was expected, and what was found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from reprlib import Repr
+from typing import Any
+
+from pydantic import ValidationError
+
+from optimist_client.wire import IDENTIFIER, IDENTIFIER_IN_WORDS
+
+_PATTERNS = {IDENTIFIER: IDENTIFIER_IN_WORDS}
+_LIMITS = {
+    "greater_than_equal": "at least {ge:g}",
+    "greater_than": "a number above {gt:g}",
+    "less_than_equal": "at most {le:g}",
+    "less_than": "a number below {lt:g}",
+    "too_short": "at least {min_length:g}",
+    "too_long": "at most {max_length:g}",
+    "string_too_short": "text of at least {min_length:g} characters",
+    "string_too_long": "text of at most {max_length:g} characters",
+}
+_TYPES = {"integer": "a whole number", "string": "text", "boolean": "true or false", "dictionary": "a mapping"}
+_UNION = re.compile(r"[\w-]+\[.*\]|constrained-\w+")
+"""Parts of a location that name a member of a union, not a field."""
+_short = Repr()
+_short.maxstring = _short.maxother = 80
+
+
+def brief(value: object) -> str:
+    """A value for a message, cut where it is long."""
+    return _short.repr(value)
+
+
+def in_words(error: ValidationError, field: str = "", fields: Collection[str] = ()) -> str:
+    """A validation error in one line. `field` is put before each part; `fields` are the names that exist."""
+    return each_in_words(error.errors(include_url=False), field, fields)
+
+
+def each_in_words(parts: Iterable[Mapping[str, Any]], field: str = "", fields: Collection[str] = ()) -> str:
+    """The parts of a validation error, as pydantic lists them, in one line. Alternatives for one value are joined."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for part in parts:
+        at = ".".join(str(step) for step in part["loc"] if not _UNION.fullmatch(str(step)))
+        said, got = _said(part, fields)
+        found.setdefault((": ".join(filter(None, (field, at))), got), []).append(said)
+    return "; ".join(
+        f"{at}: " * bool(at) + " or ".join([said[0], *(more.removeprefix("expected ") for more in said[1:])]) + got
+        for (at, got), said in found.items()
+    )
+
+
+def _said(part: Mapping[str, Any], fields: Collection[str]) -> tuple[str, str]:
+    """What was expected, and what was found."""
+    kind, said, limits = part["type"], str(part["msg"]), part.get("ctx", {})
+    if kind == "value_error":
+        return said.removeprefix("Value error, "), ""
+    if kind == "json_invalid":
+        return f"expected JSON: {limits['error']}", ""
+    if kind == "missing":
+        return "expected a value, got none", ""
+    if kind == "extra_forbidden":
+        close = get_close_matches(str(part["loc"][-1]), fields, 1)
+        return "unknown field" + "".join(f", did you mean {name}?" for name in close), ""
+    if kind in _LIMITS:
+        said = f"expected {_LIMITS[kind].format(**limits)}"
+    elif limits.get("pattern") in _PATTERNS:
+        said = f"expected {_PATTERNS[limits['pattern']]}"
+    else:
+        said = re.sub(r"^\w+ should (be|match) ", "expected ", re.split(", (?:unable|got) ", said)[0])
+        said = said.partition(" or instance of")[0]
+        said = re.sub(r"a valid (\w+)", lambda match: _TYPES.get(match[1], f"a {match[1]}"), said)
+    return said, f", got {brief(part['input'])}"

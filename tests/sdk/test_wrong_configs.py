@@ -1,0 +1,75 @@
+"""Whatever is wrong in a config, `create_experiment` raises `Fix`, which names the field and what was expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimist_client import Fix, Optimist, models
+from optimist_client.metrics import Cosine, Vendi
+
+VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
+NUMBERS = ("dimension", "order", "truncation", "delta", "tolerance", "batch_size", "warmup", "rescore_growth", "budget")
+NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude", "prompt_dimension")
+WRONG: list[tuple[dict[str, Any], str]] = [
+    *[({field: "many"}, f"{field}: expected a (whole )?number, got 'many'") for field in NUMBERS],
+    *[({field: -1}, rf"{field}: expected (at least|a number above) [\d.e-]+, got -1") for field in NUMBERS],
+    *[
+        ({field: "maybe"}, f"{field}: expected true or false, got 'maybe'")
+        for field in ("stop", "allow_extra", "keep_log", "refuse_copies")
+    ],
+    ({"name": "a b"}, "name: expected at most 64 letters, digits, .* got 'a b'"),
+    ({"name": 5}, "name: expected text, got 5"),
+    ({"generators": "ab"}, "generators: expected a list, got 'ab'"),
+    ({"generators": None}, "generators: expected a list, got None"),
+    ({"generators": []}, "generators: expected at least 1"),
+    ({"generators": ["x", "x"]}, "generators: expected distinct names"),
+    ({"generators": [1]}, r"generators\.0: expected text, got 1"),
+    ({"metric": "kid"}, "metric: unknown metric 'kid': expected one of fid, is,"),
+    ({"metric": {"name": "kid"}}, "unknown metric 'kid'"),
+    ({"metric": {"name": "fid", "order": 2}}, "metric 'fid' takes reference; it does not take order"),
+    ({"metric": 7}, "metric: expected the name of a metric, or an object"),
+    ({"metric": Vendi(kernel=Cosine()), "order": 2.0, "dimension": None}, "given twice|needs dimension"),
+    ({"metric": "fid", "dimension": None, "kernel": None}, "metric 'fid' needs reference"),
+    ({"kernel": "gaussian"}, r"kernel: expected a kernel with its settings, such as Gaussian\(sigma=10\).* 'gaussian'"),
+    ({"kernel": {"name": "rbf"}}, r"kernel\.name: expected 'gaussian', 'nystrom' or 'cosine', got 'rbf'"),
+    ({"kernel": {"name": "gaussian"}}, "kernel: the gaussian kernel needs sigma"),
+    ({"kernel": {"name": "gaussian", "sigma": -1}}, r"kernel\.sigma: expected at least 1e-29 or 'median', got -1"),
+    ({"kernel": {"name": "gaussian", "sigma": 1, "width": 2}}, r"kernel\.width: unknown field"),
+    ({"prompt_kernel": "gaussian"}, "prompt_kernel: expected a kernel"),
+    ({"prompts": "a cat"}, "prompts: expected a list, got 'a cat'"),
+    ({"prompts": ["a cat"]}, "metric 'vendi' does not take prompts"),
+    ({"embedding": ""}, "embedding: expected text of at least 1"),
+    ({"policy": "best"}, "policy: expected 'top-two', 'ucb'"),
+    ({"policy": "fid-ucb"}, "preset 'fid-ucb' is of metric 'fid', not 'vendi'"),
+    ({"bound": "chernoff"}, "bound: expected 'influence', 'theorem'"),
+    ({"bound_options": 5}, "bound_options: expected a mapping, got 5"),
+    ({"bound_options": {"x": 1}}, r"bound_options\.x: unknown field"),
+    ({"costs": 5}, "costs: expected a mapping, got 5"),
+    ({"costs": {"z": 1}}, "costs: no generator is called z"),
+    ({"max_cost": 5.0}, "max_cost: every generator needs a cost"),
+    ({"reference": "a b"}, "reference: expected at most 64 letters"),
+    ({"reference": np.zeros((1, 4)), "metric": "fid", "dimension": None, "kernel": None}, r"reference: .* \(n, d\)"),
+    (
+        {"reference": "nowhere.npz", "metric": "fid", "dimension": None, "kernel": None},
+        "reference: nowhere.npz: no such",
+    ),
+    ({"batchsize": 5}, "batchsize: unknown field, did you mean batch_size?"),
+]
+
+
+@pytest.mark.parametrize(("settings", "expected"), WRONG, ids=lambda value: str(value)[:50])
+def test_a_wrong_config_is_said_in_words(settings: dict[str, Any], expected: str):
+    config = {"name": "a", "generators": ["x", "y"], **VENDI, **settings}
+    # Nothing is sent: nobody listens on this port.
+    with Optimist("http://127.0.0.1:9", patience=0.0) as optimist, pytest.raises(Fix, match=expected) as refused:
+        optimist.create_experiment(**config)
+    for raw in ("Value error", "validation error", "pydantic", "Input should", "\n"):
+        assert raw not in str(refused.value)
+
+
+def test_every_field_of_a_config_has_been_tried():
+    tried = {field for settings, _ in WRONG for field in settings}
+    assert set(models.ExperimentConfig.model_fields) <= tried
