@@ -71,7 +71,7 @@ def digits_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathF
     from optimist.simulation.digits import world
 
     code = b"".join(file.read_bytes() for file in sorted(Path(world.__file__).parent.glob("*.py")))
-    cache = pytestconfig.cache  # absent with -p no:cacheprovider
+    cache = getattr(pytestconfig, "cache", None)  # absent with -p no:cacheprovider
     place = tmp_path_factory.getbasetemp() if cache is None else cache.mkdir("digits")
     kept = place / hashlib.sha256(code).hexdigest()[:16]
     kept.mkdir(exist_ok=True)
