@@ -174,7 +174,7 @@ class Ledger:
 
     def was_retracted(self, pick: Picked, error: Refused) -> bool:
         """Record a batch whose tell was refused because it was accepted before, and retracted since."""
-        found = re.search(r"accepted at position (\d+) and retracted since", str(error))
+        found = re.search(r"the batch was accepted at position (\d+) and retracted since", str(error))
         if found is None:
             return False
         self.unresolved.pop(pick.key, None)

@@ -34,6 +34,7 @@ def absurd(made: Made, rows: int = 5) -> dict[str, Any]:
 @pytest.mark.parametrize("keep_log", [True, False])
 async def test_one_absurd_batch_does_not_poison_an_experiment_for_good(make, keep_log: bool):
     made, never = [await make(name, keep_log=keep_log, rescore_growth=0.0) for name in ("absurd", "never")]
+    position = 0
     async with scoring(made.store):
         for batches in (3, 0, 4):
             for each in (made, never):
@@ -118,6 +119,7 @@ async def test_a_bandwidth_that_an_absurd_batch_fixed_is_fixed_again(make):
         await make(name, metric="rke", dimension=3, kernel=kernel, rescore_growth=0.0) for name in ("x", "never")
     ]
     async with scoring(made.store):
+        position = 0
         for _ in range(8):
             position = await made.tell(0, {"features": np.random.default_rng(1).normal(0.0, 1e9, (20, 3))})
         for each in (made, never):

@@ -11,7 +11,7 @@ key = generator .. '\t' .. key
 local known = redis.call('HGET', appended, key)
 if known then
   local before, answer = known:match('^([^\t]*)\t(.*)$')
-  local refused = refused_again(answer)
+  local refused = refused_again(answer, before == digest)
   if refused then
     return refused
   elseif before == digest then

@@ -58,7 +58,7 @@ local function recall(number, digest, nonce)
   local entry = redis.call('HGET', settled, number)
   if entry then
     local known, answer = entry:match('^([^\t]*)\t(.*)$')
-    local refused = known ~= '' and refused_again(answer)
+    local refused = known ~= '' and refused_again(answer, known == digest)
     if refused then
       return refused
     elseif known == digest then

@@ -20,10 +20,12 @@ local function batch_in(answer)
   return answer:match('"generator":(%d+)'), answer:match('"seq":(%d+)')
 end
 
--- The refusal of a batch that is told again after its retraction, nil where the first answer still holds.
-local function refused_again(answer)
+-- The refusal of a batch that is told after a retraction of the one that was accepted in its place, nil where the first
+-- answer still holds. is_same: whether it is that batch.
+local function refused_again(answer, is_same)
   local g, position = batch_in(answer)
   if g and is_retracted(g, position) then
-    return {'retracted', 'the batch was accepted at position ' .. position .. ' and retracted since: it no longer counts'}
+    return {'retracted', (is_same and 'the batch' or 'another batch') .. ' was accepted at position ' .. position
+      .. ' and retracted since: it no longer counts'}
   end
 end
