@@ -95,8 +95,8 @@ def test_so_many_more_samples_decide_if_the_difference_stays(name: str):
 
 def test_the_cheapest_split_leaves_out_what_is_decided():
     arms = [arm("a", 1.0, 0.1), arm("b", 1.25, 0.1), *(arm(f"far {i}", 9.0, 0.1) for i in range(8))]
-    ranges = {name: explained(policy(name=name), arms, TOLD).closest for name in ("top-two", "uniform")}
-    focused, even = (ranges[name] and ranges[name].more_samples for name in ("top-two", "uniform"))
+    found = [explained(policy(name=name), arms, TOLD).closest for name in ("top-two", "uniform")]
+    focused, even = (None if closest is None else closest.more_samples for closest in found)
     assert focused is not None
     assert even is not None
     assert 3 * focused[0] < even[0]

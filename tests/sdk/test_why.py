@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from optimist_client.metrics import Metric, declared
 from optimist_client.models import Contrast, DecisionInfo, ExperimentConfig, Verdict
+from optimist_client.models.decisions import VerdictCode
 from optimist_client.tolerance import checked, parsed, share_of
 
 
@@ -109,7 +110,7 @@ def test_a_confidence_is_rounded_down(confidence: float | None, text: str, rank:
 
 
 def test_verdicts_are_said_in_words():
-    codes = {"b": "worse", "c": "equal", "d": "close"}
+    codes: dict[str, VerdictCode] = {"b": "worse", "c": "equal", "d": "close"}
     verdicts = [Verdict(generator=name, verdict=code) for name, code in codes.items()]
     assert decision(verdicts=verdicts).verdict_sentences == [
         "Worse: b.",
