@@ -1,4 +1,4 @@
-"""An experiment of rules 1 goes on under rules 1, one that is created now has rules 2, and each picks as in memory."""
+"""Experiments go on under the rules of their creation, new ones have the newest; each picks and scores as in memory."""
 
 from __future__ import annotations
 
