@@ -1,4 +1,4 @@
-"""An experiment keeps the rules of its creation, a new one has the newest, and the service decides as in memory."""
+"""Experiments keep the rules of their creation, new ones have the newest; the service picks and scores as in memory."""
 
 from __future__ import annotations
 
