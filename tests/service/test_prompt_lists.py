@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -145,7 +146,8 @@ def test_an_evaluation_refuses_what_means_nothing():
     with pytest.raises(ValueError, match="only with prompts_are='list'"):
         Evaluation(["a"], **kernel).tell("a", np.ones((2, 3)), prompt_indices=[0, 1])
     listed = Evaluation(["a"], prompts=PROMPTS, prompts_are="list", **kernel)
-    for wrong in ([0], [0, 6], [0, -1], [0.0, 1.0]):
+    wrongs: list[Any] = [[0], [0, 6], [0, -1], [0.0, 1.0]]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="whole numbers from 0 to 5"):
             listed.tell("a", np.ones((2, 3)), prompt_indices=wrong)
     assert listed.told == 0
