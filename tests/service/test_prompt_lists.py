@@ -118,7 +118,9 @@ def test_passes_have_every_prompt_once(client: Optimist, name: str):
 
 def test_other_orders_keep_the_interval_and_the_order_of_a_sample(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a"], prompts=PROMPTS, prompts_are="list", **{**PAIRS, "order": 1.0})
-    assert experiment.ask().info.prompt_indices is None
+    pick = experiment.ask()
+    assert pick is not None
+    assert pick.info.prompt_indices is None
 
 
 @pytest.mark.parametrize(
