@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -117,7 +118,9 @@ def test_passes_have_every_prompt_once(client: Optimist, name: str):
 
 def test_other_orders_keep_the_interval_and_the_order_of_a_sample(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a"], prompts=PROMPTS, prompts_are="list", **{**PAIRS, "order": 1.0})
-    assert experiment.ask().info.prompt_indices is None
+    pick = experiment.ask()
+    assert pick is not None
+    assert pick.info.prompt_indices is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,8 @@ def test_an_evaluation_refuses_what_means_nothing():
     with pytest.raises(ValueError, match="only with prompts_are='list'"):
         Evaluation(["a"], **kernel).tell("a", np.ones((2, 3)), prompt_indices=[0, 1])
     listed = Evaluation(["a"], prompts=PROMPTS, prompts_are="list", **kernel)
-    for wrong in ([0], [0, 6], [0, -1], [0.0, 1.0]):
+    wrongs: list[Any] = [[0], [0, 6], [0, -1], [0.0, 1.0]]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="whole numbers from 0 to 5"):
             listed.tell("a", np.ones((2, 3)), prompt_indices=wrong)
     assert listed.told == 0
