@@ -211,11 +211,11 @@ async def test_a_scorer_of_an_older_version_can_claim_nothing_where_something_wa
         with pytest.raises(Exception, match="not an integer"):
             await redis.eval(older, len(keys), *keys, "", "older", 4, 1, generator)
         assert await token(store, generator, "newer")
-    await store.release_claim("x", 0, await token(store, 0, "newer"))
+    await store.end_claim("x", 0, await token(store, 0, "newer"))
     tokens = set()
     for owner in "abab":
         tokens.add(found := await token(store, 0, owner))
-        await store.release_claim("x", 0, found)
+        await store.end_claim("x", 0, found)
     assert len(tokens) == 4
     assert await redis.get("optimist:format") == b"3"
 
