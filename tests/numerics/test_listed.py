@@ -156,11 +156,11 @@ def test_unevenness_is_that_of_the_counts():
 
 @pytest.mark.parametrize(("length", "n"), [(10, 60), (40, 120), (10, 200)])
 def test_intervals_on_a_list_are_as_wide_as_the_errors(length: int, n: int):
-    """As in the table of docs/calibration.md, smaller; today's interval had a root mean square z of 0.2 to 0.6."""
+    """As in the table of docs/calibration.md, smaller; that of a sample has a root mean square z of 0.5."""
     metric, plain = RenyiKernelEntropy(feature_map(), prompts=length), RenyiKernelEntropy(feature_map())
     truth = -np.log(true_mean(metric, length))
     z: dict[str, list[float]] = {"list": [], "sample": []}
-    for seed in range(40):
+    for seed in range(60):
         rows, prompts = stream(length, n, seed + 1)
         sample = plain.statistic()
         sample.update(rows)
@@ -171,12 +171,12 @@ def test_intervals_on_a_list_are_as_wide_as_the_errors(length: int, n: int):
             z[name].append((found.estimate - truth) / found.stopping_error)
     rms = {name: float(np.sqrt(np.mean(np.square(values)))) for name, values in z.items()}
     assert 0.6 < rms["list"] < 1.35, rms
-    assert rms["sample"] < 0.7 * rms["list"] or abs(np.mean(z["sample"])) > 0.5, rms
+    assert rms["sample"] < 0.85 * rms["list"], rms
 
 
 def true_mean(metric: RenyiKernelEntropy, length: int) -> float:
     """θ of the list: E k² of independent samples of two prompts drawn with replacement, by its Fourier map."""
-    rows, prompts = stream(length, 400 * length, 10**6)
+    rows, prompts = stream(length, 1000 * length, 10**6)
     features = metric.feature_map(rows)
     parts = [features[prompts == prompt] for prompt in range(length)]
     moments = [part.T @ part / len(part) for part in parts]
