@@ -85,6 +85,13 @@ def find_survivors(reports: dict[str, Any], ledger: Ledger, retracted: Found = N
         for entry in entries:
             by_position[(key[0], entry.told.generator), entry.position].append((key, entry))
     for (arm, position), those in sorted(by_position.items(), key=lambda item: item[0]):
+        if position in retracted.get(arm, {}):  # a retraction stands there
+            found.violations += [
+                f"{arm}: a retraction stands at {position}, where {key} was acknowledged for good"
+                for key, entry in those
+                if not _may_be_lost(entry, ledger.rollbacks)
+            ]
+            continue
         newest = max((entry.epochs[1], entry.epochs[0]) for _, entry in those)
         winners = [(key, entry) for key, entry in those if entry.epochs == newest[::-1]]
         batch = winners[0][0][1], winners[0][1].told
