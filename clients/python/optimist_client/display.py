@@ -45,27 +45,25 @@ def as_frame(report: Report) -> Any:
 
 def as_plot(report: Report, axes: Any = None) -> Any:
     """Plot the scores and intervals, best on top, on matplotlib axes (None: new ones). Raises ModuleNotFoundError."""
+    is_own = axes is None
+    axes = _need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
     rows = report.ranking
-    labels = [f"{row.generator} ({row.samples:,})" for row in rows]
-    axes = _axes_for(labels) if axes is None else axes
     for place, row in enumerate(rows):
         color = "C2" if row.generator == report.decision.best else "C0"
         if row.lower is not None and row.upper is not None:
             axes.plot([row.lower, row.upper], [place, place], color=color, linewidth=2)
         if row.score is not None:
             axes.plot([row.score], [place], "o", color=color)
-    axes.set_yticks(range(len(rows)), labels)
+    axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel(f"{report.metric_title} ({'lower' if report.lower_is_better else 'higher'} is better)")
     name, _, rest = _title(report).partition(": ")
     axes.set_title(f"{name}\n{rest}", fontsize="medium")
+    if is_own:
+        # So large that neither the labels nor the title are cut off; in inches.
+        widest = max((label.get_window_extent().width for label in axes.get_yticklabels()), default=0.0)
+        axes.figure.set_size_inches(7.0 + widest / axes.figure.dpi, 1.5 + 0.35 * max(len(rows), 3))
     return axes
-
-
-def _axes_for(labels: list[str]) -> Any:
-    """New axes in a figure so large that neither the labels beside them nor the title are cut off."""
-    size = (6.5 + 0.09 * max(map(len, labels), default=0), 1.5 + 0.35 * max(len(labels), 3))  # inches
-    return _need("matplotlib.pyplot").subplots(figsize=size, layout="constrained")[1]
 
 
 def _table(report: Report) -> list[tuple[str, ...]]:
