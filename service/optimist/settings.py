@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     If it is not set, the service starts an embedded Redis on `data_dir`.
     """
     data_dir: Path = Field(default_factory=default_data_dir)
-    """Directory in which the embedded Redis keeps its data."""
+    """Directory in which the embedded Redis keeps its data. Its earlier name `OPTIMIST_DATA_DIRECTORY` is read too."""
     scoring: bool = True
     """Whether the service starts a scorer as a separate process. If not, run `optimist scorer` elsewhere."""
     device: str = "cpu"
