@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -53,6 +54,17 @@ def open_pick(admin: httpx.Client, part: str = "") -> str:
     return f"{INSIDE}/picks/{pick['number']}{part}?nonce={pick['nonce']}"
 
 
+def told_pick(admin: httpx.Client) -> str:
+    path = open_pick(admin, "/batch")
+    admin.post(path, content=BATCH, headers=TENSORS).raise_for_status()
+    return path.partition("?")[0]
+
+
+def told_position(admin: httpx.Client) -> str:
+    path, headers = f"{INSIDE}/generators/a/batches", {**TENSORS, "idempotency-key": uuid.uuid4().hex}
+    return f"{path}/{admin.post(path, content=BATCH, headers=headers).json()['position']}"
+
+
 def spare(admin: httpx.Client) -> str:
     """A generator that may be retired."""
     admin.post(f"{INSIDE}/generators", json={"name": "spare"}).raise_for_status()
@@ -89,6 +101,11 @@ TABLE = {
         "worker", lambda admin: open_pick(admin, "/batch"), request={"content": BATCH, "headers": TENSORS}
     ),
     ("DELETE", "/v1/experiments/{name}/picks/{number}"): Route("worker", open_pick, 204),
+    ("DELETE", "/v1/experiments/{name}/picks/{number}/batch"): Route("admin", told_pick),
+    ("DELETE", "/v1/experiments/{name}/generators/{generator:path}/batches"): Route(
+        "admin", f"{INSIDE}/generators/a/batches"
+    ),
+    ("DELETE", "/v1/experiments/{name}/generators/{generator:path}/batches/{position}"): Route("admin", told_position),
     ("POST", "/v1/experiments/{name}/generators"): Route(
         "admin", f"{INSIDE}/generators", request={"json": {"name": "c"}}
     ),

@@ -47,6 +47,7 @@ generators = st.integers(0, 3)
 choices = st.integers(0, 99)
 owners = st.sampled_from("aaab")
 seldom = st.integers(0, 9).map(lambda number: number == 7)
+sometimes = st.integers(0, 2).map(lambda number: number == 1)
 digests = st.sampled_from(["one", "other"])
 MEASURES = {"one": Measures("ab" * 8), "other": Measures("ab" * 7 + "cd")}
 
@@ -151,7 +152,7 @@ class Model(RuleBasedStateMachine):
         try:
             self.read_state()
             assert self.run(self.store.delete_experiment("m"))
-            assert self.run(self.redis.keys("*")) == []
+            assert set(self.run(self.redis.keys("*"))) <= {b"optimist:format"}
         finally:
             self.run(self.redis.aclose())
             self.runner.close()
@@ -488,7 +489,7 @@ class Model(RuleBasedStateMachine):
             assert found == log[after:]
 
     @precondition(lambda self: self.picks)
-    @rule(choice=choices, now=seldom)
+    @rule(choice=choices, now=sometimes)
     def retract_by_pick(self, choice: int, now: bool) -> None:
         number = choice % (len(self.picks) + 2)
         told = self.picks.get(number)
@@ -501,17 +502,17 @@ class Model(RuleBasedStateMachine):
             else:
                 self.retracted(told.generator, told.seq, answer)
 
-    @rule(g=generators, back=st.integers(-1, 6), now=seldom)
+    @rule(g=generators, back=st.integers(-1, 6), now=sometimes)
     def retract_by_position(self, g: int, back: int, now: bool) -> None:
         g %= len(self.gs)
         if now:
             position = len(self.gs[g].log) - back
             self.retracted(g, position, self.attempt(self.store.retract("m", generator=g, position=position)))
 
-    @rule(g=generators, now=seldom, really=seldom)
-    def retract_generator(self, g: int, now: bool, really: bool) -> None:
+    @rule(g=generators, now=seldom)
+    def retract_generator(self, g: int, now: bool) -> None:
         g %= len(self.gs)
-        if now and really:
+        if now:
             self.retracted(g, 0, self.attempt(self.store.retract("m", generator=g)))
 
     def retracted(self, g: int, position: int, answer: Any) -> None:
