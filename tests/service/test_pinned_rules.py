@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from processes import Service
+from processes import Service, until
 
 from optimist import Evaluation
 from optimist.archive.file import Archive, ArchiveWriter
@@ -76,6 +76,7 @@ def test_vendi_scores_are_made_under_the_rules_of_their_experiment(
         rows = samples(pick.generator, pick.size, pick.seed)
         pick.tell(rows)
         evaluation.tell(pick.generator, rows)
+    until(lambda: experiment.report().scored)
     for row in experiment.report().standings:
         estimate = evaluation.estimates()[row.generator]
         assert estimate is not None

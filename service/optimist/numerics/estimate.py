@@ -82,6 +82,8 @@ class Estimate:
             del fields["floor"]  # as in stored estimates of versions without other floors
         if self.bracket is None:
             del fields["bracket"]
+        else:
+            fields["bracket"] = list(self.bracket)
         return fields
 
     @classmethod
