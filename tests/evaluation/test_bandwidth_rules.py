@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation, score
+from optimist_client.config import RULES
 
 pytestmark = pytest.mark.filterwarnings("ignore:values over")  # which are taken here: max_magnitude is 1e40
 
@@ -118,7 +119,7 @@ def test_each_kernel_of_pairs_is_fixed_by_the_same_rule():
         assert found[field].sigma == pytest.approx(median_distance(list(batches["sane"][tensor])), rel=1e-14)
 
 
-@pytest.mark.parametrize("rules", [0, 3, True, 1.0])
+@pytest.mark.parametrize("rules", [0, RULES + 1, True, 1.0])
 def test_rules_that_there_are_not(rules: Any):
     with pytest.raises(ValueError, match="rules: expected"):
         Evaluation(["a"], metric="rke", kernel=KERNEL, rules=rules)

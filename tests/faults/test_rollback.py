@@ -166,9 +166,9 @@ class TestSurvivors:
     def test_an_estimate_may_go_back_with_redis_only(self, ledger: Ledger):
         handed(ledger, 4, positions=(3, 0, 0), nonce="A")
         rolled_back(ledger, self.middle)
-        handed(ledger, 5, positions=(1, 0, 0), nonce="B")
+        handed(ledger, 5, positions=(2, 0, 0), nonce="B")
         assert checks.check_picks(ledger) == []
-        handed(ledger, 6, positions=(0, 0, 0), nonce="B")
+        handed(ledger, 6, positions=(1, 0, 0), nonce="B")
         assert len(checks.check_picks(ledger)) == 1
 
 

@@ -41,6 +41,6 @@ def make(store: Store):
             instance=record.instance,
             keep_log=wanted.keep_log,
         )
-        return Made(store, wanted)
+        return Made(store, wanted, rules)
 
     return made

@@ -23,9 +23,10 @@ from optimist_client.models import ExperimentConfig
 class Made:
     """An experiment of a store, whose generators are told batches that no pick asked for."""
 
-    def __init__(self, store: Store, config: ExperimentConfig) -> None:
+    def __init__(self, store: Store, config: ExperimentConfig, rules: int) -> None:
         self.store = store
         self.config = config
+        self.rules = rules
         self.name = config.name
         self._keys = itertools.count()
 

@@ -11,7 +11,7 @@ from optimist_client import Fix, Optimist, models
 from optimist_client.metrics import Cosine, Vendi
 
 VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
-NUMBERS = ("dimension", "order", "truncation", "delta", "tolerance", "batch_size", "warmup", "rescore_growth", "budget")
+NUMBERS = ("dimension", "order", "truncation", "delta", "batch_size", "warmup", "rescore_growth", "budget")
 NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude", "prompt_dimension")
 WRONG: list[tuple[dict[str, Any], str]] = [
     *[({field: "many"}, f"{field}: expected a (whole )?number, got 'many'") for field in NUMBERS],
@@ -19,6 +19,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     *[
         ({field: "maybe"}, f"{field}: expected true or false, got 'maybe'")
         for field in ("stop", "allow_extra", "keep_log", "refuse_copies")
+    ],
+    *[
+        ({"tolerance": value}, "^tolerance: expected a number of at least 0, or a share")
+        for value in ("many", -1, "100%")
     ],
     ({"name": "a b"}, "name: expected at most 64 letters, digits, .* got 'a b'"),
     ({"name": 5}, "name: expected text, got 5"),
@@ -40,7 +44,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kernel": {"name": "gaussian", "sigma": 1, "width": 2}}, r"kernel\.width: unknown field"),
     ({"prompt_kernel": "gaussian"}, "prompt_kernel: expected a kernel"),
     ({"prompts": "a cat"}, "prompts: expected a list, got 'a cat'"),
-    ({"prompts": ["a cat"]}, "metric 'vendi' does not take prompts"),
+    (
+        {"prompts": ["a cat"], "metric": "fid", "dimension": None, "kernel": None, "reference": "r"},
+        "metric 'fid' does not take prompts",
+    ),
+    ({"prompts_are": "set"}, "prompts_are: expected 'sample' or 'list', got 'set'"),
+    ({"prompts_are": "list"}, "prompts"),
     ({"embedding": ""}, "embedding: expected text of at least 1"),
     ({"policy": "best"}, "policy: expected 'top-two', 'ucb'"),
     ({"policy": "fid-ucb"}, "preset 'fid-ucb' is of metric 'fid', not 'vendi'"),

@@ -93,6 +93,7 @@ TABLE = {
     ("POST", "/v1/import"): Route("admin", "/v1/import", 422, 422, {"content": b"no archive"}),
     ("GET", "/v1/experiments/{name}"): Route("viewer", INSIDE),
     ("GET", "/v1/experiments/{name}/report"): Route("viewer", f"{INSIDE}/report"),
+    ("GET", "/v1/experiments/{name}/suspects"): Route("viewer", f"{INSIDE}/suspects"),
     ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
     ("PATCH", "/v1/experiments/{name}"): Route("admin", INSIDE, request={"json": {"max_wait": 0.5}}),
     ("DELETE", "/v1/experiments/{name}"): Route("admin", INSIDE, 204),

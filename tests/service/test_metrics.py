@@ -159,7 +159,7 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
         ({"metric": "rke", "dimension": 3, "kernel": {}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": "mean"}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"name": "nystrom"}}, "sigma"),
-        ({"metric": "rke", "dimension": 3, "kernel": KERNEL, "prompts": ["a"]}, "prompts"),
+        ({"metric": "is", "dimension": 3, "prompts": ["a"]}, "prompts"),
         ({"metric": "rke", "dimension": 3, "kernel": KERNEL, "order": 3}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 0}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": -1}, "order"),

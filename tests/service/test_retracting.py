@@ -13,7 +13,7 @@ from processes import Service
 from optimist_client import Optimist, tensors
 
 AS_SENT = {"content-type": tensors.MEDIA_TYPE}
-ABSURD = np.full((5, 4), 9e5)
+ABSURD = np.full((20, 4), 9e5)
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def batches(shift: float, seeds: range) -> list[np.ndarray]:
 
 
 def test_an_absurd_batch_decides_wrongly_and_is_retracted(client: Optimist, http: httpx.Client, name: str, reference):
-    absurd, never = played(client, name, reference), played(client, f"{name}-never", reference)
+    absurd, never = (played(client, each, reference, batch_size=20) for each in (name, f"{name}-never"))
     bad = absurd.ask(generators=["a"])
     assert bad is not None
     bad.tell(ABSURD)
     for experiment in (absurd, never):
         for generator, shift in (("a", 0.0), ("b", 3.0)):
-            for number, batch in enumerate(batches(shift, range(6))):
+            for number, batch in enumerate(batches(shift, range(12))):
                 append(http, experiment.name, generator, batch, f"{generator} {number}")
     wrong = scored(http, name)
     assert wrong["decision"]["best"] == "b"
@@ -63,14 +63,14 @@ def test_an_absurd_batch_decides_wrongly_and_is_retracted(client: Optimist, http
     path = f"{name}/picks/{bad.number}/batch"
     reply = http.request("DELETE", path, json={"reason": "wrong checkpoint"})
     assert reply.status_code == 200
-    one = {"generator": "a", "position": 1, "pick": bad.number, "samples": 5}
+    one = {"generator": "a", "position": 1, "pick": bad.number, "samples": 20}
     assert reply.json() == {"retracted": [one], "already": False, "decision_reopened": True}
     assert http.delete(path).json() == {"retracted": [one], "already": True, "decision_reopened": True}
 
     right, expected = scored(http, name), scored(http, f"{name}-never")
     assert numbers(right) == numbers(expected)
     assert right["decision"]["best"] == "a"
-    assert (right["samples"], right["rounds"]) == (expected["samples"] + 5, expected["rounds"] + 1)
+    assert (right["samples"], right["rounds"]) == (expected["samples"] + 20, expected["rounds"] + 1)
     assert right["regret"] == expected["regret"]
     [shown] = right["retractions"]
     assert shown.pop("when") > 1.7e9

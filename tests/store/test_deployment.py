@@ -122,7 +122,6 @@ def test_no_process_of_the_service_shows_the_password_in_a_url(own: Server):
     command = [sys.executable, "-m", "optimist.cli", "serve", "--port=0", "--no-scoring", f"--redis-url={url}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert f"(Redis: {own.url})" in done.stderr
     assert "cannot be read" in done.stderr
     assert not re.search("hush|hu|ush", done.stderr), done.stderr
 

@@ -13,8 +13,11 @@ from pydantic import PlainValidator, WithJsonSchema
 _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
-def checked(value: object) -> float | str:
-    """The tolerance in canonical form: a number as a float, a share as "1%". Raises ValueError if it is neither."""
+def checked(value: object, field: str = "tolerance: ") -> float | str:
+    """The tolerance in canonical form: a number as a float, a share as "1%".
+
+    Raises ValueError if it is neither, with `field` at its beginning.
+    """
     if isinstance(value, str) and (share := _SHARE.fullmatch(value)) and float(share[1]) < 100.0:
         return f"{float(share[1]):.15g}%"
     if isinstance(value, Real) and not isinstance(value, bool):
@@ -22,9 +25,7 @@ def checked(value: object) -> float | str:
             number = float(value)
             if 0.0 <= number < math.inf:
                 return number
-    raise ValueError(
-        f'tolerance: expected a finite number that is not negative, or a share below 100% such as "1%"; got {value!r}'
-    )
+    raise ValueError(f'{field}expected a number of at least 0, or a share below 100% such as "1%", got {value!r}')
 
 
 def parsed(text: str) -> float | str:
@@ -42,6 +43,6 @@ def share_of(tolerance: float | str) -> float | None:
 
 Tolerance = Annotated[
     float | str,
-    PlainValidator(checked),
+    PlainValidator(lambda value: checked(value, "")),  # pydantic names the field
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)?%$"}]}),
 ]
