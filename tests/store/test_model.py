@@ -507,7 +507,11 @@ class Model(RuleBasedStateMachine):
         g %= len(self.gs)
         if now:
             position = len(self.gs[g].log) - back
-            self.retracted(g, position, self.attempt(self.store.retract("m", generator=g, position=position)))
+            answer = self.attempt(self.store.retract("m", generator=g, position=position))
+            if position > 0:
+                self.retracted(g, position, answer)
+            else:
+                assert answer is NotFound
 
     @rule(g=generators, now=seldom)
     def retract_generator(self, g: int, now: bool) -> None:
@@ -519,7 +523,7 @@ class Model(RuleBasedStateMachine):
         """What comes of retracting the batch at a position, 0 for all."""
         generator = self.gs[g]
         is_known = generator.is_retracted(position) if position > 0 else not generator.counted
-        if position < 0 or position > len(generator.log):
+        if position > len(generator.log):
             assert answer is NotFound
         elif is_known:
             assert answer[1]
