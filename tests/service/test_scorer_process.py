@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from processes import Service, free_port, is_alive, scraped, serving, until
+from processes import Service, is_alive, scraped, serving, until
 from profiles import is_full
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from redis import Redis
@@ -146,17 +146,13 @@ def test_it_is_told_to_end_as_it_starts(tmp_path: Path):
         assert "starting it again" not in service.log()
 
 
-@pytest.mark.parametrize("command", ["serve", "score"])  # `optimist score --redis-url` runs `optimist scorer`
-def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path, command: str):
-    redis_url = f"--redis-url=redis://127.0.0.1:{free_port()}"  # the device is looked for before Redis is waited for
-    options = ["--port=0", f"--data-dir={tmp_path}"] if command == "serve" else [redis_url]
-    line = [sys.executable, "-m", "optimist.cli", command, "--device=cuda:99", *options]
+def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path):
+    """The other commands: tests/test_settings.py."""
+    line = [sys.executable, "-m", "optimist.cli", "serve", "--device=cuda:99", "--port=0", f"--data-dir={tmp_path}"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "device 'cuda:99' is not here" in done.stderr
     assert "Traceback" not in done.stderr
-    deprecated = "optimist score --redis-url is deprecated: use optimist scorer --redis-url"
-    assert (deprecated in done.stderr) == (command == "score")
 
 
 def test_metrics_add_up_over_the_lives_of_a_child():
