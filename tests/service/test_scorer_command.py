@@ -20,6 +20,7 @@ from processes import Service, free_port, scraped, serving, until
 from redis import Redis
 
 import optimist
+from optimist.api.vitals import LEAST_RESERVE
 from optimist.store import start_embedded
 from optimist_client import Fix, Optimist, tensors
 
@@ -185,8 +186,10 @@ def test_a_redis_filled_by_batches_has_room_for_the_snapshot_that_trims_them(pai
             return redis.info("memory")["used_memory"]
 
         experiment = client.create_experiment("full", ["a", "b"], reference=(np.zeros(D), np.eye(D)))
-        redis.config_set("maxmemory", LIMIT)
         with pair.paused():
+            redis.config_set("maxmemory", LEAST_RESERVE)
+            until(lambda: append(1).status_code == 503)  # the service looks once a second whether there is a limit
+            redis.config_set("maxmemory", LIMIT)
             for rows in (64, 8, 1):
                 while append(rows).status_code != 503:
                     pass
