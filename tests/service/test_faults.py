@@ -146,8 +146,16 @@ def test_kills_in_the_middle_of_a_run_lose_nothing(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("first"), "--no-scoring") as running:
-        yield running
+    """SIGTERM lets its Redis finish: the lock is left empty, and no socket directory behind."""
+    directory = tmp_path_factory.mktemp("first")
+    with serving(directory, "--no-scoring") as service:
+        runtime = Path(json.loads((directory / "lock").read_text())["runtime"])
+        assert runtime.exists()
+        yield service
+    assert service.process is not None
+    assert service.process.returncode == 0
+    assert (directory / "lock").read_bytes() == b""
+    assert not runtime.exists()
 
 
 def test_two_services_never_share_a_directory(first: Service):
@@ -168,18 +176,6 @@ def test_the_format_is_marked_again_after_all_was_removed(first: Service):
         assert redis.get("optimist:format") == b"%d" % USUAL
         redis.flushall()
         until(lambda: redis.get("optimist:format") == b"%d" % USUAL, 20)
-
-
-def test_an_asked_for_end_is_orderly(tmp_path: Path):
-    """SIGTERM lets Redis finish: the lock is left empty, and no socket directory behind."""
-    service = Service(tmp_path, "--no-scoring").start()
-    runtime = Path(json.loads((tmp_path / "lock").read_text())["runtime"])
-    assert runtime.exists()
-    service.stop()
-    assert service.process is not None
-    assert service.process.returncode == 0
-    assert (tmp_path / "lock").read_bytes() == b""
-    assert not runtime.exists()
 
 
 def test_a_directory_that_cannot_be_used_is_said_plainly():
