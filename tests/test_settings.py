@@ -25,8 +25,7 @@ def test_a_scorer_keeps_a_quarter_of_the_memory_unless_told_otherwise(monkeypatc
 
 @pytest.mark.parametrize(
     ("command", "given"),
-    [(command, given) for command in ("score files", "scorer") for given in ("option", "variable")]
-    + [("serve", "option")],  # it starts a scorer, which takes 4 s of a processor
+    [(command, given) for command in ("score files", "scorer", "score") for given in ("option", "variable")],
 )
 def test_a_gpu_that_is_not_here_is_said_plainly(
     command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -34,9 +33,10 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     file = tmp_path / "a.npy"
     np.save(file, np.full((5, 2), 0.5))
     arguments = {
-        "serve": ["serve", "--port=0", f"--data-dir={tmp_path / 'data'}"],
         "score files": ["score", f"{file}", "--metric=is"],
+        # The device is looked for before Redis is waited for.
         "scorer": ["scorer", "--redis-url=unix:///nowhere"],
+        "score": ["score", "--redis-url=unix:///nowhere"],
     }[command]
     if given == "variable":
         monkeypatch.setenv("OPTIMIST_DEVICE", "cuda:99")
@@ -45,6 +45,9 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "device 'cuda:99' is not here" in result.stderr
+    assert isinstance(result.exception, SystemExit), "no traceback"
+    deprecated = "optimist score --redis-url is deprecated: use optimist scorer --redis-url"
+    assert (deprecated in result.stderr) == (command == "score")
 
 
 @pytest.mark.parametrize(("given", "expected"), [("--version", "0."), ("-h", "Usage: "), ("--help", "Usage: ")])

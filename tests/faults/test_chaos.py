@@ -19,7 +19,7 @@ from .workers import Ledger
 
 FULL = is_full()
 SHORT = Plan(
-    rounds=720 if FULL else 360,
+    rounds=720 if FULL else 240,
     apis=2,
     scorers=2 if FULL else 1,
     workers=12,

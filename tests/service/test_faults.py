@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from processes import Service, is_alive, serving, until
@@ -18,10 +19,12 @@ from profiles import is_full
 from redis import Redis
 from typer.testing import CliRunner
 
+from optimist import Evaluation
 from optimist.commands import app
 from optimist.store import running_url
 from optimist.store.formats import USUAL
-from optimist_client import Experiment, Optimist
+from optimist_client import Experiment, Optimist, tensors
+from optimist_client.models import Report
 
 pytestmark = pytest.mark.faults
 
@@ -76,12 +79,49 @@ def start_run(client: Optimist, url: str) -> tuple[Experiment, list[Worker]]:
     return experiment, workers
 
 
+class Appended:
+    """An experiment of batches without picks, beside the same batches in memory."""
+
+    def __init__(self, client: Optimist) -> None:
+        reference = (np.zeros(4), np.eye(4))
+        self._evaluation = Evaluation(["a", "b"], reference=reference)
+        self._experiment = client.create_experiment("appended", ["a", "b"], reference=reference)
+        self._rng = np.random.default_rng(3)
+
+    def append(self, url: str) -> None:
+        """Twelve batches; the estimates come to what they are in memory."""
+        for number in range(12):
+            generator, batch = "ab"[number % 2], self._rng.standard_normal((400, 4))
+            httpx.post(
+                f"{url}/v1/experiments/appended/generators/{generator}/batches",
+                content=tensors.encode({"features": batch}),
+                headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{batch[0, 0]}"},
+                timeout=30,
+            ).raise_for_status()
+            self._evaluation.tell(generator, batch)
+        until(lambda: self.report().scored)
+        standings = {row.generator: row for row in self.report().standings}
+        for generator, estimate in self._evaluation.estimates().items():
+            assert estimate is not None
+            assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
+            assert standings[generator].warnings == ()
+
+    def report(self) -> Report:
+        return self._experiment.report()
+
+
 def test_kills_in_the_middle_of_a_run_lose_nothing(tmp_path: Path):
-    """Of Redis, which the service starts again, twice; of the service, with which its processes end; of both."""
+    """Of Redis, which the service starts again, twice; of the service, with which its processes end; of both.
+
+    What else is there goes on from its snapshots to the same report.
+    """
     service = Service(tmp_path).start()
     blows = (("redis",), ("redis",), ("service",), ("redis", "service"))[: 4 if FULL else 3]
     try:
         with Optimist(service.url, patience=60) as client:
+            appended = Appended(client)
+            appended.append(service.url)
+            before = appended.report()
             experiment, workers = start_run(client, service.url)
             for number, killed in enumerate(blows, start=1):
                 until(lambda goal=60 * number: sum(len(worker.acknowledged) for worker in workers) > goal)
@@ -98,14 +138,24 @@ def test_kills_in_the_middle_of_a_run_lose_nothing(tmp_path: Path):
                     until(lambda times=number: service.log().count(HEALED) == times)
                 assert not is_alive(redis)
             check_run(experiment, workers)
+            assert appended.report() == before
+            appended.append(service.url)
     finally:
         service.stop()
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("first"), "--no-scoring") as running:
-        yield running
+    """SIGTERM lets its Redis finish: the lock is left empty, and no socket directory behind."""
+    directory = tmp_path_factory.mktemp("first")
+    with serving(directory, "--no-scoring") as service:
+        runtime = Path(json.loads((directory / "lock").read_text())["runtime"])
+        assert runtime.exists()
+        yield service
+    assert service.process is not None
+    assert service.process.returncode == 0
+    assert (directory / "lock").read_bytes() == b""
+    assert not runtime.exists()
 
 
 def test_two_services_never_share_a_directory(first: Service):
@@ -126,18 +176,6 @@ def test_the_format_is_marked_again_after_all_was_removed(first: Service):
         assert redis.get("optimist:format") == b"%d" % USUAL
         redis.flushall()
         until(lambda: redis.get("optimist:format") == b"%d" % USUAL, 20)
-
-
-def test_an_asked_for_end_is_orderly(tmp_path: Path):
-    """SIGTERM lets Redis finish: the lock is left empty, and no socket directory behind."""
-    service = Service(tmp_path, "--no-scoring").start()
-    runtime = Path(json.loads((tmp_path / "lock").read_text())["runtime"])
-    assert runtime.exists()
-    service.stop()
-    assert service.process is not None
-    assert service.process.returncode == 0
-    assert (tmp_path / "lock").read_bytes() == b""
-    assert not runtime.exists()
 
 
 def test_a_directory_that_cannot_be_used_is_said_plainly():

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from processes import Service
 
-from optimist import Evaluation
 from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, Pick, tensors
 from optimist_client.models import Standing
 
@@ -289,34 +288,3 @@ def test_asks_that_wait_survive_what_changes_meanwhile(not_scoring: Service, nam
         assert following is not None
         assert following.info.stale is False
         assert experiment.report().scored is True
-
-
-@pytest.mark.faults
-def test_everything_restarted_goes_on_from_snapshots_to_the_same_report(tmp_path, reference):
-    rng = np.random.default_rng(3)
-    batches = [rng.standard_normal((400, 4)) for _ in range(24)]
-    evaluation = Evaluation(["a", "b"], reference=reference)
-    service = Service(tmp_path).start()
-    try:
-        with Optimist(service.url) as client:
-            experiment = client.create_experiment("x", ["a", "b"], reference=reference)
-        for restarted, half in ((False, batches[:12]), (True, batches[12:])):
-            with httpx.Client(base_url=service.url, timeout=30) as http, Optimist(service.url) as client:
-                experiment = client.experiment("x")
-                for number, batch in enumerate(half):
-                    path = f"x/generators/{'ab'[number % 2]}"
-                    assert append(http, path, batch, idempotency_key=f"{batch[0, 0]}").status_code == 200
-                    evaluation.tell("ab"[number % 2], batch)
-                standings = scored(experiment)
-                for generator, estimate in evaluation.estimates().items():
-                    assert estimate is not None
-                    assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
-                    assert standings[generator].warnings == ()
-                before = experiment.report()
-            if not restarted:
-                service.kill()
-                service.start()
-                with Optimist(service.url) as client:
-                    assert client.experiment("x").report() == before
-    finally:
-        service.stop()

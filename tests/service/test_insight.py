@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +11,12 @@ import httpx
 import numpy as np
 import pytest
 import yaml
-from processes import Service, batch_path, free_port, scraped, serving, until
+from processes import Service, batch_path, scraped, serving, until
 from prometheus_client import REGISTRY
 from redis import Redis
 
 import optimist.insight.metrics
-from optimist.store import running_url, start_embedded
+from optimist.store import running_url
 from optimist_client import Optimist, tensors
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
@@ -113,30 +110,6 @@ def test_ready_means_that_redis_takes_writes(fresh: Service):
         assert httpx.get(f"{fresh.url}/healthz").status_code == 200
         redis.config_set("maxmemory", "0")
         until(lambda: httpx.get(f"{fresh.url}/readyz").status_code == 200)
-
-
-def test_a_scorer_process_has_metrics_of_its_own(tmp_path: Path):
-    port = free_port()
-    with start_embedded(tmp_path / "redis") as redis:
-        command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={redis.url}", f"--metrics-port={port}"]
-        scorer = subprocess.Popen(command)
-        try:
-            with (
-                serving(tmp_path, f"--redis-url={redis.url}", "--no-scoring") as service,
-                Optimist(service.url) as client,
-            ):
-                experiment = client.create_experiment("split", ["a"], reference=REFERENCE)
-                experiment.ask().tell(np.eye(5)[:, :4])
-                until(lambda: experiment.report().scored)
-                until(lambda: scraped(f"http://127.0.0.1:{port}")("optimist_log_entries") == 1)
-                assert experiment.report().standings[0].score is not None
-                there, here = scraped(f"http://127.0.0.1:{port}"), scraped(service.url)
-        finally:
-            scorer.send_signal(signal.SIGTERM)
-            scorer.wait(30)
-    assert (there("optimist_scoring_seconds_count"), here("optimist_scoring_seconds_count")) == (1, 0)
-    assert (there("optimist_tells_total"), here("optimist_tells_total")) == (0, 1)
-    assert there("optimist_sweep_timestamp_seconds") > 0
 
 
 def names_of_metrics() -> set[str]:

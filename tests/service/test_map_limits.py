@@ -1,4 +1,4 @@
-"""Feature maps: how large a new experiment's may be, and what a scorer of many large ones keeps in memory."""
+"""Feature maps: how large a new experiment's may be. What a scorer keeps of them: test_scorer_command.py."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from processes import Service, scraped, serving, until
+from processes import Service, serving
 
-import optimist
 from optimist.archive.file import Archive, ArchiveWriter
 from optimist.store import running_url
-from optimist_client import Optimist, tensors
+from optimist_client import tensors
 
 RKE = {"name": "x", "generators": ["a"], "metric": "rke", "dimension": 10, "kernel": {"sigma": 1.0, "features": 100}}
 PAIRS = {**RKE, "metric": "conditional-vendi", "prompt_dimension": 5, "prompts": ["p"], "prompt_kernel": {"sigma": 1.0}}
@@ -108,43 +107,3 @@ def with_fitted(exported: bytes, fitted: bytes) -> bytes:
         writer.add_fitted(fitted)
         writer.finish(contents, history)
     return file.getvalue()
-
-
-def resident(pid: int) -> float:
-    """MiB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
-
-
-def test_a_scorer_of_twelve_large_maps_keeps_one(tmp_path: Path):
-    """16 MiB each, with 4 rows; before, each was kept until its experiment was deleted, and counted as nothing."""
-    dimension, features, experiments = 1024, 2048, 12
-    one, each = 2**20, dimension * features * 8
-    kernel = {"sigma": 30.0, "features": features}
-    batches = [np.random.default_rng(seed).standard_normal((2, 4, dimension)) for seed in range(experiments)]
-    with (
-        serving(tmp_path, environment={"OPTIMIST_WARM_BYTES": f"{2 * each}"}) as service,
-        Optimist(service.url) as client,
-    ):
-        pid = service.scorer_pid()
-        assert pid is not None
-        before = resident(pid)
-        made = [
-            client.create_experiment(
-                f"x{seed}", ["a"], metric="rke", dimension=dimension, kernel={**kernel, "seed": seed}, batch_size=4
-            )
-            for seed in range(experiments)
-        ]
-        for turn in range(2):
-            for experiment, batch in zip(made, batches, strict=True):
-                experiment.ask().tell(batch[turn])
-            until(lambda: all(experiment.report().scored for experiment in made))
-        until(lambda: 0 < scraped(service.url)("optimist_warm_bytes") <= 2 * each + one)
-        assert service.scorer_pid() == pid
-        # Twelve are 192 MiB. Coarse: what numerics took on the way stays with the process.
-        assert resident(pid) - before < 130
-        for seed, (experiment, batch) in enumerate(zip(made[:2], batches[:2], strict=True)):
-            expected = optimist.score(np.concatenate(batch), "rke", kernel={**kernel, "seed": seed})
-            (row,) = experiment.report().standings
-            assert row.samples == 8
-            assert row.score == pytest.approx(expected.score, rel=1e-12)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from processes import Service, serving, until
+from processes import Service, until
 from redis import Redis
 
 from optimist.store import running_url
@@ -60,39 +56,6 @@ def test_before_the_kernel_is_fixed_it_is_said_what_that_takes(service: Service,
         experiment.modes("b")
     append(service, experiment, "a", 28, "another")
     assert experiment.modes("b").samples == 128
-
-
-def test_a_generator_of_which_nothing_can_be_read_has_no_modes(tmp_path: Path):
-    with serving(tmp_path, "--no-scoring") as service, Optimist(service.url) as client:
-        experiment = client.create_experiment("x", ["a"], **CONFIG)
-        append(service, experiment, "a", 5)
-        socket = next(tmp_path.glob("lock")).read_text().split('"runtime": "')[1].split('"')[0] + "/redis.sock"
-        with Redis(unix_socket_path=socket) as redis:
-            log = "optimist:{x}:log:0"
-            ((entry_id, fields),) = redis.xrange(log)
-            redis.delete(log)
-            redis.xadd(log, {**fields, b"body": b"nonsense"}, id=entry_id)
-        command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url=unix://{socket}"]
-        with (tmp_path / "scorer.log").open("wb") as log:
-            scorer = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            deadline = time.monotonic() + 60
-            while not experiment.report().standings[0].warnings and time.monotonic() < deadline:
-                time.sleep(0.1)
-            for _ in range(2):
-                with pytest.raises(Fix, match="no batch of generator 'a' can be read: expected a safetensors body"):
-                    experiment.modes("a")
-            # One that asked all the same.
-            with Redis(unix_socket_path=socket) as redis:
-                redis.publish("optimist:modes", "x 0 0")
-            append(service, experiment, "a", 6, "good")
-            assert experiment.modes("a").samples == 6
-        finally:
-            scorer.terminate()
-            assert scorer.wait(30) == 0
-        text = (tmp_path / "scorer.log").read_text()
-        assert "Traceback" not in text
-        assert text.count("set aside") == 1
 
 
 def test_who_waits_for_modes_of_an_experiment_that_is_made_again_is_told_so(not_scoring: Service, name: str):

@@ -68,24 +68,35 @@ class OldRedis:
             return False
 
 
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[OldRedis]:
-    (tmp_path / "redis").mkdir()
-    running = OldRedis(tmp_path / "redis")
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldRedis]:
+    running = OldRedis(tmp_path_factory.mktemp("redis"))
     yield running
     running.stop()
 
 
-@pytest.fixture
-def service(redis: OldRedis, tmp_path: Path) -> Iterator[Service]:
-    running = Service(tmp_path, f"--redis-url={redis.url}").start()
+@pytest.fixture(scope="module")
+def service(redis: OldRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    running = Service(tmp_path_factory.mktemp("service"), f"--redis-url={redis.url}").start()
     yield running
     running.stop()
+
+
+LOST, BACK = "WARNING: Redis does not answer: ", "INFO: Redis answers again, after "
+
+
+def test_api_and_scorer_log_the_loss_of_redis_and_its_return_once(service: Service, redis: OldRedis):
+    """The first here: a later test's loss may be noticed by both of them, by one or by none."""
+    redis.stop()
+    until(lambda: service.log().count(LOST) == 2)
+    redis.start()
+    until(lambda: service.log().count(BACK) == 2)
+    assert service.log().count("Redis does not answer") == 2
 
 
 def test_samples_of_one_generator_are_never_counted_for_another(service: Service, redis: OldRedis):
     with Optimist(service.url) as client:
-        experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, policy="uniform")
+        experiment = client.create_experiment("mixed", ["a", "b"], reference=REFERENCE, policy="uniform")
         redis.keep()
         lost = experiment.ask(worker="first", generators=["a"])
         assert lost is not None
@@ -105,14 +116,6 @@ def test_samples_of_one_generator_are_never_counted_for_another(service: Service
         assert {row.generator: row.samples for row in experiment.report().standings} == {"a": 0, "b": 5}
 
 
-def test_api_and_scorer_log_the_loss_of_redis_and_its_return_once(service: Service, redis: OldRedis):
-    redis.stop()
-    until(lambda: service.log().count("WARNING: Redis does not answer: ") == 2)
-    redis.start()
-    until(lambda: service.log().count("INFO: Redis answers again, after ") == 2)
-    assert service.log().count("Redis does not answer") == 2
-
-
 def test_what_a_scorer_took_of_lost_batches_goes_with_them(service: Service, redis: OldRedis):
     """The lost batches and those that take their place are as many, so that every count is the same again."""
     rng = np.random.default_rng(0)
@@ -120,7 +123,7 @@ def test_what_a_scorer_took_of_lost_batches_goes_with_them(service: Service, red
     evaluation = Evaluation(["a"], metric="fid", reference=REFERENCE, rescore_growth=0.0)
     with Optimist(service.url) as client:
         config = {"reference": REFERENCE, "rescore_growth": 0.0, "stop": False, "max_wait": 30.0}
-        experiment = client.create_experiment("x", ["a"], **config)
+        experiment = client.create_experiment("taken", ["a"], **config)
 
         def tell(rows: np.ndarray) -> None:
             pick = experiment.ask()
@@ -144,13 +147,13 @@ def test_what_a_scorer_took_of_lost_batches_goes_with_them(service: Service, red
         assert expected is not None
         assert (row.samples, row.scored_samples) == (120, 120)
         assert row.score == pytest.approx(expected.score, rel=1e-12)
-        progress = httpx.get(f"{service.url}/v1/experiments/x/report?after=0").json()["progress"]
+        progress = httpx.get(f"{service.url}/v1/experiments/taken/report?after=0").json()["progress"]
         assert progress["told"] == 24
 
 
 def test_run_goes_on_after_its_pick_was_lost(service: Service, redis: OldRedis):
     with Optimist(service.url) as client:
-        experiment = client.create_experiment("x", ["a"], reference=REFERENCE, stop=False, budget=60)
+        experiment = client.create_experiment("run", ["a"], reference=REFERENCE, stop=False, budget=60)
         redis.keep()
         calls = 0
 

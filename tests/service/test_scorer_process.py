@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from processes import Service, free_port, is_alive, scraped, serving, until
+from processes import Service, is_alive, scraped, serving, until
 from profiles import is_full
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from redis import Redis
@@ -23,13 +22,6 @@ from optimist_client import Experiment, Optimist
 
 REFERENCE = (np.zeros(4), np.eye(4))
 TURNS = 2 if is_full() else 1
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Ready when a test begins with it, and when it ends."""
-    with serving(tmp_path_factory.mktemp("service")) as running:
-        yield running
 
 
 def status(service: Service) -> int:
@@ -55,7 +47,8 @@ def tell(experiment: Experiment, rounds: int) -> None:
         pick.tell(np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
 
 
-def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(service: Service):
+def test_torch_is_the_scorers_alone_and_no_command_line_holds_the_url(shared: Service):
+    service = shared
     assert service.process is not None
     scorer = service.scorer_pid()
     assert scorer is not None
@@ -77,6 +70,7 @@ def kill_in_the_middle(service: Service, experiment: Experiment, turn: int) -> N
     until(lambda: made() > before)  # it says what it has done once a second
     counted, killed = made(), kill_scorer(service)
     assert killed is not None
+    not_ready_without(service, killed)
     tell(experiment, 10)  # the service goes on meanwhile
     until(lambda: service.scorer_pid() not in (None, killed))
     until(lambda: experiment.report().scored)
@@ -86,34 +80,51 @@ def kill_in_the_middle(service: Service, experiment: Experiment, turn: int) -> N
     assert service.log().count(f"the scorer (process {killed}) was killed by SIGKILL; starting it again") == 1
 
 
-@pytest.mark.faults
-def test_a_scorer_that_is_killed_is_started_again_and_nothing_is_lost(service: Service):
-    with Optimist(service.url, patience=60) as client:
-        experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, stop=False, max_wait=0.1)
-        for turn in range(1, TURNS + 1):
-            kill_in_the_middle(service, experiment, turn)
-        rounds, samples = 20 * TURNS, 100 * TURNS
-        until(lambda: scraped(service.url)("optimist_log_entries") == rounds)
-        look = experiment.report()
-        assert (look.rounds, look.open_picks, look.samples) == (rounds, 0, samples)
-        assert sum(row.samples for row in look.standings) == samples
-        assert all(row.score is not None for row in look.standings)
-        assert scraped(service.url)("optimist_tells_total") == rounds
-    until(lambda: status(service) == 200)
+def not_ready_without(service: Service, killed: int) -> None:
+    """The next scorer is stopped as it starts, so that none gets to work meanwhile."""
+    until(lambda: service.scorer_pid() not in (None, killed))
+    following = service.scorer_pid()
+    assert following is not None
+    os.kill(following, signal.SIGSTOP)
+    try:
+        until(lambda: status(service) == 503)
+        assert httpx.get(f"{service.url}/readyz", timeout=60).json()["type"].endswith("no-scorer")
+        assert httpx.get(f"{service.url}/healthz", timeout=60).status_code == 200
+    finally:
+        os.kill(following, signal.SIGCONT)
 
 
 @pytest.mark.faults
-def test_not_ready_while_there_is_no_scorer(service: Service):
-    assert status(service) == 200
+def test_a_scorer_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path):
+    """Meanwhile the service is not ready. In the end the scorer lets go of its generators."""
+    with start_embedded(tmp_path / "redis") as redis, serving(tmp_path, f"--redis-url={redis.url}") as service:
+        assert status(service) == 200
+        with Optimist(service.url, patience=60) as client:
+            experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, stop=False, max_wait=0.1)
+            for turn in range(1, TURNS + 1):
+                kill_in_the_middle(service, experiment, turn)
+            rounds, samples = 20 * TURNS, 100 * TURNS
+            until(lambda: scraped(service.url)("optimist_log_entries") == rounds)
+            look = experiment.report()
+            assert (look.rounds, look.open_picks, look.samples) == (rounds, 0, samples)
+            assert sum(row.samples for row in look.standings) == samples
+            assert all(row.score is not None for row in look.standings)
+            assert scraped(service.url)("optimist_tells_total") == rounds
+        until(lambda: status(service) == 200)
+        assert claims(redis.url)
+        check_orderly_end(service, redis.url)
+        assert service.log().count("starting it again") == TURNS
 
-    def not_ready() -> bool:
-        kill_scorer(service)  # whichever comes, so that none gets to work
-        return status(service) == 503
 
-    until(not_ready)
-    assert httpx.get(f"{service.url}/readyz", timeout=60).json()["type"].endswith("no-scorer")
-    assert httpx.get(f"{service.url}/healthz", timeout=60).status_code == 200
-    until(lambda: status(service) == 200)
+def check_orderly_end(service: Service, redis_url: str) -> None:
+    """The service is told to end: its scorer lets go of its generators."""
+    scorer = service.scorer_pid()
+    assert scorer is not None
+    service.stop()
+    assert service.process is not None
+    assert service.process.returncode == 0
+    assert not is_alive(scorer)
+    assert claims(redis_url) == {}
 
 
 @pytest.mark.faults
@@ -127,38 +138,21 @@ def test_it_ends_when_its_service_is_killed_as_it_starts(tmp_path: Path):
     until(lambda: not is_alive(scorer))
 
 
-@pytest.mark.parametrize("when", ["as it starts", "at work"])
-def test_it_lets_go_of_its_generators_in_the_end(tmp_path: Path, when: str):
+def test_it_is_told_to_end_as_it_starts(tmp_path: Path):
     with start_embedded(tmp_path / "redis") as redis:
-        service = Service(tmp_path, f"--redis-url={redis.url}").start(wait=when == "at work")
+        service = Service(tmp_path, f"--redis-url={redis.url}").start(wait=False)
         until(service.scorer_pid)
-        scorer = service.scorer_pid()
-        assert scorer is not None
-        if when == "at work":
-            with Optimist(service.url, patience=60) as client:
-                experiment = client.create_experiment("x", ["a", "b"], reference=REFERENCE, stop=False)
-                tell(experiment, 4)
-                until(lambda: experiment.report().scored)
-            assert claims(redis.url)
-        service.stop()
-        assert service.process is not None
-        assert service.process.returncode == 0
-        assert not is_alive(scorer)
+        check_orderly_end(service, redis.url)
         assert "starting it again" not in service.log()
-        assert claims(redis.url) == {}
 
 
-@pytest.mark.parametrize("command", ["serve", "score"])  # `optimist score --redis-url` runs `optimist scorer`
-def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path, command: str):
-    redis_url = f"--redis-url=redis://127.0.0.1:{free_port()}"  # the device is looked for before Redis is waited for
-    options = ["--port=0", f"--data-dir={tmp_path}"] if command == "serve" else [redis_url]
-    line = [sys.executable, "-m", "optimist.cli", command, "--device=cuda:99", *options]
+def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path):
+    """The other commands: tests/test_settings.py."""
+    line = [sys.executable, "-m", "optimist.cli", "serve", "--device=cuda:99", "--port=0", f"--data-dir={tmp_path}"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "device 'cuda:99' is not here" in done.stderr
     assert "Traceback" not in done.stderr
-    deprecated = "optimist score --redis-url is deprecated: use optimist scorer --redis-url"
-    assert (deprecated in done.stderr) == (command == "score")
 
 
 def test_metrics_add_up_over_the_lives_of_a_child():

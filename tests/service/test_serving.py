@@ -54,9 +54,8 @@ def test_a_port_in_use_is_noticed_before_redis_is_waited_for(tmp_path: Path):
     )
 
 
-@pytest.mark.parametrize("scoring", ["--no-scoring", "--scoring"])
-def test_what_is_logged_and_how_it_ends(scoring: str, tmp_path: Path):
-    service = Service(tmp_path, scoring, "--log-format=json").start()
+def test_what_is_logged_and_how_it_ends(tmp_path: Path, not_scoring: Service):
+    service = Service(tmp_path, "--scoring", "--log-format=json").start()
 
     def logged() -> list[str]:
         lines = [json.loads(line) for line in service.log().splitlines()]
@@ -69,7 +68,8 @@ def test_what_is_logged_and_how_it_ends(scoring: str, tmp_path: Path):
     [address] = [line for line in logged() if "Optimist" in line]
     assert address.startswith("info: Optimist 0.")
     assert address.endswith(f" on http://127.0.0.1:{service.port} {where}")
-    assert said("info: the scorer begins, on cpu (Redis: unix://") == (scoring == "--scoring")
+    assert said("info: the scorer begins, on cpu (Redis: unix://")
+    assert "the scorer begins" not in not_scoring.log()
 
     os.kill(service.redis_pid(), signal.SIGKILL)
     until(lambda: said("info: redis-server (process "))
