@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from pydantic import ValidationError
 
 from optimist_client.metrics import Metric, declared
 from optimist_client.models import Contrast, DecisionInfo, ExperimentConfig, Verdict

@@ -11,10 +11,16 @@ import pytest
 from processes import Service, until
 
 from optimist import Evaluation
+from optimist.api.context import Context
+from optimist.api.problems import ApiError
+from optimist.api.vitals import Vitals
 from optimist.archive.file import Archive, ArchiveWriter
 from optimist.policies import Stopping
+from optimist.settings import Settings
+from optimist.store import Store
 from optimist_client import Optimist
 from optimist_client.config import RULES
+from optimist_client.models import Experiment, ExperimentConfig
 
 SCALES = {"near": 1.0, "wide": 12.0, "flat": 3.0}
 
@@ -102,3 +108,18 @@ def test_rules_of_a_later_service_are_not_imported(service: Service, client: Opt
     )
     assert refused.status_code == 422
     assert f"rules up to {RULES}, found {RULES + 1}" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("rules", [RULES, RULES + 1])
+async def test_an_experiment_of_newer_rules_is_left_to_newer_processes(store: Store, rules: int):
+    config = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3)
+    record = Experiment(config=config, dimension=3, created=0.0, instance="i", rules=rules)
+    await store.create_experiment("x", record.model_dump_json(), ["a", "b"], 0.0, instance="i", keep_log=False)
+    settings = Settings.model_validate({})
+    context = Context(store, settings, Vitals(store, settings))
+    if rules == RULES:
+        assert await context.experiment("x") == record
+        return
+    with pytest.raises(ApiError, match="has rules") as refused:
+        await context.experiment("x")
+    assert (refused.value.problem.status, refused.value.problem.action) == (503, "retry")

@@ -22,6 +22,7 @@ from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import SuspectLog
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
+from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig, TellReply
 
 REMEMBERED = 256
@@ -57,7 +58,11 @@ class Context:
         return known
 
     async def experiment(self, name: str) -> Experiment:
-        """The experiment called `name`, as it is now. Raises `NotFound`."""
+        """The experiment called `name`, as it is now. Raises `NotFound`.
+
+        Raises ApiError with status 503 if a newer version created it under rules that this one does not know: a newer
+        process answers when the request is sent again.
+        """
         text = await self.store.config(name)
         if text is None:
             self._recent.pop(name, None)
@@ -65,7 +70,11 @@ class Context:
             raise NotFound(f"no experiment is called {name!r}")
         known = self._recent.get(name)
         if known is None or known[0] != text:
-            known = self._recent[name] = (text, Experiment.model_validate_json(text))
+            found = Experiment.model_validate_json(text)
+            if found.rules > RULES:
+                detail = f"{name!r} has rules {found.rules}, and this process knows rules up to {RULES}: update it"
+                raise ApiError(503, "newer-rules", "Created by a newer version", detail, action="retry")
+            known = self._recent[name] = (text, found)
         return known[1]
 
     async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:
