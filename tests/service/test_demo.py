@@ -37,8 +37,9 @@ def test_the_conditional_demo_names_the_most_diverse_that_follows_its_prompts():
     report = json.loads(done.stdout)
     assert report["decision"]["best"] in (["class-kde-0.1"] if FULL else ["class-kde-0.1", "class-kde-0.05"])
     assert report["ended"]
-    assert report["decision"]["decided"] or not FULL
-    assert report["samples"] < report["uniform_samples"]
+    if FULL:
+        assert report["decision"]["decided"]
+        assert report["samples"] < report["uniform_samples"]
 
 
 @pytest.mark.faults

@@ -231,7 +231,7 @@ def test_a_server_that_dies_again_and_again_is_started_for_ever(tmp_path: Path, 
             os.kill(server.pid, signal.SIGKILL)
         until(lambda: answers(redis))
         assert redis.get("count") == b"%d" % deaths
-    pauses = [record.message.partition(" in ")[2] for record in caplog.records if "again" in record.message]
+    pauses = [record.message.partition(" in ")[2] for record in caplog.records if "starting it again" in record.message]
     assert pauses == ["", "0.1 s", "0.2 s", "0.4 s", "0.8 s"]
 
 
