@@ -12,7 +12,7 @@ from optimist_client.metrics import Metric, declared
 
 def part() -> str:
     """Two tables with one row per metric: what it measures and needs; its bounds and what else it offers."""
-    metrics = [metric for metric in declared().values() if metric.__module__.startswith("optimist_client.")]
+    metrics = declared().values()
     head = ["metric", "what it measures", "better", "scale", "a batch contains", "an experiment needs"]
     bounds = ["metric", "bounds, with their options", "presets, with their bounds", "warm-up batches", "also shows"]
     return _table(head, map(_purpose, metrics)) + "\n\n" + _table(bounds, map(_bounds, metrics))
