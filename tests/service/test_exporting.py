@@ -80,6 +80,31 @@ async def test_a_log_trimmed_meanwhile_is_read_anew(
     assert stored.told == len(archive.history) // 7 == stored.generators[0].seq + 4
 
 
+@pytest.mark.parametrize("trimmed", [False, True])
+async def test_a_snapshot_is_exported_with_the_estimate_that_came_before_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, trimmed: bool
+):
+    """Otherwise that estimate is due for ever after the import: it cannot be made from the snapshot."""
+    experiment = await made(store)
+    if trimmed:
+        await trim(store)
+    for number in (6, 8):
+        await append(store, number)
+
+    async def score_and_trim() -> None:
+        claim = await store.claim("x", 0, "scorer", 60)
+        assert claim is not None
+        await store.put_estimate("x", 0, 5, '{"value": 1.0, "samples": 25}', claim.token)
+        await trim(store)
+
+    before(store, monkeypatch, "snapshot", score_and_trim)
+    archive = await exported(store, experiment)
+    (first, _) = archive.state("any").generators
+    assert (archive.snapshot(0) is None) == (not trimmed)
+    assert first.estimate_seq == (5 if trimmed else 0)
+    assert first.due_seq == 5
+
+
 async def test_a_log_trimmed_all_the_time_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch):
     experiment = await made(store)
     await trim(store)

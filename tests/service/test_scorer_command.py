@@ -191,10 +191,9 @@ def test_a_redis_filled_by_batches_has_room_for_the_snapshot_that_trims_them(pai
             until(lambda: append(1).status_code == 503)  # the service looks once a second whether there is a limit
             redis.config_set("maxmemory", LIMIT)
             for rows in (64, 8, 1):
-                while append(rows).status_code != 503:
+                while (refused := append(rows)).status_code != 503:
                     pass
             assert used() < LIMIT - 15 * 2**20
-            refused = append(1)
             assert refused.json()["type"] == "urn:optimist:problem:memory-full"
             assert "16 of the 40 MiB" in refused.json()["detail"]
             assert experiment.ask() is not None, "asks may take some of what is kept of tells"

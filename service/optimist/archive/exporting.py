@@ -83,7 +83,7 @@ class Exporter:
                 raise LogGap(f"the log of {state.name!r} changed during the export")
             pages.append(await asyncio.to_thread(self._writer.add_page, entries))
             position = entries[-1].seq
-        # Read the snapshot after the log. A newer snapshot is usable too, unless it is past the last page.
+        # Read the snapshot after the log. A newer snapshot may be usable too.
         snapshot = await self._snapshot(state, is_whole)
         if snapshot is not None:
             await asyncio.to_thread(self._writer.add_snapshot, state.ordinal, snapshot.body)
@@ -114,7 +114,11 @@ class Exporter:
                 return None
             raise
         if snapshot is not None and snapshot.seq <= state.seq:
-            return snapshot
+            # The scorer publishes an estimate before it stores a snapshot at its position or later, from which it could
+            # not be made. A newer snapshot may need an estimate that the given state does not have yet.
+            is_newer = snapshot.seq > state.snapshot_seq
+            if not (is_newer and state.estimate_seq < state.due_seq <= snapshot.seq):
+                return snapshot
         if is_whole:
             return None
         raise LogGap(f"the snapshot of {state.name!r} changed during the export")
