@@ -249,11 +249,9 @@ if is_one then
   less('aside', redis.call('HDEL', aside, g .. ':' .. at))
 else
   redis.call('HSET', counts, g .. ':copies', 0, g .. ':large', 0, g .. ':aside', 0)
-  for _, hash in ipairs({aside}) do
-    for _, field in ipairs(redis.call('HKEYS', hash)) do
-      if field:match('^%d+') == g then
-        redis.call('HDEL', hash, field)
-      end
+  for _, field in ipairs(redis.call('HKEYS', aside)) do
+    if field:match('^%d+') == g then
+      redis.call('HDEL', aside, field)
     end
   end
   for h = 0, all - 1 do
