@@ -7,7 +7,7 @@ import json
 import pytest
 
 from optimist_client.metrics import Metric, declared
-from optimist_client.models import Contrast, DecisionInfo, ExperimentConfig, Verdict
+from optimist_client.models import ClosestRival, DecisionInfo, ExperimentConfig, Verdict
 from optimist_client.models.decisions import VerdictCode
 from optimist_client.tolerance import checked, parsed, share_of
 
@@ -57,10 +57,10 @@ def test_scores_that_may_be_negative_have_no_shares():
         config(tolerance="200%")
 
 
-CLOSEST = Contrast(generator="b", difference=0.5, error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678))
+CLOSEST = ClosestRival(generator="b", difference=0.5, error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678))
 
 
-def decision(closest: Contrast | None = CLOSEST, decided: bool = False, **fields: object) -> DecisionInfo:
+def decision(closest: ClosestRival | None = CLOSEST, decided: bool = False, **fields: object) -> DecisionInfo:
     known = {"best": "a", "confidence": 0.4, "decided": decided, "reason": "no errors", "closest": closest}
     return DecisionInfo.model_validate({**known, **fields})
 

@@ -17,12 +17,13 @@ from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, 
 BoundName = Literal["influence", "theorem", "authors", "naive"]
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 
-RULES = 3
+RULES = 4
 """Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
 
 2: batches are checked for absurd rows, for more rows than were asked for, and for copies; the bandwidth "median" is the
 median of the generators' own medians.
 3: the stopping threshold covers nearly tied generators; Vendi scores of orders below 2 are estimated by leave-one-out.
+4: generators are sampled with the same seeds, and compared by the samples that they have in common (`paired`).
 """
 
 MAX_MAGNITUDE = 1e6
@@ -181,6 +182,10 @@ class ExperimentConfig(Wire):
     the earlier batches. From a factor of 1000 on, a batch is accepted with a warning."""
     refuse_copies: bool = optional(False)
     """Whether a batch that repeats an earlier one of its generator is refused; otherwise it counts, with a warning."""
+    paired: bool = optional(True)
+    """Whether sample i of every generator gets the same seed (and prompt), and generators are compared by the samples
+    that they have in common. False: every generator gets seeds of its own, and its score is independent of the others'.
+    Experiments from before rules 4 are not paired."""
 
     @model_validator(mode="before")
     @classmethod

@@ -42,6 +42,8 @@ class Question:
     rules: int = RULES
     prompts: int | None = None
     """The length of the list that the samples' prompts are, if the score is that on exactly these."""
+    paired: bool = True
+    """Whether estimates carry what comparisons by index need; from rules 4 on, under the bound "influence"."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
@@ -62,6 +64,11 @@ class Question:
         self._make(dict.fromkeys(self.arrays, 1), self._with(smallest))
         if self.is_exact and self.bound != "influence":
             raise ValueError(f"kernel: features=None, the exact kernel, has no interval: no bound {self.bound!r}")
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether estimates carry a `Pairing`, as far as the metric offers it."""
+        return self.paired and self.rules >= 4 and self.bound == "influence"
 
     @property
     def reference(self) -> Reference | None:

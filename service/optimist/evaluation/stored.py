@@ -72,6 +72,7 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
         device=device,
         rules=experiment.rules,
         prompts=config.list_length,
+        paired=experiment.is_paired,
     )
 
 

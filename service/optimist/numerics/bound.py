@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Any, Protocol
 
+import numpy as np
+from torch import Tensor
+
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.score import Score
+from optimist.numerics.pairing import Pairing
+from optimist.numerics.score import Analysis, Score
 
 SMALLEST_ERROR = 1e-9
 """Smallest error relative to 1 + |value|: identical samples would have none."""
@@ -64,17 +69,23 @@ class InfluenceBound:
         """An empty statistic of the metric, laid out for its analysis."""
         return self.metric.statistic()
 
-    def estimate(self, statistic: Any) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
+    def estimate(self, statistic: Any, common: Mapping[str, Tensor] | None = None) -> Estimate:
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does.
+
+        common: rows (m, …) by array, among those that the statistic has seen. A metric that knows their influence then
+        adds a `Pairing` of these rows in their order, without the counts and the trail.
+        """
         metric, n = self.metric, statistic.samples
         warnings = metric.warnings(statistic)
         if n < 2:
             plug_in = metric.plug_in(statistic)
             return two_sided(metric, n, plug_in, plug_in, None, self.delta, (NO_INTERVAL, *warnings))
-        found = metric.analyse(statistic)
+        found = metric.analyse(statistic) if common is None else metric.analyse_paired(statistic, common)
         errors = (found.selection_error, found.stopping_error)
         warnings = (*warnings, *found.warnings)
-        return two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket)
+        return two_sided(
+            metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket, _pairing(found)
+        )
 
 
 def one_sided(metric: Score, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:
@@ -108,6 +119,7 @@ def two_sided(
     delta: float,
     warnings: tuple[str, ...],
     bracket: tuple[float, float] | None = None,
+    pairing: Pairing | None = None,
 ) -> Estimate:
     """value ± z(1 − δ/2) · sd_stop from `errors` = (sd_select, sd_stop), which are floored (decisions.md §2).
 
@@ -134,7 +146,19 @@ def two_sided(
             floor=metric.floor,
             warnings=warnings,
             bracket=bracket,
+            pairing=pairing,
         )
+    )
+
+
+def _pairing(found: Analysis) -> Pairing | None:
+    if found.influence is None:
+        return None
+    return Pairing(
+        influence=found.influence.cpu().numpy().astype(np.float32),
+        first_order=found.first_order,
+        systematic_selection=found.systematic_selection,
+        systematic_stopping=found.systematic_stopping,
     )
 
 

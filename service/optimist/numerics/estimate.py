@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from optimist.numerics.pairing import Pairing
 
 Scale = Literal["linear", "log"]
 
@@ -42,6 +44,8 @@ class Estimate:
     bracket: tuple[float, float] | None = None
     """Two values between which the true one lies on average, whatever the samples' law: the plug-in and a cross
     entropy (decisions.md §1). None if the bound has none: only scores of orders below 2 do."""
+    pairing: Pairing | None = None
+    """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
 
     @property
     def score(self) -> float:
@@ -70,11 +74,12 @@ class Estimate:
             and all(map(math.isfinite, (self.plug_in, *(self.bracket or ()))))
             and all(math.isfinite(error) and error >= 0 for error in errors)
             and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
+            and (self.pairing is None or self.pairing.is_sound())
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, infinite bounds as None (JSON has no infinity)."""
-        fields = asdict(self)
+        fields = {name: getattr(self, name) for name in self.__slots__}
         for name in ("lower", "upper", "optimistic"):
             fields[name] = fields[name] if math.isfinite(fields[name]) else None
         fields["warnings"] = list(self.warnings)
@@ -84,6 +89,10 @@ class Estimate:
             del fields["bracket"]
         else:
             fields["bracket"] = list(self.bracket)
+        if self.pairing is None:
+            del fields["pairing"]
+        else:
+            fields["pairing"] = self.pairing.to_dict()
         return fields
 
     @classmethod
@@ -97,6 +106,8 @@ class Estimate:
         known["warnings"] = tuple(known["warnings"])
         if "bracket" in known:
             known["bracket"] = tuple(known["bracket"])
+        if "pairing" in known:
+            known["pairing"] = Pairing.from_dict(known["pairing"])
         return cls(**known)
 
 

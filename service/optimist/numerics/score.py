@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -33,6 +34,14 @@ class Analysis:
     """sd_stop of decisions.md §2, of which the interval is made."""
     bracket: tuple[float, float] | None = None
     """Two values between which the true one lies on average; None if the metric knows none."""
+    first_order: float = 1.0
+    """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂) (decisions.md §2), in [0, 1]."""
+    systematic_selection: float = 0.0
+    """The part of `selection_error` that is not from sampling, a standard deviation; the errors add in squares."""
+    systematic_stopping: float = 0.0
+    """The same of `stopping_error`."""
+    influence: Tensor | None = None
+    """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
     warnings: tuple[str, ...] = ()
     """Warnings that only the analysis can give; `Score.warnings` gives the others."""
 
@@ -93,6 +102,13 @@ class Score(Protocol):
 
     def analyse(self, statistic: Any) -> Analysis:
         """The de-biased value and its errors, from 2 samples on. Raises ValueError on fewer and as `check` does."""
+        ...
+
+    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
+        """The analysis with the `influence` of `common`, by which generators of the same seeds can be compared.
+
+        common: rows (m, …) by the names of `widths`, among those that the statistic has seen. Raises as `analyse` does.
+        """
         ...
 
     def warnings(self, statistic: Any) -> tuple[str, ...]:
@@ -179,6 +195,14 @@ class BaseScore:
         """Raise ValueError unless the statistic has samples."""
         if statistic.samples < 1:
             raise ValueError(f"the metric {self.name!r} needs at least 1 sample")
+
+    def analyse(self, statistic: Any) -> Analysis:
+        """To be defined by the subclass."""
+        raise NotImplementedError
+
+    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
+        """The plain analysis: influences are not known, so generators are compared as if they were independent."""
+        return self.analyse(statistic)
 
     def warnings(self, statistic: Any) -> tuple[str, ...]:
         """No warnings."""

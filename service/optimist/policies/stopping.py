@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from optimist.policies.arms import Arm, least, losses, ratio, selection_errors, stopping_errors
 from optimist_client.config import RULES
-from optimist_client.models.decisions import Contrast, Verdict
+from optimist_client.models.decisions import ClosestRival, Verdict
 from optimist_client.tolerance import share_of
 
 FEWEST_SAMPLES = 20
@@ -26,7 +26,7 @@ class Decision:
     reason: str
     verdicts: tuple[Verdict, ...] = ()
     """A verdict for each rival, if the decision was `explained`."""
-    closest: Contrast | None = None
+    closest: ClosestRival | None = None
     """The comparison with the closest rival, if the decision was `explained`."""
 
 

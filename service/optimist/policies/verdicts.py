@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimist.policies.arms import Arm, losses, stopping_errors
 from optimist.policies.policy import Policy
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision
-from optimist_client.models.decisions import Contrast, Verdict
+from optimist_client.models.decisions import ClosestRival, Verdict
 
 _ERRORS = 2.0 / 3.0
 """Standard errors by which the differences are assumed larger and smaller for the range of samples still needed. About
@@ -114,13 +114,13 @@ class _Contrasts:
         codes = np.where(worse, "worse", np.where(equal, "equal", "close")).tolist()
         return tuple(Verdict(generator=name, verdict=code) for name, code in zip(self._names, codes, strict=True))
 
-    def closest(self, decided: bool) -> Contrast | None:
+    def closest(self, decided: bool) -> ClosestRival | None:
         """The contrast with the rival that the stopping rule looks at; None if its error is not known yet."""
         separations = self.policy.stopping.separations(self.arms, self.deviations.tolist())
         place = int(self._rivals(np.array(separations)).argmin())
         if not math.isfinite(self.errors[place]):
             return None
-        return Contrast(
+        return ClosestRival(
             generator=self._names[place],
             difference=float(self.differences[place]),
             error=float(self.errors[place]),

@@ -168,6 +168,9 @@ class LogEntry:
     """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
     prompts: str = ""
     """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
+    indices: tuple[int, int] | None = None
+    """The index of the first row in the generator's sequence, and how many rows have indices from there on; the others,
+    and all where this is None, have none."""
 
 
 def chained(chain: str, digest: str) -> str:

@@ -1,7 +1,8 @@
 """The models of what the service and the SDK send each other as JSON. The service imports them from here."""
 
 from optimist_client.config import ExperimentConfig
-from optimist_client.models.decisions import Contrast, DecisionInfo, Verdict
+from optimist_client.models.contrasts import Contrast
+from optimist_client.models.decisions import ClosestRival, DecisionInfo, Verdict
 from optimist_client.models.experiments import (
     Experiment,
     ExperimentChange,
@@ -23,6 +24,7 @@ from optimist_client.wire import Identifier
 __all__ = [
     "AskReply",
     "AskRequest",
+    "ClosestRival",
     "Contrast",
     "Curve",
     "DecisionInfo",

@@ -38,7 +38,7 @@ class Verdict(Answer):
         return WORDS[self.verdict]
 
 
-class Contrast(Answer):
+class ClosestRival(Answer):
     """The best generator compared with its closest rival, on the scale on which scores are compared (`scale`)."""
 
     generator: GeneratorName
@@ -74,7 +74,7 @@ class DecisionInfo(Answer):
     verdicts: Annotated[tuple[Verdict, ...], Field(exclude_if=lambda value: not value)] = ()
     """A verdict for each rival of the best generator. Only in a report, and not without standard errors or if an older
     service decided."""
-    closest: Contrast | None = optional()
+    closest: ClosestRival | None = optional()
     """The comparison with the closest rival; there is one where there are verdicts."""
 
     @computed_field
@@ -97,8 +97,8 @@ class DecisionInfo(Answer):
         if self.closest is None:
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         closest, decided = self.closest, self.decided
-        behind = f"{_shown(closest.difference, scale)} ± {_shown(closest.error, scale, closest.difference)}"
-        tolerated = f" with the tolerance of {_shown(closest.tolerance, scale)}" if closest.tolerance else ""
+        behind = f"{shown(closest.difference, scale)} ± {shown(closest.error, scale, closest.difference)}"
+        tolerated = f" with the tolerance of {shown(closest.tolerance, scale)}" if closest.tolerance else ""
         said = [
             f"{closest.generator}, the closest rival, is {behind} behind {self.best}: {closest.separation:.2f} "
             f"standard errors{tolerated}, and {closest.needed:.2f} {'were' if decided else 'are'} needed."
@@ -132,7 +132,7 @@ def about(samples: tuple[int, int]) -> str:
     return f"About {low}" if low == high else f"About {low} to {high}"
 
 
-def _shown(number: float, scale: Scale, at: float = 0.0) -> str:
+def shown(number: float, scale: Scale, at: float = 0.0) -> str:
     """A difference for display: a logarithmic one in per cent; the error of one is taken `at` it."""
     if scale == "linear":
         return f"{number:.3g}"

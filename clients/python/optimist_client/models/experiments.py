@@ -55,6 +55,11 @@ class Experiment(Answer):
         return {name: value for name, value in config.items() if name in ExperimentConfig.model_fields}
 
     @property
+    def is_paired(self) -> bool:
+        """Whether its generators are compared by the samples that they have in common."""
+        return self.rules >= 4 and self.config.paired
+
+    @property
     def widths(self) -> dict[str, int]:
         """The columns of each array that a batch must hold."""
         first, *others = self.config.kind.arrays.items()

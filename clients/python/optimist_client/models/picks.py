@@ -39,8 +39,13 @@ class Pick(Answer):
     """Their position in the seeded order that every generator goes through."""
     prompt_indices: list[int] | None = optional()
     """Their places in the experiment's list, where the score is that on exactly these prompts."""
+    start: int | None = optional()
+    """Index of the first sample in the generator's sequence, usually a multiple of the batch size. Index i means the
+    same prompt, and in a paired experiment the same seed, for every generator. None if the experiment is of rules
+    before 4."""
     seed: int
-    """Seed for the generator's randomness: different for every pick, the same in every repeat of a pick."""
+    """Seed for the generator's randomness, the same in every repeat of a pick. Sample `start` + i of the sequence has
+    the seed (`seed` + i) mod 2³². In a paired experiment picks of the same `start` have the same seed."""
     positions: list[int]
     """Log position of the estimate that was used of each generator that is not retired, in order; 0: none."""
     batches: list[int]

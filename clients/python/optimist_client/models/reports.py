@@ -9,6 +9,7 @@ from pydantic import Field, computed_field
 
 from optimist_client import display
 from optimist_client.metrics import Scale
+from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import GeneratorState, State
 from optimist_client.models.progress import Progress
@@ -90,6 +91,8 @@ class Report(Answer):
     """The odd batches, newest first: of all generators that are not retired, the experiment's first 256."""
     retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """Accepted batches that count no longer, the newest last."""
+    contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
+    """How far each other generator that has an estimate is behind the best one, in the order of the standings."""
     hint: str | None = optional()
     """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     progress: Progress | None = None
