@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -32,7 +33,10 @@ def estimate(value: float, error: float | None = 1.0, pairing: Pairing | None = 
 
 
 def state_of(
-    estimates: Mapping[str, Estimate | None], states: Mapping[str, str] | None = None, rules: int = 4, decided: str = ""
+    estimates: Mapping[str, Estimate | None],
+    states: Mapping[str, Literal["paused", "retired"]] | None = None,
+    rules: int = 4,
+    decided: str = "",
 ) -> PolicyState:
     config = ExperimentConfig.model_validate({"name": "e", "generators": list(estimates), "metric": "fid",
                                               "reference": "r"})  # fmt: skip
