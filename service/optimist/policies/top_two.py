@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.choices import Rng, fewest_samples, greedy, ucb
-from optimist.policies.contrasts import Contrasts
+from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Errors
-from optimist.policies.stopping import FEWEST_SAMPLES, Stopping, contrasts_among
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 
 
 def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
