@@ -347,7 +347,7 @@ def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, e
     page = open_page(f"/#/e/{experiment.name}", charts=False, bypass_csp=True)
     rows = page.locator(".standings tbody tr")
     for name, one in apart.items():
-        cell = rows.filter(has=page.get_by_text(name, exact=True)).locator("td").first
+        cell = rows.filter(has=page.locator(".name", has_text=re.compile(f"^{name}$"))).locator("td").first
         expect(cell.locator(".apart")).to_have_text(one.text.replace("± ", "±\xa0"))
         expect(cell.locator(".interval")).to_have_attribute("aria-label", re.compile(r"^Behind by .+ to .+; .+ common"))
         assert cell.locator(".tick.zero").count() == 1
