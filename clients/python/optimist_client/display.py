@@ -74,7 +74,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
             axes.plot([row.score], [place], "o", color=color)
         if row.generator in contrasts:
             line = axes.plot(contrasts[row.generator], [place] * 2, "|-", **thin)[0]
-            legend["interval of the difference from the best, drawn from the best score"] = line
+            legend["interval of the difference from the best, counted from the best score (dotted)"] = line
     axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel(f"{report.metric_title} ({'lower' if report.lower_is_better else 'higher'} is better)")
