@@ -95,7 +95,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
 
 def _drawn_contrasts(report: Report) -> dict[str, list[float]]:
     """Where the interval of each difference ends on the axis of the scores, counted from the best one's score."""
-    best = next((row.score for row in report.standings if row.generator == report.decision.best), None)
+    best = next((row.score for row in report.standings if row.generator == report.leader), None)
     if best is None:
         return {}
     sign = 1.0 if report.lower_is_better else -1.0
