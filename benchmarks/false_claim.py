@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import optimist
+from optimist.evaluation import Question
 from optimist.simulation.result import Result
 from optimist.simulation.sources import Draw, GaussianSource, Source, SourceSet, Stream, digits
 
@@ -34,10 +35,24 @@ class Heedless:
 
     source: Source
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "source":  # not there yet while it is unpickled
-            raise AttributeError(name)
-        return getattr(self.source, name)
+    @property
+    def origin(self) -> str:
+        """A description of where the samples come from."""
+        return self.source.origin
+
+    @property
+    def samples(self) -> int | None:
+        """The number of samples; None if unlimited."""
+        return self.source.samples
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The number of columns of each tensor, by name."""
+        return self.source.widths
+
+    def exact(self, question: Question) -> float | None:
+        """The true score in closed form, if there is one."""
+        return self.source.exact(question)
 
     def stream(self, draw: Draw) -> Stream:
         """The source's own stream, as in an unpaired draw."""
