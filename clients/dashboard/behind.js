@@ -6,10 +6,10 @@ import { axis, bar } from "./intervals.js";
 
 // The differences by generator, and the axis on which the best one is at 0: in the metric's unit, or in per cent where
 // scores are compared by ratios. null if an older service gives none.
-export function differences({ contrasts, decision, scale }, standings) {
+export function differences({ contrasts, scale }, standings) {
   if (!contrasts?.length) return null;
   const shown = (number) => (scale === "log" ? 100 * Math.expm1(number) : number);
-  const known = new Map([[decision.best, { middle: 0, lower: 0, upper: 0 }]]);
+  const known = new Map([[contrasts[0].against, { middle: 0, lower: 0, upper: 0 }]]);
   for (const { generator, difference, margin, ...rest } of contrasts) {
     const [lower, upper] = margin === null ? [null, null] : [shown(difference - margin), shown(difference + margin)];
     known.set(generator, { ...rest, middle: shown(difference), lower, upper });
@@ -25,7 +25,7 @@ export function behindCell() {
   const cell = h("td", { class: "behind" }, apart, drawn);
   cell.draw = (generator, called, behind, color) => {
     const one = behind?.known.get(generator);
-    say(apart, called || (one?.text ?? "–").replace("± ", "±\u00a0"));
+    say(apart, called || (one ? one.text ?? "leads" : "–").replace("± ", "±\u00a0"));
     apart.classList.toggle("quiet", !one?.text);
     cell.title = one?.text ? basis(one) : "";
     fill(drawn, one ? bar(one, behind.axis, color, one.text ? label(one, behind.unit) : "The best", true) : null);

@@ -34,7 +34,7 @@ export class Standings {
     this.problem = h("p", { class: "problem", role: "alert" });
     this.why = h("p", { class: "quiet" });
     this.body = h("tbody", {});
-    this.overlap = h("p", { class: "quiet" });
+    this.overlap = h("p", { class: "quiet overlap" });
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
     this.behindAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
     const columns = [["Generator"], [["Behind the best by", this.behindAxis], "behind"],
