@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from torch import Tensor
@@ -20,7 +22,7 @@ from optimist.numerics.batches import BatchError
 from optimist.numerics.bound import Bound
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
-from optimist.policies.contrasts import contrasts_of
+from optimist.policies.contrasts import Contrasts, contrasts_of
 from optimist_client.files import FileError, read_arrays
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast
@@ -148,7 +150,7 @@ def contrast(
 
 
 def compare(
-    sets: Callable[[], Iterable[Samples]], question: Question, begun: Callable[[str], None] = str
+    sets: Callable[[], Iterable[Samples]], question: Question, begun: Callable[[str], None] = lambda name: None
 ) -> Comparison:
     """Compare the sets, which are read twice, in the same order, so that one is in memory at a time.
 
@@ -168,14 +170,28 @@ def compare(
         with _naming(one):
             estimates[name] = _estimate(bound, tensors, lengths, question.is_paired)
     between = contrasts_of(list(estimates.values()))
-    best = names[between.best]
-    ranked = sorted(estimates, key=lambda name: (name != best, between.losses[names.index(name)]))
+    ranked = sorted(range(len(names)), key=lambda place: (place != between.best, between.losses[place]))
     return Comparison(
         question.metric,
         question.delta,
         question.is_paired,
-        {name: estimates[name] for name in ranked},
-        tuple(_contrast(between, names, worse, better, question.delta) for better, worse in combinations(ranked, 2)),
+        {names[place]: estimates[names[place]] for place in ranked},
+        tuple(_contrast(between, names, worse, better, question) for better, worse in combinations(ranked, 2)),
+    )
+
+
+def _contrast(between: Contrasts, names: Sequence[str], generator: int, against: int, question: Question) -> Contrast:
+    found, error = between.against(against), between.errors(against, "stopping")[generator]
+    is_known = math.isfinite(error)
+    return Contrast.model_construct(  # names of files may be longer than those of generators
+        generator=names[generator],
+        against=names[against],
+        scale=question.metric.scale,
+        difference=found.differences[generator],
+        error=error if is_known else None,
+        margin=NormalDist().inv_cdf(1.0 - question.delta / 2.0) * error if is_known else None,
+        correlation=found.correlations[generator],
+        common=found.common[generator],
     )
 
 
@@ -206,13 +222,12 @@ def _seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[
 def _estimate(bound: Bound, tensors: Mapping[str, Tensor], lengths: Iterable[int], paired: bool) -> Estimate:
     """The estimate of a whole set. If paired, it knows the estimates at the lengths of shorter sets."""
     rows = len(next(iter(tensors.values())))
-    ends = sorted({rows} | ({length for length in lengths if length < rows} if paired else set()))
-    track = Track(bound, 0.0, paired=paired)
-    for start, end in pairwise([0, *ends]):
+    ends = sorted({length for length in lengths if paired and length < rows})
+    track = Track(bound, 0.0, paired)
+    for start, end in pairwise([0, *ends, rows]):
         part = {array: values[start:end] for array, values in tensors.items()}
         track.add(part, [f"{row}" for row in range(start, end)], None, (start, end - start))
-        estimate = track.estimate()
-    return estimate
+    return track.estimate()
 
 
 def _read(samples: Mapping[str, Batch | Path], question: Question) -> Iterator[Samples]:
