@@ -30,7 +30,7 @@ from optimist_client.models import Contrast
 FEW = 6
 """Up to so many generators, all differences are shown; of more, those from the best."""
 _SCORES = ("generator", "score", "interval", "samples")
-_DIFFERENCES = ("generator", "behind", "difference", "correlation", "common")
+_DIFFERENCES = ("generator", "against", "difference", "correlation", "common")
 
 
 @dataclass(frozen=True, slots=True)
