@@ -93,6 +93,7 @@ def draw(found: Mapping[tuple[str, bool], Sequence[int | None]], output: Path) -
     axes.set_yticks([place + 0.4 * (place // 2) for place in range(len(found))], labels)
     axes.invert_yaxis()
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
     axes.set_xlabel("samples of all four levels until the decision (◦: undecided)")
     axes.grid(axis="x", which="both", alpha=0.25)
     axes.spines[["top", "right", "left"]].set_visible(False)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from torch import Tensor
@@ -22,7 +20,8 @@ from optimist.numerics.batches import BatchError
 from optimist.numerics.bound import Bound
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
-from optimist.policies.contrasts import Contrasts, contrasts_of
+from optimist.policies import Arm
+from optimist.policies.contrasts import contrasts_among, described
 from optimist_client.files import FileError, read_arrays
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast
@@ -169,30 +168,17 @@ def compare(
         bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
         with _naming(one):
             estimates[name] = _estimate(bound, tensors, lengths, question.is_paired)
-    between = contrasts_of(list(estimates.values()))
-    ranked = sorted(range(len(names)), key=lambda place: (place != between.best, between.losses[place]))
-    return Comparison(
-        question.metric,
-        question.delta,
-        question.is_paired,
-        {names[place]: estimates[names[place]] for place in ranked},
-        tuple(_contrast(between, names, worse, better, question) for better, worse in combinations(ranked, 2)),
-    )
-
-
-def _contrast(between: Contrasts, names: Sequence[str], generator: int, against: int, question: Question) -> Contrast:
-    found, error = between.against(against), between.errors(against, "stopping")[generator]
-    is_known = math.isfinite(error)
-    return Contrast.model_construct(  # names of files may be longer than those of generators
-        generator=names[generator],
-        against=names[against],
-        scale=question.metric.scale,
-        difference=found.differences[generator],
-        error=error if is_known else None,
-        margin=NormalDist().inv_cdf(1.0 - question.delta / 2.0) * error if is_known else None,
-        correlation=found.correlations[generator],
-        common=found.common[generator],
-    )
+    # By place: names of files may be longer than those of generators.
+    arms = [Arm(f"{place}", estimate) for place, estimate in enumerate(estimates.values())]
+    known = contrasts_among(arms)
+    ranked = sorted(range(len(arms)), key=lambda place: (place != known.best, known.losses[place]))
+    between = [
+        one.model_copy(update={"generator": names[int(one.generator)], "against": names[int(one.against)]})
+        for rank, better in enumerate(ranked)
+        for one in described([arms[place] for place in ranked[rank:]], question.delta, f"{better}")
+    ]
+    in_order = {names[place]: estimates[names[place]] for place in ranked}
+    return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between))
 
 
 def _seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[int], dict[str, list[Tensor]]]:
