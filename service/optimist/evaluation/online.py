@@ -8,12 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
 from optimist.evaluation.question import Question, declared_of
+from optimist.evaluation.told import Start, Told, checked_prompts, checked_start, replayed
 from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.devices import find_device
@@ -25,9 +22,6 @@ from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are, reso
 from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, unpack_ids
 from optimist_client.tolerance import checked as checked_tolerance
-
-_Told = tuple[dict[str, Tensor], list[str], Tensor | None]
-"""The tensors of a batch by name, the ids of its samples, and the indices of their prompts if they are known."""
 
 
 class Evaluation:
@@ -46,7 +40,15 @@ class Evaluation:
     a value exceeds the usual size by the factor `max_magnitude`; from a factor of 1000 on a warning is issued. `rules`
     is the version that an experiment keeps from its creation; by default the newest. With `prompts_are` "list" the
     score is that on exactly the `prompts`, a list of texts or ids; samples should go through it in passes, and `tell`
-    must be told which prompt each belongs to. Raises ValueError for invalid arguments.
+    must be told which prompt each belongs to. `paired` says that sample i of every generator was made with the same
+    seed, or prompt: from rules 4 on and under the bound "influence", generators are then compared by index. It is
+    harmless where it is not true. `next_start` gives the index from which seeds can be made:
+
+        name = evaluation.ask()
+        start = evaluation.next_start(name)
+        evaluation.tell(name, np.stack([sample(name, seed=start + i) for i in range(evaluation.batch_size)]))
+
+    Raises ValueError for invalid arguments.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Evaluation:
         rules: int = RULES,
         prompts: Sequence[str] | None = None,
         prompts_are: str = "sample",
+        paired: bool = True,
         **options: float,
     ) -> None:
         names, place = _names(generators), find_device(device)
@@ -104,8 +107,10 @@ class Evaluation:
         if prompts is not None and not declared.takes_prompts:
             raise ValueError(f"metric {declared.name!r} does not take prompts")
         listed = len(prompts) if prompts and prompts_are == "list" and declared.scores_lists else None
-        self._question = Question(declared, bound, delta, options, place, rules, listed)
-        self._are_listed, self._prompts = prompts_are == "list", len(prompts or ())
+        if not isinstance(paired, bool):
+            raise ValueError(f"paired: expected True or False, got {paired!r}")
+        self._question = Question(declared, bound, delta, options, place, rules, listed, paired)
+        self._list_length = len(prompts or ()) if prompts_are == "list" else None
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self._growth = growth
@@ -116,11 +121,12 @@ class Evaluation:
             reference_scale(*known) if known else None, check_number("max_magnitude", max_magnitude)
         )
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
-        self._logs: dict[str, list[_Told]] = {name: [] for name in self.generators}
+        self._logs: dict[str, list[Told]] = {name: [] for name in self.generators}
         self._tracks: dict[str, Track] = {}  # none before the bound is made
         self._estimates: dict[str, Estimate | None] = dict.fromkeys(self.generators)
         self._samples = dict.fromkeys(self.generators, 0)
         self._batches = dict.fromkeys(self.generators, 0)
+        self._ends = dict.fromkeys(self.generators, 0)
         self._stopping = Stopping(delta, tolerance, rules)
         given = preset["warmup"] if warmup is None else warmup
         needed = self._question.rows_to_fit(len(self.generators))
@@ -136,12 +142,26 @@ class Evaluation:
         """Name of the generator to sample next; the same until the next tell."""
         return self.generators[self._policy.pick(self._arms(), self.told, self.told + 1)]
 
-    def tell(self, generator: str, batch: Batch, *, prompt_indices: Sequence[int] | None = None) -> None:
+    def next_start(self, generator: str) -> int:
+        """1 + the largest index told of `generator`: where "next" starts. Raises KeyError for an unknown name."""
+        self._check_name(generator)
+        return self._ends[generator]
+
+    def tell(
+        self,
+        generator: str,
+        batch: Batch,
+        *,
+        prompt_indices: Sequence[int] | None = None,
+        start: Start = "next",
+    ) -> None:
         """Add a batch (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch.
 
-        A batch that is refused changes nothing. The id of a sample without one is its index in the generator's stream.
+        A batch that is refused changes nothing. The id of a sample without one says in which place it was told.
         prompt_indices: with `prompts_are` "list", the place of each sample's prompt in the list. A batch without them
         counts as one with prompts drawn at random.
+        start: the index of the batch's first sample, by which paired generators are compared; the others follow it.
+        "next" is the index after the largest one told. With None the samples have no index, and are not compared.
         """
         self._check_name(generator)
         arrays = arrays_of(batch, self._question.metric)
@@ -150,10 +170,11 @@ class Evaluation:
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
-        listed = self._listed(prompt_indices, rows)
+        listed = checked_prompts(prompt_indices, rows, self._list_length)
+        indices = checked_start(start, rows, self._ends[generator])
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        is_due = self._take(generator, (tensors, ids, listed))
+        is_due = self._take(generator, Told(tensors, ids, listed, indices))
         self._widths = {name: tensors[name].shape[1] for name in self._question.arrays}
         if odd:
             warnings.warn(f"values over {WARNED:,.0f} times the usual size: {'; '.join(odd)}", stacklevel=2)
@@ -161,6 +182,7 @@ class Evaluation:
             self._plausibility.add(generator, sizes, rows)
         self._samples[generator] += rows
         self._batches[generator] += 1
+        self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
         if is_due:
             self._estimates[generator] = self._tracks[generator].estimate()
 
@@ -193,18 +215,6 @@ class Evaluation:
         """
         return self._track(generator).prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
-    def _listed(self, prompt_indices: Sequence[int] | None, rows: int) -> Tensor | None:
-        """The indices (rows,) of a batch. Raises ValueError if they are not valid, or if there is no list."""
-        if prompt_indices is None:
-            return None
-        if not self._are_listed:
-            raise ValueError("prompt_indices: expected them only with prompts_are='list'")
-        indices = np.asarray(prompt_indices)
-        most = self._prompts
-        if indices.shape != (rows,) or indices.dtype.kind not in "iu" or not all(0 <= i < most for i in indices):
-            raise ValueError(f"prompt_indices: expected {rows} whole numbers from 0 to {most - 1}")
-        return torch.from_numpy(indices.astype(np.int64))
-
     def _check_name(self, generator: str) -> None:
         if generator not in self._batches:
             raise KeyError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
@@ -215,7 +225,7 @@ class Evaluation:
             raise ValueError(f"no samples of {generator!r} can be scored yet")
         return self._tracks[generator]
 
-    def _take(self, generator: str, told: _Told) -> bool:
+    def _take(self, generator: str, told: Told) -> bool:
         """Add a batch to its track, or to the logs before there are tracks. Returns whether an estimate is due now.
 
         Raises ValueError, and changes nothing, if the kernels cannot be fixed or the batch does not fit them.
@@ -227,20 +237,20 @@ class Evaluation:
         if question.open_kernels:
             self._logs = logs
             return False
-        bound = question.bound_for({name: told[0][name].shape[1] for name in question.arrays})
-        tracks = {name: Track(bound, self._growth) for name in self.generators}
-        estimates = {name: _replay(tracks[name], log) for name, log in logs.items()}
+        bound = question.bound_for({name: told.tensors[name].shape[1] for name in question.arrays})
+        tracks = {name: Track(bound, self._growth, question.is_paired) for name in self.generators}
+        estimates = {name: replayed(tracks[name], log) for name, log in logs.items()}
         # Assigned last, so that an error above changes nothing.
         self._question, self._tracks, self._estimates = question, tracks, estimates
         self._logs.clear()
         return False
 
-    def _fitted(self, logs: Mapping[str, Sequence[_Told]]) -> Question:
+    def _fitted(self, logs: Mapping[str, Sequence[Told]]) -> Question:
         """The question; its open kernels are fixed once the logs have enough samples of every generator."""
         needed = self._question.rows_to_fit(len(self.generators))
-        if not needed or any(sum(len(ids) for _, ids, _ in log) < needed for log in logs.values()):
+        if not needed or any(sum(len(told.ids) for told in log) < needed for log in logs.values()):
             return self._question
-        return self._question.fitted(first_rows([[tensors for tensors, *_ in log] for log in logs.values()], needed))
+        return self._question.fitted(first_rows([[told.tensors for told in log] for log in logs.values()], needed))
 
     def _arms(self) -> list[Arm]:
         return [Arm(name, self._estimates[name], self._samples[name], self._batches[name]) for name in self.generators]
@@ -251,12 +261,3 @@ def _names(generators: Any) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError(f"expected at least one generator and distinct names, got {generators!r}")
     return names
-
-
-def _replay(track: Track, log: Sequence[_Told]) -> Estimate | None:
-    """The latest estimate that is due after the whole log."""
-    estimate: Estimate | None = None
-    for told in log:
-        if track.add(*told):
-            estimate = track.estimate()
-    return estimate

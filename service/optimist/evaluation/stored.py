@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.evaluation.common_rows import Indices
 from optimist.evaluation.question import Question
 from optimist.evaluation.track import Track
 from optimist.numerics.fid.reference import Reference
@@ -48,6 +49,11 @@ class Logged(Protocol):
     @property
     def prompts(self) -> str:
         """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
+        ...
+
+    @property
+    def indices(self) -> Indices | None:
+        """The index of its first row in the generator's sequence, and how many rows have one; None: no row."""
         ...
 
 
@@ -134,6 +140,6 @@ def prompt_indices_of(entry: Logged) -> Tensor | None:
 def take(track: Track, entry: Logged) -> Taken:
     """Add a logged batch to a track. One that cannot be read is skipped: its rows count, its numbers do not."""
     try:
-        return Taken(track.add(*batch_of(entry), prompt_indices_of(entry)))
+        return Taken(track.add(*batch_of(entry), prompt_indices_of(entry), entry.indices))
     except (ValueError, KeyError) as error:
         return Taken(track.skip(entry.rows), f"{error}")

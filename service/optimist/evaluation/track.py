@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from optimist.numerics.bound import Bound
+from optimist.evaluation.common_rows import Indices
+from optimist.evaluation.paired import Paired
+from optimist.numerics.bound import Bound, InfluenceBound
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
@@ -20,7 +22,8 @@ from optimist.numerics.statistic import Statistic
 class Track:
     """One generator's log, with estimates at the due sample counts of decisions.md §2."""
 
-    def __init__(self, bound: Bound, growth: float) -> None:
+    def __init__(self, bound: Bound, growth: float, paired: bool = False) -> None:
+        """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has."""
         self._bound = bound
         self._growth = growth
         self._last_due = 0
@@ -28,6 +31,8 @@ class Track:
         """Rows of the log so far, including skipped ones; decides when estimates are due."""
         self.statistic: Statistic = bound.statistic()
         self.reservoir = Reservoir() if bound.metric.offers_modes else None
+        self._paired = Paired(bound, self.statistic) if paired and isinstance(bound, InfluenceBound) else None
+        self._made: Estimate | None = None  # the estimate at this position, where the trail needed it
 
     @property
     def bytes(self) -> int:
@@ -44,19 +49,31 @@ class Track:
         """Whether the metric has groups of prompts."""
         return self._bound.metric.offers_prompt_groups
 
-    def add(self, batch: Mapping[str, Tensor], ids: Sequence[str], listed: Tensor | None = None) -> bool:
+    def add(
+        self,
+        batch: Mapping[str, Tensor],
+        ids: Sequence[str],
+        listed: Tensor | None = None,
+        indices: Indices | None = None,
+    ) -> bool:
         """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
 
         listed: the index (n,) of each row's prompt, where these are a fixed list; None where they are not known.
+        indices: the index of the first row in the generator's sequence, and how many rows have one; None: no row.
 
-        Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it.
+        Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it, or if the indices are not
+        valid.
         """
+        if self._paired is not None:
+            self._paired.check(indices, len(ids))
         if self.reservoir is not None:
             self.reservoir.check(batch, ids)
         named = {} if self.statistic.list_length is None else {"listed": listed}
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)
+        if self._paired is not None:
+            self._paired.add(batch, indices, listed)
         if self._growth == 0.0 and self._bound.name != "influence":
             self._bound.metric.follow(self.statistic)
         return self.skip(len(ids))
@@ -70,11 +87,13 @@ class Track:
         due = is_due(self.samples, self._last_due, self._growth)
         if due:
             self._last_due = self.samples
+        self._follow(due)
         return due
 
     def retract(self) -> bool:
         """Pass a retraction of batches that were left out. Returns whether an estimate is due now, at once."""
         self._last_due = _due_at_once(self.samples)
+        self._follow(self._last_due > 0)
         return self._last_due > 0
 
     def last_due_position(self, rows: Sequence[int | None]) -> int | None:
@@ -97,13 +116,19 @@ class Track:
         found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()}
         if self.reservoir is not None:
             found |= {f"reservoir/{key}": tensor for key, tensor in self.reservoir.state().items()}
+        if self._paired is not None:
+            found |= {f"paired/{key}": tensor for key, tensor in self._paired.state().items()}
         return {"counts": counts} | found
 
     @classmethod
-    def restore(cls, tensors: Mapping[str, Tensor], bound: Bound, growth: float) -> Track:
-        """The inverse of `state`, bit for bit. Raises KeyError or ValueError for the state of another bound."""
-        track = cls(bound, growth)
+    def restore(cls, tensors: Mapping[str, Tensor], bound: Bound, growth: float, paired: bool = False) -> Track:
+        """The inverse of `state`, bit for bit.
+
+        Raises KeyError or ValueError for the state of another bound, or of a track that differs in `paired`.
+        """
+        track = cls(bound, growth, paired)
         split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
+        split |= {} if track._paired is None else {"paired": {}}
         for name, tensor in tensors.items():
             part, _, key = name.partition("/")
             if key:
@@ -112,6 +137,8 @@ class Track:
         track.statistic = bound.metric.restore(split["statistic"])
         if track.reservoir is not None:
             track.reservoir = Reservoir.from_tensors(split["reservoir"])
+        if track._paired is not None:
+            track._paired.restore(split["paired"])
         return track
 
     def forget(self) -> None:
@@ -120,7 +147,9 @@ class Track:
 
     def estimate(self) -> Estimate:
         """The estimate at this position of the log."""
-        return self._bound.estimate(self.statistic)
+        if self._made is not None:
+            return self._made
+        return self._bound.estimate(self.statistic) if self._paired is None else self._paired.estimate(self.statistic)
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes (see `Metric.modes`). Raises ValueError for metrics without modes, and before the first sample."""
@@ -129,6 +158,10 @@ class Track:
     def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
         """The groups (see `Metric.prompt_groups`). Raises ValueError as `modes` does."""
         return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
+
+    def _follow(self, is_due: bool) -> None:
+        """Take the estimate into the trail that is due now, if the trail needs it."""
+        self._made = self._paired.follow(self.statistic) if self._paired is not None and is_due else None
 
 
 def _due_at_once(samples: int) -> int:

@@ -21,6 +21,11 @@ def check_rows(name: str, rows: Tensor, columns: int) -> None:
         raise ValueError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
 
 
+def copied(rows: Tensor, device: torch.device) -> Tensor:
+    """The rows in float64 on the device, in memory of their own: where they begin decides the last bit of a sum."""
+    return rows.to(device, torch.float64, copy=True, memory_format=torch.contiguous_format)
+
+
 class Rows:
     """Rows in log order in a buffer that doubles, so that appending costs O(1) copies a row.
 

@@ -46,6 +46,11 @@ class Analysis:
     """Warnings that only the analysis can give; `Score.warnings` gives the others."""
 
 
+def linear_share(linear: float, variance: float) -> float:
+    """`Analysis.first_order` of a sampling variance whose part that is linear in the samples is known."""
+    return min(linear / variance, 1.0) if variance > 0.0 else 1.0
+
+
 class Score(Protocol):
     """What computes a declared metric: its streaming statistic, the value of one, and what else follows from one."""
 

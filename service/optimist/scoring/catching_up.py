@@ -92,14 +92,14 @@ class CatchingUp:
         try:
             snapshot = await self._store.snapshot(*record.key)
             if snapshot is not None:
-                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain, retracted=retracted)
+                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain, retracted=retracted, paired=experiment.paired)
                 return await self._in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
         except (Damaged, ValueError) as error:
             # From an untrimmed log the same statistic can be computed.
             if not await self._has_whole_log(retracted):
                 raise Damaged(f"{error}; the log before it is trimmed") from None
             logger.warning("%s/%d is scored from its log: %s", *record.key, error)
-        return WarmGenerator(experiment.bound, experiment.growth, retracted)
+        return WarmGenerator(experiment.bound, experiment.growth, retracted, paired=experiment.paired)
 
     async def _has_whole_log(self, retracted: RetractedLog) -> bool:
         try:

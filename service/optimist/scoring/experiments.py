@@ -47,6 +47,8 @@ class ScoredExperiment:
     made: Bound | None
     bytes: int
     """Bytes of the bound's feature maps; 0 without a bound. References are shared and counted separately."""
+    paired: bool = False
+    """Whether estimates carry what comparisons by index need."""
 
     @property
     def bound(self) -> Bound:
@@ -176,7 +178,8 @@ class Experiments:
             question = unpack_kernels(question, fitted)
         bound = await self._in_thread(question.bound_for, experiment.widths)
         digest = kernels_digest(fitted)
-        return ScoredExperiment(claim.instance, experiment.config.rescore_growth, digest, bound, bytes_of(bound))
+        growth = experiment.config.rescore_growth
+        return ScoredExperiment(claim.instance, growth, digest, bound, bytes_of(bound), question.is_paired)
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels permanently; None while active generators have too few samples."""

@@ -53,10 +53,15 @@ class Step:
 class WarmGenerator:
     """The statistic of one generator at log position `seq`; the log after its snapshot has `tail` bytes."""
 
-    def __init__(self, bound: Bound, growth: float, retracted: RetractedLog = NOTHING_RETRACTED) -> None:
-        """retracted: batches that are left out. Read before the log, because a later retraction is not `known`."""
+    def __init__(
+        self, bound: Bound, growth: float, retracted: RetractedLog = NOTHING_RETRACTED, *, paired: bool = False
+    ) -> None:
+        """retracted: batches that are left out. Read before the log, because a later retraction is not `known`.
+
+        paired: as of `Track`.
+        """
         self._bound = bound
-        self._track = Track(bound, growth)
+        self._track = Track(bound, growth, paired)
         self._retracted = retracted
         self.seq = max(0, retracted.restart - 1)
         self.tail = 0
@@ -103,12 +108,13 @@ class WarmGenerator:
         it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; so are all
         before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot be read,
         or that differs from what was accepted, is skipped. Retracted batches are left out, as if they had never been
-        told; at the retraction an estimate is due.
+        told; at the retraction an estimate is due. `Track` itself makes the estimates that the trail needs (`Paired`).
         """
         due = self._track.last_due_position([self._rows(entry) for entry in entries])
         newest = max(newest, self.reaches)
         step = Step()
         for position, entry in enumerate(entries):
+            begun = time.perf_counter()
             if entry.retracts is not None:
                 self._track.retract()
             elif entry not in self._retracted:
@@ -119,7 +125,7 @@ class WarmGenerator:
             self.tail += len(entry.body)
             is_wanted = position == due and entry.seq > self.published and entry.seq >= newest
             if is_wanted and self._track.statistic.samples:
-                step = Step(self._scored(), step.unreadable)
+                step = Step(self._scored(begun), step.unreadable)
         return step
 
     def _rows(self, entry: LogEntry) -> int | None:
@@ -128,8 +134,8 @@ class WarmGenerator:
             return None
         return 0 if entry in self._retracted else entry.rows
 
-    def _scored(self) -> Scored:
-        begun = time.perf_counter()
+    def _scored(self, begun: float) -> Scored:
+        """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the trail needs it."""
         estimate = self._track.estimate()
         # While a statistic holds all its rows, their number is the size of the eigenproblem.
         route = "rows" if self._track.statistic.holds_rows else "sums"
@@ -174,6 +180,8 @@ class WarmGenerator:
         growth: float,
         chain: str = "",
         retracted: RetractedLog = NOTHING_RETRACTED,
+        *,
+        paired: bool = False,
     ) -> WarmGenerator:
         """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels.
 
@@ -189,8 +197,8 @@ class WarmGenerator:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
             if not torch.equal(state.pop("meaning"), _meaning(bound)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
-            warm = cls(bound, growth, retracted)
-            warm._track = Track.restore(state, bound, growth)
+            warm = cls(bound, growth, retracted, paired=paired)
+            warm._track = Track.restore(state, bound, growth, paired)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
         warm.seq, warm.chain = seq, chain

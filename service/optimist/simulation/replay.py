@@ -70,7 +70,8 @@ class _Replayed:
         self.picks: list[Pick] = []
         rows: list[int] = []
         growth = archive.contents.experiment.config.rescore_growth
-        track = None if bound is None else Track(bound, growth)
+        paired = archive.contents.experiment.is_paired
+        track = None if bound is None else Track(bound, growth, paired)
         for page in archive.log(ordinal):
             for entry in page:
                 rows.append(entry.rows)

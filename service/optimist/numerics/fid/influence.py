@@ -12,7 +12,7 @@ from torch import Tensor
 from optimist.numerics.fid.distance import terms_of
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.score import Analysis
+from optimist.numerics.score import Analysis, linear_share
 from optimist.numerics.spectra import (
     centre,
     debiased_root_trace,
@@ -55,10 +55,10 @@ class _Geometry:
     """The min(n − 1, rank) largest of M."""
     shares: Tensor
     """U2 of decisions.md §1 (rows, k)."""
-    buffer: Tensor
-    """The last rows minus the mean (≤ 256, d)."""
-    quadratic: Tensor
-    """yᵀ T y of these rows."""
+    centred: list[Tensor]
+    """The last rows minus the mean (≤ 256, d), then the common rows minus the mean (m, d) if there are any."""
+    quadratic: list[Tensor]
+    """yᵀ T y of each of these rows."""
     pairs: float
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
 
@@ -70,12 +70,15 @@ class FrechetInfluence:
         self._reference = reference
         self._settled: WeakKeyDictionary[GaussianStatistic, float] = WeakKeyDictionary()
 
-    def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
-        """The analysis of n ≥ 2 samples. Raises ValueError on fewer."""
+    def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
+        """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
+
+        Raises ValueError on fewer.
+        """
         n, reference = statistic.samples, self._reference
         if n < 2:
             raise ValueError("the influence of 1 sample is not defined")
-        geometry = self._few(statistic.rows) if statistic.rows is not None else self._many(statistic)
+        geometry = self._few(statistic.rows, *common) if statistic.rows is not None else self._many(statistic, *common)
         terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))
         plug_in = terms.distance(n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
@@ -86,7 +89,10 @@ class FrechetInfluence:
             estimate, extrapolated = plug_in, 0.0
 
         shift = geometry.mean - reference.mean
-        influence = 2.0 * (geometry.buffer @ shift) + geometry.buffer.square().sum(-1) - geometry.quadratic
+        influence, *of_common = (
+            2.0 * (centred @ shift) + centred.square().sum(-1) - quadratic
+            for centred, quadratic in zip(geometry.centred, geometry.quadratic, strict=True)
+        )
         influence_variance = float(influence.var())
         spread = geometry.square_trace - geometry.trace**2 / n
         second_order = 2.0 * max(spread, 0.05 * geometry.square_trace) + geometry.pairs
@@ -103,9 +109,13 @@ class FrechetInfluence:
             jackknife_error=math.sqrt(jackknife),
             selection_error=math.hypot(math.sqrt(inflated), 0.02 * extrapolated),
             stopping_error=math.hypot(math.sqrt(0.5 * (inflated + jackknife)), 0.05 * extrapolated),
+            first_order=linear_share(influence_variance / n, plain),
+            systematic_selection=0.02 * extrapolated,
+            systematic_stopping=0.05 * extrapolated,
+            influence=of_common[0] if of_common else None,
         )
 
-    def _few(self, rows: Tensor) -> _Geometry:
+    def _few(self, rows: Tensor, *common: Tensor) -> _Geometry:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
         reference, m = self._reference, len(rows) - 1
         mean, centred = centre(rows)
@@ -113,19 +123,22 @@ class FrechetInfluence:
         whitened = projected * reference.eigenvalues.sqrt()
         eigenvalues, shares = _gram_shares(symmetric_product(whitened, whitened.T), m)
         scale = float(eigenvalues.sum()) / reference.square_trace
-        quadratic = projected[-BUFFER:].square().sum(-1)
+        others = [each - mean for each in common]
+        quadratic = [
+            each.square().sum(-1) for each in (projected[-BUFFER:], *(each @ reference.basis for each in others))
+        ]
         return _Geometry(
             mean=mean,
             trace=float(centred.square().sum()) / m,
             square_trace=gram_square_sum(centred) / m**2,
             eigenvalues=eigenvalues,
             shares=shares,
-            buffer=centred[-BUFFER:],
-            quadratic=quadratic / math.sqrt(scale) if scale > 0.0 else quadratic * 0.0,
+            centred=[centred[-BUFFER:], *others],
+            quadratic=[each / math.sqrt(scale) if scale > 0.0 else each * 0.0 for each in quadratic],
             pairs=scale * reference.pair_sum,
         )
 
-    def _many(self, statistic: GaussianStatistic) -> _Geometry:
+    def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
         root = reference.basis * reference.eigenvalues.sqrt()
@@ -134,15 +147,17 @@ class FrechetInfluence:
         centred = statistic.last_rows - statistic.mean
         whitened = centred @ root
         eigenvalues, shares = _covariance_shares(moment, whitened, m)
-        pairs, quadratic = 0.0, whitened.new_zeros(len(centred[-BUFFER:]))
+        buffers = [centred[-BUFFER:], *(each - statistic.mean for each in common)]
+        pairs, quadratic = 0.0, [each.new_zeros(len(each)) for each in buffers]
         if eigenvalues.sum() > VANISHING:
             weight = min(1.0, reference.rank / n)
             scale = float(eigenvalues.sum()) / reference.square_trace
             mixed = (1.0 - weight) * moment + weight * scale * reference.eigenvalues.square().diag()
-            squares, coordinates = eigen_coordinates(mixed, whitened[-BUFFER:])
+            others = [each @ root for each in buffers[1:]]
+            squares, *coordinates = eigen_coordinates(mixed, whitened[-BUFFER:], *others)
             kept = squares > 1e-9 * squares[-1]
             roots = squares[kept].sqrt()
-            quadratic = (coordinates[:, kept].square() / roots).sum(-1)
+            quadratic = [(each[:, kept].square() / roots).sum(-1) for each in coordinates]
             pairs = pair_sum(roots)
         return _Geometry(
             mean=statistic.mean,
@@ -150,7 +165,7 @@ class FrechetInfluence:
             square_trace=float(scatter.square().sum()) / m**2,
             eigenvalues=eigenvalues,
             shares=shares,
-            buffer=centred[-BUFFER:],
+            centred=buffers,
             quadratic=quadratic,
             pairs=pairs,
         )

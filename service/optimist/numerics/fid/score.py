@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -10,6 +11,7 @@ from optimist.numerics.fid.distance import FrechetTerms, Route, terms_of
 from optimist.numerics.fid.influence import FrechetAnalysis, FrechetInfluence
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.rows import copied
 from optimist.numerics.score import BaseScore
 from optimist.numerics.spectra import (
     SMALLEST_WIDTH,
@@ -117,6 +119,11 @@ class FrechetDistance(BaseScore):
         """The de-biased distance, from n ≥ 2 samples. Raises ValueError on fewer, or on another metric's statistic."""
         self.check(statistic)
         return self._influence.analyse(statistic)
+
+    def analyse_paired(self, statistic: GaussianStatistic, common: Mapping[str, Tensor]) -> FrechetAnalysis:
+        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        self.check(statistic)
+        return self._influence.analyse(statistic, copied(common["features"], self.reference.device))
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
         """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from optimist.numerics.inception.statistic import FOLDS, ClassStatistic, entropy
-from optimist.numerics.score import Analysis
+from optimist.numerics.score import Analysis, linear_share
 
 SECOND_ORDER_ROWS = 256
 """Number of last rows from which the second-order variance is computed."""
@@ -27,19 +28,27 @@ class InceptionAnalysis(Analysis):
     plain_error: float = 0.0
 
 
-def analyse_inception(statistic: ClassStatistic, plug_in: float) -> InceptionAnalysis:
-    """The analysis of n ≥ 2 samples, whose log IS̃ is `plug_in`. Raises ValueError on fewer."""
+def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor | None = None) -> InceptionAnalysis:
+    """The analysis of n ≥ 2 samples, whose log IS̃ is `plug_in`, with the influence of the rows `common` (m, K).
+
+    Raises ValueError on fewer.
+    """
     n, variance = statistic.samples, statistic.variance
     if not bool(variance.any()):
         return InceptionAnalysis(
-            plug_in=plug_in, estimate=plug_in, miller_madow=plug_in, selection_error=0.0, stopping_error=0.0
+            plug_in=plug_in,
+            estimate=plug_in,
+            miller_madow=plug_in,
+            selection_error=0.0,
+            stopping_error=0.0,
+            influence=None if common is None else common.new_zeros(len(common)),
         )
     mean, rows = statistic.mean, statistic.last_rows
     floored = mean.clamp_min(SMALLEST_PROBABILITY)
     estimate = _jackknife(statistic)
     miller_madow = plug_in + float((variance / floored).sum()) / (2.0 * n)
 
-    influence_variance = float((-(rows @ floored.log()) - entropy(rows)).var())
+    influence_variance = float(_influence(rows, floored).var())
     scaled = (rows[-SECOND_ORDER_ROWS:] - mean) / floored.sqrt()
     # ‖Q‖_F² is equal for both products; take the smaller one.
     product = scaled @ scaled.T if len(scaled) < statistic.classes else scaled.T @ scaled
@@ -48,7 +57,8 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float) -> InceptionAna
     second_order = 0.5 * max(squares - trace**2 / len(scaled), 0.05 * squares)
 
     plain = influence_variance / n + second_order / n**2
-    error = math.hypot(math.sqrt(plain * (1.0 + 20.0 / n)), 3.0 * (estimate - miller_madow))
+    systematic = 3.0 * abs(estimate - miller_madow)
+    error = math.hypot(math.sqrt(plain * (1.0 + 20.0 / n)), systematic)
     return InceptionAnalysis(
         plug_in=plug_in,
         estimate=estimate,
@@ -58,7 +68,16 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float) -> InceptionAna
         plain_error=math.sqrt(plain),
         selection_error=error,
         stopping_error=error,
+        first_order=linear_share(influence_variance / n, plain),
+        systematic_selection=systematic,
+        systematic_stopping=systematic,
+        influence=None if common is None else _influence(common, floored),
     )
+
+
+def _influence(rows: Tensor, mean: Tensor) -> Tensor:
+    """−Σ p log p̄ − H(p) of rows (b, K)."""
+    return -(rows @ mean.log()) - entropy(rows)
 
 
 def _jackknife(statistic: ClassStatistic) -> float:

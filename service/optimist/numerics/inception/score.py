@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from optimist.numerics.inception.influence import InceptionAnalysis, analyse_inception
-from optimist.numerics.inception.statistic import ClassStatistic, entropy
+from optimist.numerics.inception.statistic import ClassStatistic, entropy, normalised
+from optimist.numerics.rows import copied
 from optimist.numerics.score import BaseScore
 from optimist_client.metrics import InceptionScore as Declared
 
@@ -60,6 +63,11 @@ class InceptionScore(BaseScore):
     def analyse(self, statistic: ClassStatistic) -> InceptionAnalysis:
         """The de-biased log IS, from n ≥ 2 samples. Raises ValueError on fewer, or on other classes."""
         return analyse_inception(statistic, self.plug_in(statistic))
+
+    def analyse_paired(self, statistic: ClassStatistic, common: Mapping[str, Tensor]) -> InceptionAnalysis:
+        """The same with the influence of the rows "probabilities" (m, K). Raises as `analyse` does."""
+        rows = normalised(copied(common["probabilities"], self.device))
+        return analyse_inception(statistic, self.plug_in(statistic), rows)
 
     def warnings(self, statistic: ClassStatistic) -> tuple[str, ...]:
         """A warning if there are fewer samples than classes."""

@@ -26,7 +26,7 @@ def normalised(probabilities: Tensor) -> Tensor:
     # Slightly wider than the tolerance of the check of batches, which sums in another order.
     near = (sums - 1.0).abs() <= SIMPLEX_TOLERANCE + 1e-9
     # Written so that NaN fails it too.
-    if not bool((probabilities.amin() >= 0.0) & near.all()):
+    if not bool((probabilities >= 0.0).all() & near.all()):
         raise ValueError(
             f"probabilities must be finite, not negative and sum to 1 within {SIMPLEX_TOLERANCE:g} in every row"
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.influence import (
     EntropyInfluence,
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from optimist.numerics.kernel.score import VendiScore
 
 
-def by_ridge(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
+def by_ridge(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
     """The effective ridge (`debiased_entropy`) with the influence function of the plug-in, from n ≥ 2 samples.
 
     With f the derivative of H in each eigenvalue, dH = Σ f(g_i) d g_i and d g_i = u_iᵀ(φφᵀ − C)u_i, so
@@ -29,10 +31,10 @@ def by_ridge(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence
     show, and the correction was measured to be as uncertain as it is large.
     """
     n, order = statistic.samples, metric.order
-    eigenvalues, shares = shares_of(statistic)
+    eigenvalues, shares, *of_common = shares_of(statistic, *common)
     plug_in = log_vendi(eigenvalues, order)
     if has_collapsed(eigenvalues):
-        return collapsed(plug_in, statistic)
+        return collapsed(plug_in, statistic, *common)
     found = debiased_entropy(eigenvalues, n, metric.width, order)
     estimate = inside(metric, found.value)
     floored = floored_at(eigenvalues)
@@ -47,4 +49,5 @@ def by_ridge(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence
         extrapolated=found.extrapolated,
         stopping_doubt=doubt * (estimate - plug_in),
         repeated=int((eigenvalues < floored).sum()) if n <= metric.width else 0,
+        common=[each @ derivative for each in of_common],
     )

@@ -15,9 +15,9 @@ Estimates lie in 0 … log ceiling, as every score does; RKE's alone is as decis
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -26,7 +26,8 @@ from optimist.numerics.kernel.entropy import log_vendi, truncated
 from optimist.numerics.kernel.listed import ListedPrompts
 from optimist.numerics.kernel.spectrum import floored_at, shares_of, slopes
 from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.score import Analysis
+from optimist.numerics.rows import copied
+from optimist.numerics.score import Analysis, linear_share
 
 if TYPE_CHECKING:
     from optimist.numerics.kernel.score import VendiScore
@@ -71,25 +72,38 @@ class EntropyInfluence:
     """For sd_stop, an error that is independent of those of other entropies."""
     bracket: tuple[float, float] | None = None
     """Between which the population's entropy lies on average; None if unknown."""
+    common: Sequence[Tensor] = ()
+    """IF of the common φ (m,), where these were given."""
     repeated: int = 0
     """With up to `width` samples, how many φ depend linearly on others, mostly repeats; the ridge assumes none."""
 
 
-Recipe = Callable[["VendiScore", KernelStatistic], EntropyInfluence]
-"""Estimates one entropy from n ≥ 2 samples."""
+class Recipe(Protocol):
+    """Estimates one entropy."""
+
+    def __call__(self, metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
+        """The result from n ≥ 2 samples, with the influence of the φ `common` (m, width) if given."""
+        ...
 
 
 def with_errors(
-    found: EntropyInfluence, n: int, warnings: tuple[str, ...] = (), listed: ListedPrompts | None = None
+    found: EntropyInfluence,
+    n: int,
+    warnings: tuple[str, ...] = (),
+    listed: ListedPrompts | None = None,
+    prompts: Tensor | None = None,
 ) -> KernelAnalysis:
     """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares.
 
-    listed: the prompts of the samples, if they are a fixed list.
+    listed: the prompts of the samples, if they are a fixed list; prompts: those of the common rows (m,), if known.
     """
+    influence = found.common[0] if found.common else None
     if listed is None:
         first_order = max(float(each.var()) for each in torch.atleast_2d(found.influence)) / n
     else:
         first_order = listed.variance(found.influence, n)
+        if influence is not None:
+            influence = listed.weighed(influence, prompts, len(found.influence))
     variance = first_order + found.second_order / n**2
     known = variance * found.inflation + found.extrapolated**2
     return KernelAnalysis(
@@ -100,6 +114,10 @@ def with_errors(
         selection_error=math.sqrt(known + found.selection_doubt**2),
         stopping_error=math.sqrt(known + found.stopping_doubt**2 + found.systematic**2),
         bracket=found.bracket,
+        first_order=linear_share(first_order, variance),
+        systematic_selection=math.sqrt(found.extrapolated**2 + found.selection_doubt**2),
+        systematic_stopping=math.sqrt(found.extrapolated**2 + found.stopping_doubt**2 + found.systematic**2),
+        influence=influence,
         warnings=warnings,
     )
 
@@ -113,16 +131,20 @@ def few_rows(order: float, n: int, width: int, repeated: int) -> tuple[str, ...]
     return (few, again) if repeated else (few,)
 
 
-def entropy_influence(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
-    """The recipe of the metric's order, from n ≥ 2 samples. Raises ValueError as `VendiScore.analyse` does."""
+def entropy_influence(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
+    """The recipe of the metric's order, from n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
+
+    Raises ValueError as `VendiScore.analyse` does.
+    """
     metric.check(statistic)
     if statistic.samples < 2:
         raise ValueError("the influence of 1 sample is not defined")
+    features = [metric.feature_map(copied(rows, metric.feature_map.device)) for rows in common]
     if metric.order == 2.0 and metric.truncation is None:
-        return _by_pairs(metric, statistic)
+        return _by_pairs(metric, statistic, *features)
     if metric.needs_halves:
-        return _by_halves(metric, statistic)
-    return metric.below_two(metric, statistic)
+        return _by_halves(metric, statistic, *features)
+    return metric.below_two(metric, statistic, *features)
 
 
 def pair_variance(pairs: Tensor) -> float:
@@ -130,7 +152,7 @@ def pair_variance(pairs: Tensor) -> float:
     return 2.0 * float(pairs.var())
 
 
-def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
+def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
     n, rows, plug_in = statistic.samples, statistic.rows, metric.plug_in(statistic)
     square = math.exp(-plug_in)
     mean_square = (n * n * square - n) / (n * (n - 1))
@@ -138,11 +160,15 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluenc
         mean_square = statistic.listed.mean_square(n * n * square - n, n, rows)
     mean_square = max(mean_square, 1e-6)
     if square >= 1.0 - COLLAPSED:
-        return collapsed(plug_in, statistic)
+        return collapsed(plug_in, statistic, *common)
+
+    def influence_of(features: Tensor) -> Tensor:
+        seen = statistic.times(features) if rows is None else features @ rows.T
+        quadratic = (seen * (features if rows is None else seen)).sum(-1)
+        return -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
+
     buffer = statistic.last_rows
-    seen = statistic.times(buffer) if rows is None else buffer @ rows.T
-    quadratic = (seen * (buffer if rows is None else seen)).sum(-1)
-    influence = -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
+    influence = influence_of(buffer)
     if n == 2:
         # There is only one pair, so the spread is unknown: take the largest that k² in [0, 1] with this mean can have.
         spread = math.sqrt(2.0 * (1.0 - mean_square) / mean_square)
@@ -157,20 +183,21 @@ def _by_pairs(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluenc
         inflation=few_rows_inflation(n),
         second_order=pair_variance(pairs),
         pairs=pairs,
+        common=[influence_of(features) for features in common],
     )
 
 
-def _by_halves(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluence:
+def _by_halves(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
     order, truncation = metric.order, metric.truncation
-    eigenvalues, shares = shares_of(statistic)
+    eigenvalues, *shares = shares_of(statistic, *common)
     plug_in = log_vendi(eigenvalues, order, truncation)
     if has_collapsed(eigenvalues):
-        return collapsed(plug_in, statistic)
+        return collapsed(plug_in, statistic, *common)
     halves = [log_vendi(half, order, truncation) for half in metric.half_spectra(statistic)]
     correction = plug_in - 0.5 * sum(halves)
     spectrum = truncated(eigenvalues, truncation)
     derivative = slopes(floored_at(spectrum), order)
-    influence = shares[:, : len(spectrum)] @ (derivative - derivative.mean())
+    influence, *of_common = (each[:, : len(spectrum)] @ (derivative - derivative.mean()) for each in shares)
     return EntropyInfluence(
         plug_in=plug_in,
         estimate=inside(metric, plug_in + correction),
@@ -178,6 +205,7 @@ def _by_halves(metric: VendiScore, statistic: KernelStatistic) -> EntropyInfluen
         inflation=few_rows_inflation(statistic.samples),
         selection_doubt=0.5 * correction,
         stopping_doubt=0.5 * correction,
+        common=of_common,
     )
 
 
@@ -191,9 +219,10 @@ def has_collapsed(eigenvalues: Tensor) -> bool:
     return bool(eigenvalues[0] >= 1.0 - COLLAPSED)
 
 
-def collapsed(plug_in: float, statistic: KernelStatistic) -> EntropyInfluence:
+def collapsed(plug_in: float, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
     """The result of every recipe for identical samples: the plug-in, without error."""
-    return EntropyInfluence(plug_in, plug_in, statistic.last_rows.new_zeros(len(statistic.last_rows)))
+    none, *of_common = (each.new_zeros(len(each)) for each in (statistic.last_rows, *common))
+    return EntropyInfluence(plug_in, plug_in, none, common=of_common)
 
 
 def inside(metric: VendiScore, estimate: float) -> float:

@@ -7,6 +7,8 @@ Samples whose prompt is not known count as independent draws: where no prompt is
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -39,14 +41,40 @@ def mean_variance(influence: Tensor, prompts: Tensor, n: int, unevenness: float)
     """
     total = float(influence.var())
     known = prompts != UNKNOWN
-    values = influence[known]
-    seen, place, counts = torch.unique(prompts[known], return_inverse=True, return_counts=True)
-    freedom = len(values) - len(seen)
+    freedom = _freedom(prompts)
     if freedom < FEWEST:
         return total / n
-    means = torch.zeros(len(seen), dtype=values.dtype, device=values.device).index_add_(0, place, values) / counts
-    within = min(total, float((values - means[place]).square().sum()) / freedom)
+    values = influence[known]
+    within = min(total, float((values - _prompt_means(values, prompts[known])).square().sum()) / freedom)
     return (within + (total - within) * unevenness) / n
+
+
+def list_influence(influence: Tensor, prompts: Tensor, unevenness: float) -> Tensor:
+    """Influence values (m) with their prompts (m), weighted so that they vary as the mean over a list does.
+
+    Variances and covariances of the result are W + (T − W)·unevenness of the values, as in `mean_variance`: the mean of
+    each prompt counts by the root of the unevenness, what is left is stretched by as much as the means took of it.
+    """
+    known = prompts != UNKNOWN
+    values, freedom = influence[known], _freedom(prompts)
+    means, mean = _prompt_means(values, prompts[known]), values.mean()
+    stretch = math.sqrt(max(len(values) - unevenness * (len(values) - freedom), 0.0) / freedom)
+    found = influence - mean
+    found[known] = stretch * (values - means) + math.sqrt(unevenness) * (means - mean)
+    return found
+
+
+def _freedom(prompts: Tensor) -> int:
+    """Degrees of freedom within prompts of values with these prompts (b)."""
+    known = prompts[prompts != UNKNOWN]
+    return len(known) - len(torch.unique(known))
+
+
+def _prompt_means(values: Tensor, prompts: Tensor) -> Tensor:
+    """For each value (b) the mean over those of its prompt."""
+    seen, place, counts = torch.unique(prompts, return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(seen), dtype=values.dtype, device=values.device).index_add_(0, place, values)
+    return (sums / counts)[place]
 
 
 class ListedPrompts:
@@ -140,8 +168,23 @@ class ListedPrompts:
 
     def variance(self, influence: Tensor, n: int) -> float:
         """Var of the mean of n influence values, of which the last ones (b) are given."""
-        prompts = self.last[len(self.last) - len(influence) :].to(influence.device)
-        return mean_variance(influence, prompts, n, self.unevenness)
+        return mean_variance(influence, self._of_last(len(influence)).to(influence.device), n, self.unevenness)
+
+    def weighed(self, influence: Tensor, prompts: Tensor | None, last: int) -> Tensor:
+        """The influence (m) of rows with these prompts (m), by which the means of two generators' lists compare.
+
+        As it is while nothing is known of the variance within prompts of the `last` samples, as in `variance`. Zero
+        where that is known, but not for these rows: then nothing is known of how they vary together.
+        """
+        if _freedom(self._of_last(last)) < FEWEST:
+            return influence
+        if prompts is None or _freedom(prompts) < FEWEST:
+            return torch.zeros_like(influence)
+        return list_influence(influence, prompts.to(influence.device), self.unevenness)
+
+    def _of_last(self, count: int) -> Tensor:
+        """The prompts (count,) of the last samples."""
+        return self.last[len(self.last) - count :]
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,14 @@ from torch import Tensor
 from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
 from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
-from optimist.numerics.kernel.influence import KernelAnalysis, Recipe, entropy_influence, few_rows, with_errors
+from optimist.numerics.kernel.influence import (
+    EntropyInfluence,
+    KernelAnalysis,
+    Recipe,
+    entropy_influence,
+    few_rows,
+    with_errors,
+)
 from optimist.numerics.kernel.modes import modes_of
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.modes import Mode
@@ -138,9 +146,24 @@ class VendiScore(BaseScore):
 
         Raises ValueError on fewer, on a statistic of another metric, and on missing halves.
         """
-        n, found = statistic.samples, entropy_influence(self, statistic)
+        return self._with_errors(statistic, entropy_influence(self, statistic))
+
+    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
+        """The same with the influence of the rows "features" (m, d).
+
+        Where the prompts are a list, "listed" (m, int64) are the prompts of these rows, and values are weighted as
+        `ListedPrompts.weighed` does. Raises as `analyse` does.
+        """
+        found = entropy_influence(self, statistic, common["features"])
+        return self._with_errors(statistic, found, common.get("listed"))
+
+    def _with_errors(
+        self, statistic: KernelStatistic, found: EntropyInfluence, prompts: Tensor | None = None
+    ) -> KernelAnalysis:
+        n = statistic.samples
         if self.truncation is None:
-            return with_errors(found, n, few_rows(self.order, n, self.width, found.repeated), statistic.listed)
+            few = few_rows(self.order, n, self.width, found.repeated)
+            return with_errors(found, n, few, statistic.listed, prompts)
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
         return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
 

@@ -12,21 +12,25 @@ from optimist.numerics.spectra import eigen_coordinates, symmetric_product
 from optimist.numerics.spectra.effective_ridge import FLOOR
 
 
-def shares_of(statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (k) of C, descending, k = min(n, width), and (u_iᵀφ)² (b, k) of the last φ."""
-    eigenvalues, coordinates = _eigen(statistic)
+def shares_of(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
+    """Eigenvalues (k) of C, descending, k = min(n, width), and (u_iᵀφ)² (b, k) of the last φ.
+
+    `seen`: then those of more φ (m, width), among all that the statistic has seen.
+    """
+    eigenvalues, *coordinates = _eigen(statistic, *seen)
     if statistic.rows is None:
-        return eigenvalues, coordinates.square()
+        return eigenvalues, *(each.square() for each in coordinates)
     # uᵀφ of an eigenvector u of C and a row φ is the entry of the Gram matrix's eigenvector at that row, times √(n g).
-    return eigenvalues, coordinates.square() * (statistic.samples * eigenvalues)
+    return eigenvalues, *(each.square() * (statistic.samples * eigenvalues) for each in coordinates)
 
 
-def weights_of(statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
+def weights_of(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
     """The same eigenvalues (k), and (u_iᵀφ)²/(n g_i) (b, k), which of a Gram matrix is known where g_i = 0, too."""
-    eigenvalues, coordinates = _eigen(statistic)
+    eigenvalues, *coordinates = _eigen(statistic, *seen)
     if statistic.rows is None:
-        return eigenvalues, coordinates.square() / (statistic.samples * floored_at(eigenvalues))
-    return eigenvalues, coordinates.square()
+        scale = statistic.samples * floored_at(eigenvalues)
+        return eigenvalues, *(each.square() / scale for each in coordinates)
+    return eigenvalues, *(each.square() for each in coordinates)
 
 
 def floored_at(eigenvalues: Tensor) -> Tensor:
@@ -34,17 +38,19 @@ def floored_at(eigenvalues: Tensor) -> Tensor:
     return eigenvalues.clamp_min(FLOOR * float(eigenvalues[0]))
 
 
-def _eigen(statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
+def _eigen(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
     """Eigenvalues (k) of C or of the Gram matrix over n, descending, ≥ 0, and the last φ in its eigenvectors (b, k)."""
     rows, n = statistic.rows, statistic.samples
     last = statistic.last_rows
     if rows is None:
-        matrix, places = statistic.moment / n, last
+        matrix, places = statistic.moment / n, [last, *seen]
     else:
         matrix = symmetric_product(rows, rows.T) / n
-        places = torch.eye(n, dtype=matrix.dtype, device=matrix.device)[n - len(last) :]
-    eigenvalues, coordinates = (part.flip(-1) for part in eigen_coordinates(matrix, places))
-    return eigenvalues.clamp_min(0.0), coordinates
+        each = torch.eye(n, dtype=matrix.dtype, device=matrix.device)
+        # A φ of norm 1 is nearest to itself; repeats have equal coordinates.
+        places = [each[n - len(last) :], *(each[(found @ rows.T).argmax(-1)] for found in seen)]
+    eigenvalues, *coordinates = (part.flip(-1) for part in eigen_coordinates(matrix, *places))
+    return eigenvalues.clamp_min(0.0), *coordinates
 
 
 def slopes(values: Tensor, order: float) -> Tensor:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from optimist.numerics.kernel.influence import (
     EntropyInfluence,
@@ -37,15 +38,26 @@ UNSHARED = 0.1
 """The part of every systematic error that does not cancel between entropies."""
 
 
-def analyse_conditioned(metric: ConditionedScore, statistic: JointStatistic) -> KernelAnalysis:
-    """The analysis of n ≥ 2 pairs, in log.
+def analyse_conditioned(
+    metric: ConditionedScore, statistic: JointStatistic, common: Mapping[str, Tensor] | None = None
+) -> KernelAnalysis:
+    """The analysis of n ≥ 2 pairs, in log, with the influence of the pairs `common` as `analyse_paired` takes them.
 
     Raises ValueError on fewer, on a statistic of another metric, and on missing halves.
     """
     parts = metric.parts(statistic)
-    found = {part: entropy_influence(metric.entropies[part], of_part) for part, of_part in parts.items()}
+    rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
+    found = {part: entropy_influence(metric.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()}
     whole, n = _signed_sum(found, metric.terms), statistic.samples
-    return with_errors(whole, n, few_rows(metric.order, n, metric.width, whole.repeated), statistic.listed)
+    few = few_rows(metric.order, n, metric.width, whole.repeated)
+    return with_errors(whole, n, few, statistic.listed, None if common is None else common.get("listed"))
+
+
+def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[Part, list[Tensor]]:
+    """The rows that each part's map takes, of pairs "features" (m, d) and "prompts" (m, d_t)."""
+    # In float64 first, so that neither is rounded to the other's dtype.
+    features, prompts = common["features"].double(), common["prompts"].double()
+    return {"features": [features], "prompts": [prompts], "joint": [torch.cat([features, prompts], -1)]}
 
 
 def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, float]) -> EntropyInfluence:
@@ -71,6 +83,10 @@ def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, flo
         stopping_doubt=together(lambda entropy: entropy.stopping_doubt),
         systematic=math.hypot(*(entropy.systematic for _, entropy in terms)),
         bracket=_signed_bracket(terms),
+        common=[
+            torch.stack(each).sum(0)
+            for each in zip(*([sign * part for part in entropy.common] for sign, entropy in terms), strict=True)
+        ],
         # A list of prompts may be short: only repeated outputs are a bad sign.
         repeated=max(entropy.repeated for part, entropy in found.items() if part != "prompts"),
     )

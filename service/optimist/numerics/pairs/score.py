@@ -120,6 +120,13 @@ class ConditionedScore(BaseScore):
         """The log score without its bias, from n ≥ 2 pairs. Raises ValueError as `analyse_conditioned` does."""
         return analyse_conditioned(self, statistic)
 
+    def analyse_paired(self, statistic: JointStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
+        """The same with the influence of the pairs "features" (m, d) and "prompts" (m, d_t).
+
+        "listed" and what is raised are as in `VendiScore.analyse_paired`.
+        """
+        return analyse_conditioned(self, statistic, common)
+
     def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.
 

@@ -74,9 +74,8 @@ class LeaveOneOut:
         low, high = math.log(LOWEST / rank), math.log(HIGHEST * float(eigenvalues[0]))
         self.logs = torch.linspace(low, high, POINTS, dtype=g.dtype, device=g.device)
         self.w = w = self.logs.exp()
-        held, free = g / (g + w), w / (g + w)
-        leverage = weights @ held
-        rest = (weights @ free).clamp_min(1e-15) if len(g) >= count else (1.0 - leverage).clamp_min(1e-9)
+        self._held, self._free = held, free = g / (g + w), w / (g + w)
+        leverage, rest = self._leverage(weights)
         self.each = count * leverage / rest
         """Q_i (b, W)."""
         self.mean = self.each.mean(0)
@@ -120,7 +119,7 @@ class LeaveOneOut:
         g = self.eigenvalues
         total = g / g.sum()
         plug_in = -float((total * total.log()).sum())
-        at, penalty, least = self.best
+        _, penalty, least = self.best
         keeps_all = len(self.weights) == self.count
         inside = plug_in if keeps_all else -float((self.weights @ (g * g.log())).mean()) * self.count
         gap = max(least - inside, 0.0)
@@ -128,10 +127,6 @@ class LeaveOneOut:
         evenness = self.rank * penalty / (1.0 + self.rank * penalty)
         ridge = _within(plug_in, self.ridge(1.0), top)
         pulled = PULL * self.unseen * (1.0 - evenness**POWER) * gap
-        if at < POINTS - 1:
-            influence = torch.trapezoid(self.each[:, at:] * self.w[at:], self.logs[at:])
-        else:
-            influence = self.each.new_zeros(len(self.each))
         return BracketedEntropy(
             estimate=_within(plug_in, ridge - pulled, top),
             plug_in=plug_in,
@@ -140,7 +135,7 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=evenness,
             systematic=self._doubt * gap,
-            influence=influence,
+            influence=self._influence(1.0, 0.0, self.each),
         )
 
     def entropy(self, order: float) -> BracketedEntropy:
@@ -155,7 +150,6 @@ class LeaveOneOut:
             part = (first.estimate - first.plug_in) / (first.ridge - first.plug_in)
             gap = first.gap * (ridge - plug_in) / (first.ridge - first.plug_in)
         estimate = plug_in + part ** min(1.0, 2.0 - order) * (ridge - plug_in)
-        power = self._power_above_1(order - 1.0) if order > 1.0 else self._power_below_1(1.0 - order)
         return BracketedEntropy(
             estimate=estimate,
             plug_in=plug_in,
@@ -164,27 +158,49 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=first.evenness,
             systematic=self._doubt * (1.0 + LOW_ORDER_DOUBT * max(0.0, 1.0 - order)) * gap,
-            influence=order / (1.0 - order) * math.exp((order - 1.0) * estimate) * power,
+            influence=self._influence(order, estimate, self.each),
         )
+
+    def influence(self, order: float, estimate: float, weights: Tensor) -> Tensor:
+        """`BracketedEntropy.influence` (m) of any of the n rows, by their weights (m, k); `estimate` is that found."""
+        leverage, rest = self._leverage(weights)
+        return self._influence(order, estimate, self.count * leverage / rest)
+
+    def _influence(self, order: float, estimate: float, each: Tensor) -> Tensor:
+        """The influence of rows from their Q_i (m, W)."""
+        if order == 1.0:
+            at = self.best[0]
+            if at == POINTS - 1:
+                return each.new_zeros(len(each))
+            return torch.trapezoid(each[:, at:] * self.w[at:], self.logs[at:])
+        power = self._power_above_1(order - 1.0, each) if order > 1.0 else self._power_below_1(1.0 - order, each)
+        return order / (1.0 - order) * math.exp((order - 1.0) * estimate) * power
+
+    def _leverage(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """l_i and r_i (m, W) of rows with these weights (m, k)."""
+        leverage = weights @ self._held
+        if len(self.eigenvalues) >= self.count:
+            return leverage, (weights @ self._free).clamp_min(1e-15)
+        return leverage, (1.0 - leverage).clamp_min(1e-9)
 
     @property
     def _doubt(self) -> float:
         return math.hypot(SEEN_DOUBT, UNSEEN_DOUBT * self.unseen)
 
-    def _power_above_1(self, s: float) -> Tensor:
+    def _power_above_1(self, s: float, each: Tensor) -> Tensor:
         """φ_iᵀ C_{−i}^s φ_i (b), 0 < s < 1, for C_{−i} of trace 1."""
-        w, seen = self.w, 1.0 - self.w * self.each
+        w, seen = self.w, 1.0 - self.w * each
         inner = torch.trapezoid(seen * w**s, self.logs)
         ends = seen[:, 0] * w[0] ** s / s + seen[:, -1] * w[-1] ** s / (1.0 - s)
         return math.sin(math.pi * s) / math.pi * (self.count / (self.count - 1)) ** s * (inner + ends)
 
-    def _power_below_1(self, s: float) -> Tensor:
+    def _power_below_1(self, s: float, each: Tensor) -> Tensor:
         """φ_iᵀ (C_{−i} + λI)^{−s} φ_i (b), 0 < s < 1, for C_{−i} + λI of trace 1: the model of the cross entropy."""
         w, (_, penalty, _) = self.w, self.best
         place = ((w + penalty).log() - self.logs[0]) / (self.logs[1] - self.logs[0])
         place = place.clamp(0.0, POINTS - 1.0)
         before = place.long().clamp_max(POINTS - 2)
-        logs = self.each.log()
+        logs = each.log()
         shifted = torch.lerp(logs[:, before], logs[:, before + 1], place - before).exp()
         inner = torch.trapezoid(shifted * w ** (1.0 - s), self.logs)
         ends = shifted[:, 0] * w[0] ** (1.0 - s) / (1.0 - s) + shifted[:, -1] * w[-1] ** (1.0 - s) / s

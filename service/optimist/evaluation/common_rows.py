@@ -1,0 +1,112 @@
+"""What is kept of a generator's samples by their index: the first rows, and which indices were told at all."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.kernel.listed import UNKNOWN
+from optimist.numerics.pairing import COMMON
+
+Indices = tuple[int, int]
+"""The index of a batch's first row, and how many rows have indices from there on; the others have none."""
+LARGEST_INDEX = 2**53
+"""Indices are smaller, so that JSON and float64 can hold them."""
+
+
+class CommonRows:
+    """The rows of the indices 0 … COMMON − 1 as they were told, and the indices told as intervals.
+
+    The state depends on the rows that have an index, in their order, and not on how they were split into batches. The
+    first telling of an index wins. Intervals are merged, so that picks in order make one.
+    """
+
+    def __init__(self, widths: Mapping[str, int], is_listed: bool = False) -> None:
+        """widths: the columns of each array by name. is_listed: whether the prompts of the rows are a fixed list."""
+        self._rows = {name: torch.zeros(0, width, dtype=torch.float64) for name, width in widths.items()}
+        self._listed = torch.zeros(0, dtype=torch.int64) if is_listed else None
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+
+    @property
+    def end(self) -> int:
+        """1 + the largest index told; 0 before the first."""
+        return self._stops[-1] if self._stops else 0
+
+    @property
+    def told(self) -> int:
+        """How many different indices were told."""
+        return sum(self._stops) - sum(self._starts)
+
+    @staticmethod
+    def check(indices: Indices | None, rows: int) -> None:
+        """Raise ValueError unless these can be the indices of a batch of `rows` rows."""
+        if indices is None:
+            return
+        first, count = indices
+        if not (first >= 0 and 0 <= count <= rows and first + count <= LARGEST_INDEX):
+            raise ValueError(
+                f"expected indices of at most {rows} rows from 0 to {LARGEST_INDEX - 1}, got {count} from {first} on"
+            )
+
+    def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None = None) -> None:
+        """Add a batch, tensors (n, …) by name, whose indices have passed `check`.
+
+        listed: the index (n,) of each row's prompt in the list; None where they are not known.
+        """
+        if indices is None or indices[1] == 0:
+            return
+        first, end = indices[0], sum(indices)
+        held = self._held() if first < COMMON else []
+        added = sorted(set(range(first, min(end, COMMON))).difference(held))
+        if added:
+            place = torch.tensor(added) - first
+            order = torch.tensor([*held, *added]).argsort()
+            for name, rows in self._rows.items():
+                self._rows[name] = torch.cat([rows, batch[name][place].to("cpu", torch.float64)])[order]
+            if self._listed is not None:
+                prompts = torch.full_like(place, UNKNOWN) if listed is None else listed[place].to(torch.int64)
+                self._listed = torch.cat([self._listed, prompts])[order]
+        self._merge(first, end)
+
+    def rows(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """The indices told (m,) below COMMON, ascending, and copies of their rows (m, …) by array, float64, on the CPU.
+
+        With a fixed list, the rows of unknown prompts are left out, and "listed" holds the index of each one's prompt.
+        """
+        indices = torch.tensor(self._held(), dtype=torch.int64)
+        if self._listed is None:
+            return indices, {name: rows.clone() for name, rows in self._rows.items()}
+        known = self._listed != UNKNOWN
+        return indices[known], {
+            **{name: rows[known] for name, rows in self._rows.items()},
+            "listed": self._listed[known],
+        }
+
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name: `told` (k, 2), int64, start and end of each interval; `rows_<array>`; `listed`."""
+        found = {"told": torch.tensor([self._starts, self._stops], dtype=torch.int64).T.contiguous()}
+        found |= {f"rows_{name}": rows for name, rows in self._rows.items()}
+        return found if self._listed is None else {**found, "listed": self._listed}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over the `state` of rows of the same widths, bit for bit. Raises KeyError on missing tensors."""
+        starts, stops = tensors["told"].T.tolist()
+        rows = {name: tensors[f"rows_{name}"].clone() for name in self._rows}
+        listed = None if self._listed is None else tensors["listed"].clone()
+        self._starts, self._stops, self._rows, self._listed = starts, stops, rows, listed
+
+    def _held(self) -> list[int]:
+        """The indices of the rows held, ascending."""
+        intervals = zip(self._starts, self._stops, strict=True)
+        return [index for start, stop in intervals if start < COMMON for index in range(start, min(stop, COMMON))]
+
+    def _merge(self, start: int, stop: int) -> None:
+        """Mark the indices from `start` to below `stop` as told."""
+        low, high = bisect_left(self._stops, start), bisect_right(self._starts, stop)
+        if low < high:
+            start, stop = min(start, self._starts[low]), max(stop, self._stops[high - 1])
+        self._starts[low:high], self._stops[low:high] = [start], [stop]

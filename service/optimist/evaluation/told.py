@@ -1,0 +1,62 @@
+"""A batch as `Evaluation.tell` takes it: tensors, ids, prompts and indices, each checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.evaluation.common_rows import LARGEST_INDEX, Indices
+from optimist.evaluation.track import Track
+from optimist.numerics.estimate import Estimate
+
+Start = int | Literal["next"] | None
+"""The index of a batch's first sample; "next": the one after those told; None: its samples have no index."""
+
+
+class Told(NamedTuple):
+    """A batch, as the arguments of `Track.add`."""
+
+    tensors: dict[str, Tensor]
+    ids: list[str]
+    listed: Tensor | None
+    indices: Indices | None
+
+
+def checked_prompts(prompt_indices: Sequence[int] | None, rows: int, length: int | None) -> Tensor | None:
+    """The prompts (rows,) of a batch as places in a list of this length, None without a list.
+
+    Raises ValueError if they are not valid, or if there is no list.
+    """
+    if prompt_indices is None:
+        return None
+    if length is None:
+        raise ValueError("prompt_indices: expected them only with prompts_are='list'")
+    indices = np.asarray(prompt_indices)
+    if indices.shape != (rows,) or indices.dtype.kind not in "iu" or not all(0 <= i < length for i in indices):
+        raise ValueError(f"prompt_indices: expected {rows} whole numbers from 0 to {length - 1}")
+    return torch.from_numpy(indices.astype(np.int64))
+
+
+def checked_start(start: Start, rows: int, end: int) -> Indices | None:
+    """The indices of a batch, "next" from `end` on. Raises ValueError for a `start` that is none."""
+    if start is None:
+        return None
+    first = end if isinstance(start, str) and start == "next" else start
+    if isinstance(first, bool) or not isinstance(first, Integral) or not 0 <= first <= LARGEST_INDEX - rows:
+        most = LARGEST_INDEX - rows
+        raise ValueError(f'start: expected "next", None, or a whole number from 0 to {most}, got {first!r}')
+    return int(first), rows
+
+
+def replayed(track: Track, log: Sequence[Told]) -> Estimate | None:
+    """Add batches to a track; the latest estimate that is due after them."""
+    estimate: Estimate | None = None
+    for told in log:
+        if track.add(*told):
+            estimate = track.estimate()
+    return estimate
