@@ -19,7 +19,7 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
     said = [f"Undecided after {state.samples:,} samples."]
     if (tolerance := deciding_tolerance(state.policy, state.rivals, state.stored.told)) is not None:
         said.append(
-            f"A tolerance of {_rounded_up(state, tolerance)} would decide it now; it is set when an experiment is "
+            f"A tolerance of {_rounded_up(state, decision, tolerance)} would decide it now; it is set when an experiment is "
             f"created ({RECOMMENDED})."
         )
     if decision.closest.more_samples is None:
@@ -31,14 +31,12 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
     return " ".join(said)
 
 
-def _rounded_up(state: PolicyState, tolerance: float) -> str:
+def _rounded_up(state: PolicyState, decision: DecisionInfo, tolerance: float) -> str:
     """The tolerance to two digits, as a share of the best score where the metric allows it."""
-    estimates = [arm.estimate for arm in state.rivals if arm.estimate is not None]
     if state.config.kind.scale == "log":
         share = math.expm1(min(tolerance, 700.0))
     else:
-        values = [estimate.value for estimate in estimates]
-        best = min(values) if state.config.kind.lower_is_better else max(values)
+        best = next(arm.estimate.value for arm in state.rivals if arm.estimate and arm.name == decision.best)
         share = tolerance / best if best > 0.0 else math.inf
     is_share = state.config.kind.positive and share < 0.995
     number = 100.0 * share if is_share else tolerance

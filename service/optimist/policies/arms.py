@@ -46,12 +46,12 @@ def losses(arms: Sequence[Arm]) -> list[float]:
 
 def selection_errors(arms: Sequence[Arm]) -> list[float]:
     """sd_select of every arm (∞ if unknown). Every arm must have an estimate."""
-    return [_known(arm.estimate.standard_error) for arm in arms if arm.estimate is not None]
+    return [known_error(arm.estimate.standard_error) for arm in arms if arm.estimate is not None]
 
 
 def stopping_errors(arms: Sequence[Arm]) -> list[float]:
     """sd_stop of every arm (∞ if unknown). Every arm must have an estimate."""
-    return [_known(arm.estimate.stopping_error) for arm in arms if arm.estimate is not None]
+    return [known_error(arm.estimate.stopping_error) for arm in arms if arm.estimate is not None]
 
 
 def least(keys: Sequence[float]) -> int:
@@ -77,6 +77,6 @@ def optimistic(estimate: Estimate, told: int) -> float:
     return estimate.value - width if estimate.lower_is_better else estimate.value + width
 
 
-def _known(error: float | None) -> float:
-    # A generator with a single sample has a value but no error yet, so its value says nothing.
+def known_error(error: float | None) -> float:
+    """The error, ∞ if unknown: a generator with a single sample has a value but no error, so its value says nothing."""
     return math.inf if error is None else error

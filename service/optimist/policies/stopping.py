@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from optimist.policies.arms import Arm, least, losses, ratio, selection_errors, stopping_errors
+from optimist.policies.arms import Arm, ratio
+from optimist.policies.contrasts import Contrasts, contrasts_of
+from optimist.policies.paired import Errors
 from optimist_client.config import RULES
 from optimist_client.models.decisions import ClosestRival, Verdict
 from optimist_client.tolerance import share_of
@@ -32,9 +34,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """Stop when min over j ≠ best of (e_j − e_b + tolerance)/√(sd_b² + sd_j²) exceeds a z that grows with log t.
+    """Stop when min over j ≠ best of (D_j + tolerance)/sd(D_j) exceeds a z that grows with log t.
 
-    `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to the
+    D_j is how much worse j is than the best one, by their contrast: e_j − e_b with √(sd_b² + sd_j²) if they are not
+    paired. `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to the
     user, on the estimates' scale, or a share of the best score such as "1%". `rules` are those of the experiment, on
     which the correction for testing repeatedly depends.
     """
@@ -63,38 +66,39 @@ class Stopping:
         Every arm must have an estimate. A best value below 0, which a de-biased distance can have, counts as 0.
         """
         share = share_of(self.tolerance)
-        best = arms[least(losses(arms))].estimate
-        if share is None or best is None:
+        if share is None:
             return float(self.tolerance)
+        contrasts = contrasts_among(arms)
+        best = contrasts.estimates[contrasts.best]
         return math.log1p(share) if best.scale == "log" else share * max(best.value, 0.0)
 
-    def separations(self, arms: Sequence[Arm], errors: Sequence[float]) -> list[float]:
-        """z_j of every arm against the one with the best value; +inf at the best itself."""
-        values, tolerated = losses(arms), self.tolerated(arms)
-        best = least(values)
+    def separations(self, arms: Sequence[Arm], kind: Errors) -> list[float]:
+        """z_j of every arm against the best one; +inf at the best itself. Every arm must have an estimate."""
+        contrasts, tolerated = contrasts_among(arms), self.tolerated(arms)
+        best = contrasts.best
         z = [
-            ratio(value - values[best] + tolerated, math.hypot(errors[best], error))
-            for value, error in zip(values, errors, strict=True)
+            ratio(difference + tolerated, error)
+            for difference, error in zip(contrasts.against(best).differences, contrasts.errors(best, kind), strict=True)
         ]
         z[best] = math.inf
         return z
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
         """Whether the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
-        return min(self.separations(arms, selection_errors(arms))) > self.threshold(len(arms), told)
+        return min(self.separations(arms, "selection")) > self.threshold(len(arms), told)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """The decision on these contenders after `told` batches. A pure function: the caller makes it permanent."""
         if any(arm.estimate is None for arm in arms) or not arms:
             waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
             return Decision(None, None, False, f"no estimate yet of {waiting}")
-        best = arms[least(losses(arms))]
+        best = arms[contrasts_among(arms).best]
         if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
             reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
             return Decision(best.name, None, False, reason)
         if len(arms) == 1:
             return Decision(best.name, None, False, "there is no other generator to compare it with")
-        separation = min(self.separations(arms, stopping_errors(arms)))
+        separation = min(self.separations(arms, "stopping"))
         threshold = self.threshold(len(arms), told)
         doubt = self.correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
         confidence = min(1.0, max(0.0, 1.0 - doubt))
@@ -111,21 +115,24 @@ class Stopping:
     def uniform_samples(self, arms: Sequence[Arm], told: int) -> int | None:
         """Estimate of the total samples that uniform sampling would need to stop, given the current errors and gaps.
 
-        sd_stop² falls as 1/n, so the samples of each generator must reach z²·(n_b sd_b² + n_j sd_j²)/(gap +
-        tolerance)² for every rival j. None if this is unknown (no errors, one arm, or a rival without a gap).
+        sd_stop² falls as 1/n, so the samples of each generator must reach z²·n Var(D_j)/(D_j + tolerance)² for every
+        rival j, with the variance at equal counts: n Var(D_j) = n_b sd_b² + n_j sd_j² if the two are not paired. None if
+        this is unknown (no errors, one arm, or a rival without a gap).
         """
         if len(arms) < 2 or told < 1 or any(arm.estimate is None for arm in arms):
             return None
-        values = losses(arms)
-        best = least(values)
-        known = [arm.estimate for arm in arms if arm.estimate is not None]
-        spread = [e.samples * error**2 for e, error in zip(known, stopping_errors(arms), strict=True)]
+        contrasts = contrasts_among(arms)
+        best = contrasts.best
+        against = contrasts.against(best)
+        known = zip(contrasts.estimates, contrasts.stopping_errors, strict=True)
+        spread = [estimate.samples * error**2 for estimate, error in known]
         tolerated = self.tolerated(arms)
-        gaps = [value - values[best] + tolerated for value in values]
+        gaps = [difference + tolerated for difference in against.differences]
         rivals = [i for i in range(len(arms)) if i != best]
         if not all(map(math.isfinite, spread)) or any(gaps[i] <= 0.0 for i in rivals):
             return None
-        needed = max(ratio(spread[best] + spread[i], gaps[i] ** 2) for i in rivals)
+        even = against.even_reductions
+        needed = max(ratio((spread[best] + spread[i]) * even[i], gaps[i] ** 2) for i in rivals)
         if not math.isfinite(needed):
             return None
         batch = sum(arm.samples for arm in arms) / told
@@ -133,3 +140,8 @@ class Stopping:
         for _ in range(50):  # the threshold grows with log t, so this converges to a fixed point
             each = max(FEWEST_SAMPLES, needed * self.threshold(len(arms), max(1, round(each * len(arms) / batch))) ** 2)
         return math.ceil(each * len(arms))
+
+
+def contrasts_among(arms: Sequence[Arm]) -> Contrasts:
+    """The contrasts of these arms. Every arm must have an estimate."""
+    return contrasts_of([arm.estimate for arm in arms if arm.estimate is not None])

@@ -5,35 +5,71 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from optimist.policies.arms import Arm, losses, ratio, selection_errors, stopping_errors
+from optimist.policies.arms import Arm, ratio
 from optimist.policies.choices import Rng, fewest_samples, greedy, ucb
-from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+from optimist.policies.contrasts import Contrasts
+from optimist.policies.paired import Errors
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping, contrasts_among
 
 
 def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
-    """Position of the arm to sample: the leader with probability sd_l²/(sd_l² + sd_c²), else the challenger.
+    """Position of the arm to sample: the leader with probability gain_l/(gain_l + gain_c), else the challenger.
 
-    The challenger has the least ½ (e_j − e_l)₊²/(sd_j² + sd_l²) + log(picks_j). Once the stopping rule would stop with
-    sd_select, sd_stop is used instead, and the leader is the best estimate. This samples what still prevents the
-    stop, first of all an arm with fewer than `FEWEST_SAMPLES` samples.
+    The challenger has the least ½ D_j₊²/Var(D_j) + log(picks_j), D_j its contrast with the leader. The gain of an arm
+    is what another sample takes off that variance; sd² if the two are not paired. Once the stopping rule would stop
+    with sd_select, sd_stop is used instead, and the leader is the best arm. This samples what still prevents the stop,
+    first of all an arm with fewer than `FEWEST_SAMPLES` samples.
     """
     if len(arms) == 1:
         return 0
+    contrasts = contrasts_among(arms)
+    kind: Errors = "selection"
     if stopping.is_unblocked(arms, told):
         rarest = fewest_samples(arms)
         if arms[rarest].samples + arms[rarest].pending_samples < FEWEST_SAMPLES:
             return rarest
-        leader, errors = greedy(arms, told, rng), stopping_errors(arms)
+        leader, best, kind = greedy(arms, told, rng), contrasts.best, "stopping"
+        if contrasts.losses[leader] != contrasts.losses[best]:
+            leader = best
     else:
-        leader, errors = ucb(arms, told, rng), selection_errors(arms)
-    variances = [(error * arm.shrink) ** 2 for arm, error in zip(arms, errors, strict=True)]
-    values = losses(arms)
+        leader = ucb(arms, told, rng)
+    variances = [(error * arm.shrink) ** 2 for arm, error in zip(arms, contrasts.errors_of(kind), strict=True)]
+    against = contrasts.against(leader)
+    differences, reductions = against.differences, against.reductions(kind)
 
     def cost(rival: int) -> float:
-        gap = max(values[rival] - values[leader], 0.0)
-        fit = ratio(gap**2, 2.0 * (variances[rival] + variances[leader]))
+        gap = max(differences[rival], 0.0)
+        fit = ratio(gap**2, 2.0 * ((variances[rival] + variances[leader]) * reductions[rival]))
         return fit + math.log(max(1, arms[rival].batches + arms[rival].pending_batches))
 
     challenger = min((rival for rival in range(len(arms)) if rival != leader), key=cost)
-    leads = rng().random() * (variances[leader] + variances[challenger]) < variances[leader]
+    of_leader, of_challenger = variances[leader], variances[challenger]
+    if against.rho[challenger] > 0.0:
+        of_leader, of_challenger = gains(arms, contrasts, leader, challenger, kind)
+    leads = rng().random() * (of_leader + of_challenger) < of_leader
     return leader if leads else challenger
+
+
+def gains(
+    arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: int, kind: Errors
+) -> tuple[float, float]:
+    """What another sample of the leader, and of the challenger, would take off the variance of their contrast.
+
+    Both are to be paired. Open picks count as samples. The one with fewer has [(1 − ρ²) V]/n, the other one
+    (√V − ρ √V_other)²/n, V the variance of a sample; the variance that is not from sampling is added.
+    """
+    rho = max(contrasts.against(leader).rho[challenger], 0.0)
+    n = [arms[place].samples + arms[place].pending_samples for place in (leader, challenger)]
+    one = [contrasts.variances(place, kind) for place in (leader, challenger)]
+    deviations = [
+        math.sqrt(sampled * contrasts.estimates[place].samples)
+        for place, (sampled, _) in zip((leader, challenger), one, strict=True)
+    ]
+
+    def gain(own: int) -> float:
+        deviation, other = deviations[own], deviations[1 - own]
+        is_shorter = n[own] < n[1 - own]
+        part = (1.0 - rho * rho) * deviation**2 if is_shorter else (deviation - rho * other) ** 2
+        return part / n[own] + one[own][1]
+
+    return gain(0), gain(1)

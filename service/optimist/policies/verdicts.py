@@ -10,9 +10,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.policies.arms import Arm, losses, stopping_errors
+from optimist.policies.arms import Arm
+from optimist.policies.contrasts import Contrasts
+from optimist.policies.paired import Against
 from optimist.policies.policy import Policy
-from optimist.policies.stopping import FEWEST_SAMPLES, Decision
+from optimist.policies.stopping import FEWEST_SAMPLES, Decision, contrasts_among
 from optimist_client.models.decisions import ClosestRival, Verdict
 
 _ERRORS = 2.0 / 3.0
@@ -36,7 +38,7 @@ def explained(policy: Policy, arms: Sequence[Arm], told: int) -> Decision:
     decision = policy.stopping.decide(arms, told)
     if decision.confidence is None:
         return decision
-    state = _Contrasts(policy, arms, told)
+    state = _Rivals(policy, arms, told)
     return replace(decision, verdicts=state.verdicts(), closest=state.closest(decision.decided))
 
 
@@ -45,13 +47,13 @@ def deciding_tolerance(policy: Policy, arms: Sequence[Arm], told: int) -> float 
     """The tolerance on the estimates' scale above which the decision would be made now; None if none is enough."""
     if policy.stopping.decide(arms, told).confidence is None:
         return None
-    state = _Contrasts(policy, arms, told)
+    state = _Rivals(policy, arms, told)
     most = float((state.needed * state.errors - state.differences).max())
     return most if math.isfinite(most) and state.scored.min() >= FEWEST_SAMPLES else None
 
 
 @dataclass(frozen=True)
-class _Contrasts:
+class _Rivals:
     """The best arm compared with all others after `told` batches. Every arm must have an estimate.
 
     Arrays are those of the arms (G,), where a comment does not say that they are those of the rivals (G − 1,).
@@ -62,24 +64,32 @@ class _Contrasts:
     told: int
 
     @cached_property
-    def values(self) -> Array:
-        return np.array(losses(self.arms))
+    def contrasts(self) -> Contrasts:
+        return contrasts_among(self.arms)
 
     @cached_property
     def deviations(self) -> Array:
-        return np.array(stopping_errors(self.arms))
+        return np.array(self.contrasts.stopping_errors)
 
     @cached_property
     def best(self) -> int:
-        return int(self.values.argmin())
+        return self.contrasts.best
+
+    @cached_property
+    def against(self) -> Against:
+        return self.contrasts.against(self.best)
 
     @cached_property
     def differences(self) -> Array:  # of the rivals
-        return self._rivals(self.values) - self.values[self.best]
+        return self._rivals(np.array(self.against.differences))
+
+    @cached_property
+    def reductions(self) -> Array:  # of the rivals
+        return self._rivals(np.array(self.against.stopping_reductions))
 
     @cached_property
     def errors(self) -> Array:  # of the rivals
-        return np.hypot(self._rivals(self.deviations), self.deviations[self.best])
+        return np.hypot(self._rivals(self.deviations), self.deviations[self.best]) * np.sqrt(self.reductions)
 
     @cached_property
     def tolerated(self) -> float:
@@ -116,7 +126,7 @@ class _Contrasts:
 
     def closest(self, decided: bool) -> ClosestRival | None:
         """The contrast with the rival that the stopping rule looks at; None if its error is not known yet."""
-        separations = self.policy.stopping.separations(self.arms, self.deviations.tolist())
+        separations = self.policy.stopping.separations(self.arms, "stopping")
         place = int(self._rivals(np.array(separations)).argmin())
         if not math.isfinite(self.errors[place]):
             return None
@@ -161,11 +171,12 @@ class _Contrasts:
         if ((self.scored < FEWEST_SAMPLES) & ~active).any():
             return math.inf
         if self.policy.name == "top-two":
-            n = self._cheapest(spread, fewest, active, allowed)
+            even = self._rivals(np.array(self.against.even_reductions))  # paired rivals are sampled about equally
+            n = self._cheapest(spread, fewest, active, allowed / even)
         else:
             fixed = np.where(active, 0.0, spread / self.scored)
             falling = spread / self.scored - fixed
-            left = allowed - self._rivals(fixed) - fixed[self.best]
+            left = allowed / self.reductions - self._rivals(fixed) - fixed[self.best]
             growth = _quotient(self._rivals(falling) + falling[self.best], left).max()
             n = np.where(active, np.maximum(fewest, self.scored * max(1.0, growth)), self.scored)[None, :]
         return float(np.where(active | np.isinf(n), n - has, 0.0).sum(axis=1).min())

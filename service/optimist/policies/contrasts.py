@@ -1,0 +1,133 @@
+"""Differences of estimates, with errors that allow for common seeds and prompts (decisions.md §3). No torch.
+
+Where nothing is known of a correlation, differences and errors are those of independent estimates, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from optimist.numerics.estimate import Estimate
+from optimist.policies.arms import known_error
+from optimist.policies.correlation import Influences
+from optimist.policies.paired import Against, Columns, Errors, compared
+
+_ROUNDS = 3
+"""How often the least estimate may be replaced by one that is better by its contrast."""
+_KEPT = 16_384
+"""Estimates in all sets whose contrasts are kept."""
+
+
+class Contrasts:
+    """The differences of these estimates, of one metric. What was computed is kept."""
+
+    def __init__(self, estimates: Sequence[Estimate]) -> None:
+        self.estimates = tuple(estimates)
+        by = 1.0 if not self.estimates or self.estimates[0].lower_is_better else -1.0
+        self.losses = [by * estimate.value for estimate in self.estimates]
+        """The values with a sign by which smaller is better."""
+        self.selection_errors = [known_error(estimate.standard_error) for estimate in self.estimates]
+        self.stopping_errors = [known_error(estimate.stopping_error) for estimate in self.estimates]
+        self._sign = by
+        self._against: dict[int, Against] = {}
+        self._errors: dict[tuple[int, Errors], list[float]] = {}
+
+    @cached_property
+    def best(self) -> int:
+        """Place of the best estimate: the least value, or one that is better than that by its contrast."""
+        best = min(range(len(self.losses)), key=self.losses.__getitem__)
+        for _ in range(_ROUNDS):
+            differences = self.against(best).differences
+            least = min(range(len(differences)), key=differences.__getitem__)
+            if differences[least] >= 0.0:
+                break
+            best = least
+        return best
+
+    def against(self, base: int) -> Against:
+        """All estimates compared with the one at `base`."""
+        found = self._against.get(base)
+        if found is None:
+            found = self._against[base] = self._compared(base)
+        return found
+
+    def errors_of(self, kind: Errors) -> list[float]:
+        """The errors of the estimates themselves, ∞ where unknown."""
+        return self.selection_errors if kind == "selection" else self.stopping_errors
+
+    def variances(self, place: int, kind: Errors) -> tuple[float, float]:
+        """The squared error of an estimate in two parts: from sampling, and the systematic one."""
+        total, pairing = self.errors_of(kind)[place] ** 2, self.estimates[place].pairing
+        if pairing is None:
+            return total, 0.0
+        systematic = pairing.systematic_selection if kind == "selection" else pairing.systematic_stopping
+        systematic = min(systematic**2, total)
+        return total - systematic, systematic
+
+    def errors(self, base: int, kind: Errors) -> list[float]:
+        """The standard error of each difference from the one at `base`, ∞ if unknown."""
+        found = self._errors.get((base, kind))
+        if found is None:
+            errors, reductions = self.errors_of(kind), self.against(base).reductions(kind)
+            found = self._errors[base, kind] = [
+                math.hypot(errors[base], error) * math.sqrt(reduction)
+                for error, reduction in zip(errors, reductions, strict=True)
+            ]
+        return found
+
+    def _compared(self, base: int) -> Against:
+        plain = Against.independent([loss - self.losses[base] for loss in self.losses])
+        if base not in self._places or len(self._places) < 2:
+            return plain
+        place = self._places[base]
+        rho = self._influences.correlations(place)
+        rho[place] = 0.0
+        return plain.where_paired(compared(self._columns, place, rho), self._places)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        """Place among the paired estimates by place among all."""
+        return {arm: at for at, arm in enumerate(i for i, e in enumerate(self.estimates) if e.pairing is not None)}
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return Columns([self.estimates[arm] for arm in self._places], self._sign)
+
+    @cached_property
+    def _influences(self) -> Influences:
+        return Influences(np.array([p.influence for e in self.estimates if (p := e.pairing) is not None]))
+
+
+def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
+    """The contrasts of these estimates, computed once for the same objects in the same order."""
+    return _cache.find(estimates)
+
+
+class _Cache:
+    """Contrasts by the identities of their estimates, which they hold, so that no other object takes one."""
+
+    def __init__(self) -> None:
+        self._sets: OrderedDict[tuple[int, ...], Contrasts] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def find(self, estimates: Sequence[Estimate]) -> Contrasts:
+        key = tuple(map(id, estimates))
+        found = self._sets.get(key)
+        if found is None:
+            found = Contrasts(estimates)
+            with self._lock:
+                self._size += 0 if key in self._sets else len(key)
+                self._sets[key] = found
+                while self._size > _KEPT and len(self._sets) > 1:
+                    self._size -= len(self._sets.popitem(last=False)[0])
+        return found
+
+
+_cache = _Cache()

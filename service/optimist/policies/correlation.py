@@ -1,0 +1,57 @@
+"""How much the chance in two estimates is the same: the correlation of their influences by index (decisions.md §3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEWEST_COMMON = 10
+"""Common indices below which nothing is known of a correlation."""
+CAP = 0.9999
+"""The largest correlation that is believed, before it is shrunk."""
+_ROUNDING = 1e-12
+"""A sum of squares this much smaller than its terms is rounding: the influences are all equal."""
+
+Array = NDArray[np.float64]
+
+
+class Influences:
+    """The influences of k estimates on their own values, one row each (k, 256); NaN where an index was not told."""
+
+    def __init__(self, rows: NDArray[np.floating[Any]]) -> None:
+        told = np.isfinite(rows)
+        known = np.where(told, rows, 0.0).astype(np.float64)
+        # A constant has no meaning. Without it the sums below lose no digits.
+        known -= known.sum(axis=1, keepdims=True) / np.maximum(told.sum(axis=1, keepdims=True), 1)
+        self._told = told.astype(np.float64)
+        self._known = known * self._told
+        self._squares = np.square(self._known)
+
+    def correlations(self, base: int) -> Array:
+        """ρ_L of every row with that of `base` over the indices that both have (k,): Fisher's z, shrunk towards 0.
+
+        0 where fewer than `FEWEST_COMMON` indices are common, or one of the two does not vary over them.
+        """
+        told, known = self._told[base], self._known[base]
+        m = self._told @ told
+        enough = m >= FEWEST_COMMON
+        m = np.where(enough, m, np.inf)
+        mine, theirs = self._known @ told, self._told @ known
+        product = self._known @ known - mine * theirs / m
+        scale = np.sqrt(_varied(self._squares @ told, mine, m) * _varied(self._told @ self._squares[base], theirs, m))
+        r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
+        z = np.arctanh(r)
+        return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(np.where(enough, m - 3.0, 1.0)), 0.0)), z)
+
+
+def effective(rho: Array, first: Array, first_other: Array, overlap: Array) -> Array:
+    """Correlation of two estimates' sampling errors: the second order correlates as the square (Hermite polynomials)."""
+    linear, curved = np.sqrt(first * first_other), np.sqrt((1.0 - first) * (1.0 - first_other))
+    return rho * linear * overlap + rho * np.abs(rho) * curved * np.square(overlap)
+
+
+def _varied(squares: Array, sums: Array, m: Array) -> Array:
+    varied = squares - np.square(sums) / m
+    return np.where(varied > _ROUNDING * squares, varied, 0.0)

@@ -1,0 +1,186 @@
+"""One estimate compared with others of the same seeds or prompts: the formulas of decisions.md §3. No torch."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import Earlier, Pairing
+from optimist.policies.arms import known_error
+from optimist.policies.correlation import Array, effective
+
+Errors = Literal["selection", "stopping"]
+"""Which errors a difference is judged by: sd_select or sd_stop (decisions.md §2)."""
+
+_FLOOR = 0.5
+"""Least variance of a difference with a control variate, as a part of (1 − r²) times that of the smaller sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """All estimates compared with one of them, the base; lists in the order of the estimates.
+
+    A reduction is the variance of a difference, divided by that of independent estimates: 1 exactly where nothing is
+    known of a correlation, and at the base itself.
+    """
+
+    differences: list[float]
+    """By how much each is worse than the base, on the estimates' scale."""
+    selection_reductions: list[float]
+    stopping_reductions: list[float]
+    even_reductions: list[float]
+    """That of sd_stop if both had as many samples, per sample."""
+    rho: list[float]
+    """ρ_L, the correlation of the influences."""
+    correlations: list[float]
+    """ρ_e, that of the sampling errors; 0 at the base."""
+    common: list[int]
+    """Samples of the same index that both have, at least; 0 if one of the two is not paired."""
+
+    @classmethod
+    def independent(cls, differences: list[float]) -> Against:
+        """These differences, of estimates of which nothing in common is known."""
+        ones, zeros = [1.0] * len(differences), [0.0] * len(differences)
+        return cls(differences, ones, ones, ones, zeros, zeros, [0] * len(differences))
+
+    def where_paired(self, paired: Against, places: Mapping[int, int]) -> Against:
+        """This one with the numbers of `paired` at the places given: place there by place here."""
+        if len(places) == len(self.differences):
+            return paired
+        parts = {name: list(getattr(self, name)) for name in self.__slots__}
+        for name, part in parts.items():
+            for here, there in places.items():
+                part[here] = getattr(paired, name)[there]
+        return Against(**parts)
+
+    def reductions(self, kind: Errors) -> list[float]:
+        """The reductions of these errors."""
+        return self.selection_reductions if kind == "selection" else self.stopping_reductions
+
+
+class Columns:
+    """The numbers of k paired estimates that their contrasts are made of, as arrays (k,)."""
+
+    def __init__(self, estimates: Sequence[Estimate], sign: float) -> None:
+        self.sign = sign
+        self.pairings: list[Pairing] = [e.pairing for e in estimates if e.pairing is not None]
+        numbers = [
+            (e.samples, p.end, p.unindexed, p.first_order, sign * e.value)
+            for e, p in zip(estimates, self.pairings, strict=True)
+        ]
+        self.n, self.end, unindexed, self.first, self.loss = np.array(numbers, float).T
+        self.indexed = self.n - unindexed
+        self.is_whole = (self.end == self.n) & (unindexed == 0.0)
+        """Whether the samples are those of indices 0 … n − 1."""
+        self.selection = _Variances(
+            [known_error(e.standard_error) for e in estimates], [p.systematic_selection for p in self.pairings]
+        )
+        self.stopping = _Variances(
+            [known_error(e.stopping_error) for e in estimates], [p.systematic_stopping for p in self.pairings]
+        )
+
+
+class _Variances:
+    """Squared errors (k,): `total` = `sampled` + `systematic`."""
+
+    def __init__(self, errors: Sequence[float], systematic: Sequence[float]) -> None:
+        self.total = np.square(np.array(errors))
+        self.systematic = np.minimum(np.square(np.array(systematic)), self.total)
+        self.sampled = self.total - self.systematic
+
+    def reductions(self, base: int, sampled: Array, is_paired: NDArray[np.bool_]) -> list[float]:
+        """Those of differences from `base` whose sampling variances are `sampled`; 1 where they are not paired."""
+        independent = self.total + self.total[base]
+        found = (np.maximum(sampled, 0.0) + self.systematic + self.systematic[base]) / independent
+        return np.where(is_paired & np.isfinite(found), found, 1.0).tolist()
+
+
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
+def compared(columns: Columns, base: int, rho: Array) -> Against:
+    """The contrasts of k paired estimates with the one at `base`, given the correlations ρ_L (k,) with it.
+
+    At unequal counts and ρ_L > 0 the longer run's own earlier value is the control variate of the shorter one.
+    """
+    n, own = columns.n, columns.n[base]
+    common = np.maximum(np.minimum(np.minimum(n, own), _shared(columns, base)), 0.0)
+    nested = np.sqrt(np.minimum(n, own) / np.maximum(n, own))  # the bound on the wide side of a negative correlation
+    overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
+    correlations = effective(rho, columns.first, columns.first[base], overlap)
+    difference = columns.loss - columns.loss[base]
+    sampled = [
+        v.sampled + v.sampled[base] - 2.0 * correlations * np.sqrt(v.sampled * v.sampled[base])
+        for v in (columns.selection, columns.stopping)
+    ]
+    _control(columns, base, rho, correlations, difference, sampled)
+    even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
+    is_paired = rho != 0.0
+    return Against(
+        differences=difference.tolist(),
+        selection_reductions=columns.selection.reductions(base, sampled[0], is_paired),
+        stopping_reductions=columns.stopping.reductions(base, sampled[1], is_paired),
+        even_reductions=_even(columns, base, even, is_paired),
+        rho=rho.tolist(),
+        correlations=correlations.tolist(),
+        common=common.astype(int).tolist(),
+    )
+
+
+def _shared(columns: Columns, base: int) -> Array:
+    """Indices that both must have, as each has as many as `indexed` of those below its end."""
+    return columns.indexed + columns.indexed[base] - np.maximum(columns.end, columns.end[base])
+
+
+def _control(
+    columns: Columns, base: int, rho: Array, correlations: Array, difference: Array, sampled: Sequence[Array]
+) -> None:
+    """Put the differences and sampling variances with a control variate in their places, where there is one.
+
+    D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's trail that
+    is not above n_S. β is made of the selection variances for both errors.
+    """
+    n = columns.n
+    may = (rho > 0.0) & (n != n[base]) & columns.is_whole & columns.is_whole[base]
+    found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
+    if not found:
+        return
+    at = np.array([place for place, _ in found])
+    past_n, past, past_variance, past_first = np.array(
+        [(p.samples, columns.sign * p.value, p.variance, p.first_order) for _, p in found]
+    ).T
+    is_shorter = n[at] < n[base]
+    small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
+    select = columns.selection.sampled
+    r = effective(rho[at], columns.first[small], past_first, np.sqrt(past_n / n[small]))
+    beta = r * np.sqrt(select[small] / past_variance)
+    gain = columns.loss[small] + beta * (columns.loss[big] - past) - columns.loss[big]
+    difference[at] = np.where(is_shorter, gain, -gain)
+    for variances, into in zip((columns.selection, columns.stopping), sampled, strict=True):
+        v, w = variances.sampled[small], variances.sampled[big]
+        h = past_variance * w / select[big]
+        controlled = v + w + np.square(beta) * np.maximum(h - w, 0.0) - 2.0 * beta * r * np.sqrt(v * h)
+        controlled += 2.0 * (beta - 1.0) * correlations[at] * np.sqrt(v * w)
+        into[at] = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
+
+
+def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
+    """The control variate of this pair; None if the longer run has no earlier estimate that can serve."""
+    n, big = columns.n, place if columns.n[place] > columns.n[base] else base
+    trail = columns.pairings[big].trail
+    fits = bisect_right(trail, min(n[place], n[base]), key=lambda past: past.samples)
+    past = trail[fits - 1] if fits else None
+    if past is None or past.samples < 2 or past.variance <= 0.0 or columns.selection.sampled[big] <= 0.0:
+        return None
+    return past
+
+
+def _even(columns: Columns, base: int, even: Array, is_paired: NDArray[np.bool_]) -> list[float]:
+    spread, drawn = columns.n * columns.stopping.total, columns.n * columns.stopping.sampled
+    independent = spread + spread[base]
+    found = (independent - 2.0 * even * np.sqrt(drawn * drawn[base])) / independent
+    return np.where(is_paired & np.isfinite(found), found, 1.0).tolist()
