@@ -28,6 +28,7 @@ import multiprocessing
 import os
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import misses
 import outcomes
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=40, help="number of streams of each bed")
     parser.add_argument("--claims", type=int, default=200, help="number of streams for the table of claims")
     parser.add_argument("--texts", default="", help="file of the answers of language models")
+    parser.add_argument("--keep", type=Path, help="folder where estimates are kept for later runs of the same code")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
     options = parser.parse_args()
     chosen = [name for name in TABLES if name in (options.tables or TABLES)]
@@ -67,7 +69,7 @@ def main() -> None:
             continue
         bed = bed_named(name, options.texts)
         truths = {generator: bed.truth(generator) for generator in bed.generators}
-        streams = streams_of(name, options.texts, needed, options.jobs)
+        streams = streams_of(name, options.texts, needed, options.keep, options.jobs)
         check(bed, streams[0])
         for table in chosen:
             used = streams if table == "claims" else streams[: options.streams]
@@ -78,13 +80,13 @@ def main() -> None:
         Console(width=200).print(table)
 
 
-def streams_of(bed: str, file: str, count: int, jobs: int) -> list[Mapping[str, Table]]:
+def streams_of(bed: str, file: str, count: int, keep: Path | None, jobs: int) -> list[Mapping[str, Table]]:
     """The tables of all streams of a bed."""
     # One thread in each process: threads that share a core cost much more than they save.
     with ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
     ) as pool:
-        tasks = [pool.submit(Stream(bed, file, number)) for number in range(count)]
+        tasks = [pool.submit(Stream(bed, file, number, keep)) for number in range(count)]
         return [task.result() for task in track(tasks, bed, console=Console(stderr=True))]
 
 

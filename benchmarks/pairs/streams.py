@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect_right
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from beds import ROWS, Bed, bed_named
@@ -39,9 +41,20 @@ class Stream:
     bed: str
     file: str
     number: int
+    keep: Path | None = None
+    """Folder of tables made before, and of this one."""
 
     def __call__(self) -> dict[str, Table]:
-        """Score the stream."""
+        """Score the stream, or read it."""
+        if self.keep is None:
+            return self._scored()
+        path = self.keep / self.bed.replace(" ", "-") / f"{self.number}.pickle"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(pickle.dumps(self._scored()))
+        return pickle.loads(path.read_bytes())
+
+    def _scored(self) -> dict[str, Table]:
         bed = bed_named(self.bed, self.file)
         places = places_of(bed, self.number)
         found: dict[str, Table] = {}
