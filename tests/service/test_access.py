@@ -93,6 +93,8 @@ TABLE = {
     ("POST", "/v1/import"): Route("admin", "/v1/import", 422, 422, {"content": b"no archive"}),
     ("GET", "/v1/experiments/{name}"): Route("viewer", INSIDE),
     ("GET", "/v1/experiments/{name}/report"): Route("viewer", f"{INSIDE}/report"),
+    # The generators have no estimates.
+    ("GET", "/v1/experiments/{name}/contrast"): Route("viewer", f"{INSIDE}/contrast?generator=a&against=b", 422),
     ("GET", "/v1/experiments/{name}/suspects"): Route("viewer", f"{INSIDE}/suspects"),
     ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
     ("PATCH", "/v1/experiments/{name}"): Route("admin", INSIDE, request={"json": {"max_wait": 0.5}}),

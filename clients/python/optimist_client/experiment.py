@@ -193,6 +193,15 @@ class ExperimentOperations(Generic[PickT]):
         return models.Modes.model_validate(await self._transport.call("GET", path, params=params))
 
     @operation
+    async def contrast(self, generator: str, against: str) -> models.Contrast:
+        """How much worse `generator` scores than `against`, with the error of the difference.
+
+        Raises `NotFound` for an unknown generator, `Fix` while one of the two has no estimate.
+        """
+        path, params = f"/v1/experiments/{self.name}/contrast", {"generator": generator, "against": against}
+        return models.Contrast.model_validate(await self._transport.call("GET", path, params=params))
+
+    @operation
     async def export(self, path: str | Path) -> None:
         """Export the experiment to one file for `import_experiment`. An existing file is overwritten.
 

@@ -19,8 +19,8 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
     said = [f"Undecided after {state.samples:,} samples."]
     if (tolerance := deciding_tolerance(state.policy, state.rivals, state.stored.told)) is not None:
         said.append(
-            f"A tolerance of {_rounded_up(state, decision, tolerance)} would decide it now; it is set when an experiment is "
-            f"created ({RECOMMENDED})."
+            f"A tolerance of {_rounded_up(state, decision, tolerance)} would decide it now; it is set when an "
+            f"experiment is created ({RECOMMENDED})."
         )
     if decision.closest.more_samples is None:
         said.append("How many more samples would decide it cannot be said: the difference may be too small.")

@@ -10,15 +10,16 @@ from optimist.dispatch.hint import hint_of
 from optimist.dispatch.retractions import retractions_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import standing_warnings, suspects_among
-from optimist.policies import Arm
-from optimist.store import GeneratorState
-from optimist_client.models import Regret, Report, Standing
+from optimist.policies import Arm, contrast, described
+from optimist.store import GeneratorState, NotFound
+from optimist_client.models import Contrast, Regret, Report, Standing
 
 
 def report_of(state: PolicyState, hint_after: int | None = None, *, explain: bool = True) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
-    Without `explain`, a decision that is not latched has no verdicts, which take half a millisecond.
+    Without `explain` there are no contrasts, and a decision that is not latched has no verdicts, which take half a
+    millisecond.
     """
     told = state.stored.counted
     decision = explained_decision(state) if explain else state.decision
@@ -59,7 +60,26 @@ def report_of(state: PolicyState, hint_after: int | None = None, *, explain: boo
         hint=hint_of(state, decision, hint_after),
         suspects=suspects_among(state.contenders),
         retractions=retractions_of(state.stored.generators),
+        contrasts=_contrasts(state, best) if explain else [],
     )
+
+
+def contrast_of(state: PolicyState, generator: str, against: str) -> Contrast:
+    """How much worse one generator is than another; both may be retired.
+
+    Raises `NotFound` for an unknown name, else as `policies.contrast` does.
+    """
+    estimates = {known.name: state.estimates[known.ordinal] for known in state.stored.generators}
+    for name in (generator, against):
+        if name not in estimates:
+            raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")
+    one, other = (Arm(name, estimates[name]) for name in (generator, against))
+    return contrast(one, other, state.config.delta)
+
+
+def _contrasts(state: PolicyState, best: str | None) -> list[Contrast]:
+    arms = [arm for arm in state.arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
+    return described(arms, state.config.delta, best) if arms else []
 
 
 def _standing(

@@ -17,9 +17,20 @@ from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
-from optimist.policies import Arm, Decision, Policy, Stopping, check_policy, explained, optimistic, warmup_batches
+from optimist.policies import (
+    Arm,
+    Decision,
+    Policy,
+    Stopping,
+    check_policy,
+    contrast,
+    explained,
+    optimistic,
+    warmup_batches,
+)
 from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are, resolve_preset
 from optimist_client.metrics import Metric
+from optimist_client.models import Contrast
 from optimist_client.tensors import IDS, unpack_ids
 from optimist_client.tolerance import checked as checked_tolerance
 
@@ -200,6 +211,16 @@ class Evaluation:
         """
         arms = self._arms()
         return explained(self._policy, arms, self.told) if explain else self._stopping.decide(arms, self.told)
+
+    def contrast(self, generator: str, against: str) -> Contrast:
+        """How much worse `generator` scores than `against`, with the error of the difference.
+
+        Raises KeyError for an unknown name, ValueError if the two are the same or one of them has no estimate.
+        """
+        for name in (generator, against):
+            self._check_name(name)
+        one, other = (Arm(name, self._estimates[name]) for name in (generator, against))
+        return contrast(one, other, self._stopping.delta)
 
     def modes(self, generator: str, count: int = 5, samples: int = 8) -> list[Mode]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).

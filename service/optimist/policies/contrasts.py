@@ -10,13 +10,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
 from optimist.numerics.estimate import Estimate
-from optimist.policies.arms import known_error
+from optimist.policies.arms import Arm, known_error
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import Against, Columns, Errors, compared
+from optimist_client.models import Contrast
 
 _ROUNDS = 3
 """How often the least estimate may be replaced by one that is better by its contrast."""
@@ -107,6 +109,46 @@ class Contrasts:
 def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
     """The contrasts of these estimates, computed once for the same objects in the same order."""
     return _cache.find(estimates)
+
+
+def contrasts_among(arms: Sequence[Arm]) -> Contrasts:
+    """The contrasts of these arms. Every arm must have an estimate."""
+    return contrasts_of([arm.estimate for arm in arms if arm.estimate is not None])
+
+
+def described(arms: Sequence[Arm], delta: float, against: str | None = None) -> list[Contrast]:
+    """Every other arm compared with the one called `against`, or the best one if none is; margins are of 1 − `delta`.
+
+    Every arm must have an estimate.
+    """
+    contrasts, z = contrasts_among(arms), -NormalDist().inv_cdf(delta / 2.0)
+    base = next((place for place, arm in enumerate(arms) if arm.name == against), None)
+    base = contrasts.best if base is None else base
+    found, errors = contrasts.against(base), contrasts.errors(base, "stopping")
+    return [
+        Contrast(
+            generator=arm.name,
+            against=arms[base].name,
+            scale=contrasts.estimates[base].scale,
+            difference=found.differences[place],
+            error=errors[place] if math.isfinite(errors[place]) else None,
+            margin=z * errors[place] if math.isfinite(errors[place]) else None,
+            correlation=found.correlations[place],
+            common=found.common[place],
+        )
+        for place, arm in enumerate(arms)
+        if place != base
+    ]
+
+
+def contrast(arm: Arm, against: Arm, delta: float) -> Contrast:
+    """How much worse one arm is than another. Raises ValueError if they are the same, or one has no estimate."""
+    if arm.name == against.name:
+        raise ValueError(f"expected two different generators, got {arm.name!r} twice")
+    for each in (arm, against):
+        if each.estimate is None:
+            raise ValueError(f"generator {each.name!r} has no estimate yet")
+    return described([arm, against], delta, against.name)[0]
 
 
 class _Cache:

@@ -21,13 +21,14 @@ class Influences:
     """The influences of k estimates on their own values, one row each (k, 256); NaN where an index was not told."""
 
     def __init__(self, rows: NDArray[np.floating[Any]]) -> None:
-        told = np.isfinite(rows)
-        known = np.where(told, rows, 0.0).astype(np.float64)
+        known = rows.astype(np.float64)
+        missing = np.isnan(known)
+        known[missing] = 0.0
+        told = 1.0 - missing
         # A constant has no meaning. Without it the sums below lose no digits.
-        known -= known.sum(axis=1, keepdims=True) / np.maximum(told.sum(axis=1, keepdims=True), 1)
-        self._told = told.astype(np.float64)
-        self._known = known * self._told
-        self._squares = np.square(self._known)
+        known -= (known.sum(axis=1) / np.maximum(told.sum(axis=1), 1.0))[:, None]
+        known[missing] = 0.0
+        self._told, self._known = told, known
 
     def correlations(self, base: int) -> Array:
         """ρ_L of every row with that of `base` over the indices that both have (k,): Fisher's z, shrunk towards 0.
@@ -40,14 +41,15 @@ class Influences:
         m = np.where(enough, m, np.inf)
         mine, theirs = self._known @ told, self._told @ known
         product = self._known @ known - mine * theirs / m
-        scale = np.sqrt(_varied(self._squares @ told, mine, m) * _varied(self._told @ self._squares[base], theirs, m))
+        squares = np.einsum("ij,ij,j->i", self._known, self._known, told)
+        scale = np.sqrt(_varied(squares, mine, m) * _varied(self._told @ np.square(known), theirs, m))
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
         z = np.arctanh(r)
         return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(np.where(enough, m - 3.0, 1.0)), 0.0)), z)
 
 
 def effective(rho: Array, first: Array, first_other: Array, overlap: Array) -> Array:
-    """Correlation of two estimates' sampling errors: the second order correlates as the square (Hermite polynomials)."""
+    """ρ_e, correlation of two sampling errors: the second order correlates as the square (Hermite polynomials)."""
     linear, curved = np.sqrt(first * first_other), np.sqrt((1.0 - first) * (1.0 - first_other))
     return rho * linear * overlap + rho * np.abs(rho) * curved * np.square(overlap)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from optimist.policies.correlation import Array, effective
 Errors = Literal["selection", "stopping"]
 """Which errors a difference is judged by: sd_select or sd_stop (decisions.md §2)."""
 
+_samples = attrgetter("samples")
 _FLOOR = 0.5
 """Least variance of a difference with a control variate, as a part of (1 − r²) times that of the smaller sample."""
 
@@ -75,6 +77,7 @@ class Columns:
             for e, p in zip(estimates, self.pairings, strict=True)
         ]
         self.n, self.end, unindexed, self.first, self.loss = np.array(numbers, float).T
+        self.counts = [e.samples for e in estimates]
         self.indexed = self.n - unindexed
         self.is_whole = (self.end == self.n) & (unindexed == 0.0)
         """Whether the samples are those of indices 0 … n − 1."""
@@ -146,6 +149,7 @@ def _control(
     """
     n = columns.n
     may = (rho > 0.0) & (n != n[base]) & columns.is_whole & columns.is_whole[base]
+    may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
     found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
     if not found:
         return
@@ -170,13 +174,11 @@ def _control(
 
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
     """The control variate of this pair; None if the longer run has no earlier estimate that can serve."""
-    n, big = columns.n, place if columns.n[place] > columns.n[base] else base
-    trail = columns.pairings[big].trail
-    fits = bisect_right(trail, min(n[place], n[base]), key=lambda past: past.samples)
+    own, other = columns.counts[base], columns.counts[place]
+    trail = columns.pairings[place if other > own else base].trail
+    fits = bisect_right(trail, min(own, other), key=_samples)
     past = trail[fits - 1] if fits else None
-    if past is None or past.samples < 2 or past.variance <= 0.0 or columns.selection.sampled[big] <= 0.0:
-        return None
-    return past
+    return past if past is not None and past.samples >= 2 and past.variance > 0.0 else None
 
 
 def _even(columns: Columns, base: int, even: Array, is_paired: NDArray[np.bool_]) -> list[float]:

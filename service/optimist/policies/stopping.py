@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from optimist.policies.arms import Arm, ratio
-from optimist.policies.contrasts import Contrasts, contrasts_of
+from optimist.policies.contrasts import contrasts_among
 from optimist.policies.paired import Errors
 from optimist_client.config import RULES
 from optimist_client.models.decisions import ClosestRival, Verdict
@@ -37,9 +37,9 @@ class Stopping:
     """Stop when min over j ≠ best of (D_j + tolerance)/sd(D_j) exceeds a z that grows with log t.
 
     D_j is how much worse j is than the best one, by their contrast: e_j − e_b with √(sd_b² + sd_j²) if they are not
-    paired. `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to the
-    user, on the estimates' scale, or a share of the best score such as "1%". `rules` are those of the experiment, on
-    which the correction for testing repeatedly depends.
+    paired. `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to
+    the user, on the estimates' scale, or a share of the best score such as "1%". `rules` are those of the experiment,
+    on which the correction for testing repeatedly depends.
     """
 
     delta: float = 0.05
@@ -116,8 +116,8 @@ class Stopping:
         """Estimate of the total samples that uniform sampling would need to stop, given the current errors and gaps.
 
         sd_stop² falls as 1/n, so the samples of each generator must reach z²·n Var(D_j)/(D_j + tolerance)² for every
-        rival j, with the variance at equal counts: n Var(D_j) = n_b sd_b² + n_j sd_j² if the two are not paired. None if
-        this is unknown (no errors, one arm, or a rival without a gap).
+        rival j, with the variance at equal counts: n Var(D_j) = n_b sd_b² + n_j sd_j² if the two are not paired. None
+        if this is unknown (no errors, one arm, or a rival without a gap).
         """
         if len(arms) < 2 or told < 1 or any(arm.estimate is None for arm in arms):
             return None
@@ -140,8 +140,3 @@ class Stopping:
         for _ in range(50):  # the threshold grows with log t, so this converges to a fixed point
             each = max(FEWEST_SAMPLES, needed * self.threshold(len(arms), max(1, round(each * len(arms) / batch))) ** 2)
         return math.ceil(each * len(arms))
-
-
-def contrasts_among(arms: Sequence[Arm]) -> Contrasts:
-    """The contrasts of these arms. Every arm must have an estimate."""
-    return contrasts_of([arm.estimate for arm in arms if arm.estimate is not None])

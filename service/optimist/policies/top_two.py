@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.choices import Rng, fewest_samples, greedy, ucb
-from optimist.policies.contrasts import Contrasts
+from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Errors
-from optimist.policies.stopping import FEWEST_SAMPLES, Stopping, contrasts_among
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 
 
 def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
@@ -50,9 +50,7 @@ def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int
     return leader if leads else challenger
 
 
-def gains(
-    arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: int, kind: Errors
-) -> tuple[float, float]:
+def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: int, kind: Errors) -> tuple[float, float]:
     """What another sample of the leader, and of the challenger, would take off the variance of their contrast.
 
     Both are to be paired. Open picks count as samples. The one with fewer has [(1 − ρ²) V]/n, the other one

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.policies.arms import Arm
-from optimist.policies.contrasts import Contrasts
+from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Against
 from optimist.policies.policy import Policy
-from optimist.policies.stopping import FEWEST_SAMPLES, Decision, contrasts_among
+from optimist.policies.stopping import FEWEST_SAMPLES, Decision
 from optimist_client.models.decisions import ClosestRival, Verdict
 
 _ERRORS = 2.0 / 3.0

@@ -16,13 +16,14 @@ from optimist.api.problems import invalid
 from optimist.api.routes.references import check_embeddings, stored_reference
 from optimist.dispatch.admission import check_maps, too_wide
 from optimist.dispatch.decision import with_decision_latched
-from optimist.dispatch.report import report_of
+from optimist.dispatch.report import contrast_of, report_of
 from optimist.dispatch.suspects import suspects_among
 from optimist.policies import check_policy
 from optimist.store import Conflict, NotFound
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.models import (
+    Contrast,
     Experiment,
     ExperimentChange,
     ExperimentConfig,
@@ -194,6 +195,24 @@ async def get_report(
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
     return respond(Body.of(report_of(state, context.settings.hint_after).model_dump_json()), if_none_match)
+
+
+@router.get("/{name}/contrast")
+async def get_contrast(
+    name: Identifier,
+    context: ContextDep,
+    generator: Annotated[str, Query(description="The generator that is compared")],
+    against: Annotated[str, Query(description="The generator that it is compared with")],
+) -> Contrast:
+    """How much worse `generator` scores than `against`, with the standard error of the difference.
+
+    In a paired experiment the error is that of samples in common. 422 while one of the two has no estimate.
+    """
+    state = await context.state(await context.experiment(name))
+    try:
+        return contrast_of(state, generator, against)
+    except ValueError as error:
+        raise invalid(str(error)) from None
 
 
 @router.get("/{name}/suspects")
