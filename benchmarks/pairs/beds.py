@@ -154,19 +154,19 @@ def _digits(
 BEDS: dict[str, Callable[[], Bed]] = {
     **{
         f"truncations (4): {metric}": _digits(metric, lambda: truncations(4), horizon)
-        for metric, horizon in {"fid": 3_000, "is": 8_000, "rke": 2_000, "vendi": 800}.items()
+        for metric, horizon in {"fid": 2_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
     },
     **{
         f"checkpoints (4): {metric}": _digits(metric, checkpoints, horizon)
-        for metric, horizon in {"fid": 4_000, "is": 8_000, "rke": 3_000, "vendi": 800}.items()
+        for metric, horizon in {"fid": 3_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
     },
     **{
         f"kinds (4): {metric}": _digits(metric, kinds, horizon, unlike=True)
-        for metric, horizon in {"fid": 2_000, "is": 4_000, "rke": 2_000}.items()
+        for metric, horizon in {"fid": 1_000, "is": 1_000, "rke": 1_000}.items()
     },
     **{
         f"truncations (8): {metric}": _digits(metric, lambda: truncations(8), horizon)
-        for metric, horizon in {"fid": 2_000, "is": 4_000, "rke": 2_000}.items()
+        for metric, horizon in {"fid": 1_000, "is": 2_000, "rke": 1_000}.items()
     },
     **{f"truncations (20): {metric}": _digits(metric, lambda: truncations(20), 400) for metric in ("is", "rke")},
     "Gaussian (5): fid": lambda: gaussian(False, 2_000),
