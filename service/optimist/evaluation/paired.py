@@ -46,6 +46,7 @@ class Paired:
         found = self._bound.estimate(statistic, rows if len(indices) else None)
         if found.pairing is None:
             return found
+        trail = [past for past in self._trail if past.samples < statistic.samples]
         influence = np.full(COMMON, np.nan, dtype=np.float32)
         influence[indices.numpy()] = found.pairing.influence
         pairing = replace(
@@ -53,7 +54,7 @@ class Paired:
             influence=influence,
             end=self._common.end,
             unindexed=statistic.samples - self._common.told,
-            trail=tuple(past for past in self._trail if past.samples < statistic.samples),
+            trail=tuple(trail[-TRAIL:]),
         )
         return replace(found, pairing=pairing)
 
@@ -72,7 +73,8 @@ class Paired:
         if made.pairing is not None and made.standard_error is not None:
             variance = max(made.standard_error**2 - made.pairing.systematic_selection**2, 0.0)
             earlier = Earlier(samples, made.value, variance, made.pairing.first_order)
-            self._trail = [*self._trail, earlier][-TRAIL:]
+            # One more than an estimate has, as the newest may be this one itself.
+            self._trail = [*self._trail, earlier][-TRAIL - 1 :]
         return made
 
     def state(self) -> dict[str, Tensor]:

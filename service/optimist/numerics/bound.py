@@ -154,8 +154,12 @@ def two_sided(
 def _pairing(found: Analysis) -> Pairing | None:
     if found.influence is None:
         return None
+    with np.errstate(over="ignore"):
+        influence = found.influence.cpu().numpy().astype(np.float32)
+    if not np.isfinite(influence).all():
+        return None  # features of 1e19 and more: the estimate counts all the same
     return Pairing(
-        influence=found.influence.cpu().numpy().astype(np.float32),
+        influence=influence,
         first_order=found.first_order,
         systematic_selection=found.systematic_selection,
         systematic_stopping=found.systematic_stopping,

@@ -58,6 +58,9 @@ class Pairing:
     trail: tuple[Earlier, ...] = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
 
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, Pairing) else NotImplemented
+
     def is_sound(self) -> bool:
         """Whether every number may be stored; an influence may be NaN."""
         numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]

@@ -1,0 +1,455 @@
+"""What a paired track keeps by index, and what its estimates say of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from optimist.evaluation import Evaluation, Track
+from optimist.evaluation.common_rows import LARGEST_INDEX, CommonRows, Indices
+from optimist.numerics.bound import InfluenceBound
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Pairing
+from optimist.numerics.score import Analysis, BaseScore
+from optimist.numerics.statistic import Statistic
+from optimist_client.metrics import Metric
+
+KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 8}
+OPEN = {"name": "gaussian", "sigma": "median", "features": 8}
+METRICS: dict[str, dict[str, Any]] = {
+    "fid": {"metric": "fid", "reference": (np.zeros(3), np.eye(3))},
+    "rke": {"metric": "rke", "kernel": KERNEL},
+    "vendi": {"metric": "vendi", "kernel": KERNEL},
+    "is": {"metric": "is"},
+}
+
+
+class DeclaredMean(Metric):
+    name = "paired-mean"
+    title = "Mean"
+    arrays = {"values": "dimension"}  # noqa: RUF012
+
+
+class Sums(Statistic):
+    def __init__(self, sums: Tensor | None = None) -> None:
+        self.sums = torch.zeros(3, dtype=torch.float64) if sums is None else sums.clone()
+        self.samples = int(self.sums[0])
+
+    def update(self, values: Tensor) -> None:
+        self.sums += torch.stack([torch.tensor(float(len(values))), values.sum(), values.square().sum()])
+        self.samples = int(self.sums[0])
+
+    def state(self) -> dict[str, Tensor]:
+        return {"sums": self.sums}
+
+
+class Mean(BaseScore):
+    """A mean that refuses to analyse one count of samples, if told so, and notes where it was analysed."""
+
+    declared = DeclaredMean
+    widths = {"values": 1}  # noqa: RUF012
+
+    def __init__(self, refused: int = 0) -> None:
+        self.refused = refused
+        self.analysed: list[int] = []
+
+    def statistic(self) -> Sums:
+        return Sums()
+
+    def restore(self, tensors: dict[str, Tensor]) -> Sums:
+        return Sums(tensors["sums"])
+
+    def plug_in(self, statistic: Sums) -> float:
+        return float(statistic.sums[1]) / statistic.samples
+
+    def analyse(self, statistic: Sums) -> Analysis:
+        n, mean = statistic.samples, self.plug_in(statistic)
+        self.analysed.append(n)
+        if n == self.refused:
+            raise ArithmeticError("not finite")
+        error = math.sqrt(max(float(statistic.sums[2]) / n - mean**2, 0.0) / (n - 1))
+        return Analysis(plug_in=mean, estimate=mean, selection_error=math.hypot(error, 0.5), stopping_error=error)
+
+    def analyse_paired(self, statistic: Sums, common: Any) -> Analysis:
+        found = self.analyse(statistic)
+        return replace(found, influence=common["values"][:, 0] - found.estimate, systematic_selection=0.5)
+
+
+class Unknowing(Mean):
+    """The same without influences."""
+
+    analyse_paired = BaseScore.analyse_paired
+
+
+def mean_track(growth: float = 0.0, metric: Mean | None = None, paired: bool = True) -> Track:
+    return Track(InfluenceBound(metric or Mean()), growth, paired)
+
+
+def tell(track: Track, values: Sequence[float], indices: Indices | None) -> bool:
+    rows = torch.tensor(values, dtype=torch.float64)[:, None]
+    return track.add({"values": rows}, [""] * len(values), indices=indices)
+
+
+def pairing(estimate: Estimate) -> Pairing:
+    assert estimate.pairing is not None
+    return estimate.pairing
+
+
+Batches = list[tuple[int | None, int, int]]
+"""The first index or None, rows, and rows without an index at the end."""
+batches = st.lists(
+    st.tuples(st.none() | st.integers(0, COMMON + 20), st.integers(1, 40), st.integers(0, 3)), max_size=12
+)
+
+
+def fill(common: CommonRows, told: Batches, split: int) -> dict[int, float]:
+    """Tell batches whose rows count upwards, in pieces of at most `split` rows; the value of each index."""
+    known: dict[int, float] = {}
+    count = 0
+    for first, rows, bare in told:
+        for place in range(0, rows, split):
+            size = min(split, rows - place)
+            values = torch.arange(count, count + size, dtype=torch.float64)
+            count += size
+            indexed = max(0, min(size, rows - bare - place))
+            indices = None if first is None else (first + place, indexed)
+            common.check(indices, size)
+            common.add({"x": values[:, None], "y": torch.stack([values, -values], 1)}, indices, values.long() % 5 - 1)
+            if indices is not None:
+                for index, value in enumerate(values[:indexed].tolist(), indices[0]):
+                    known.setdefault(index, value)
+    return known
+
+
+@given(told=batches, split=st.integers(1, 9))
+def test_rows_and_indices_are_those_told_first(told: Batches, split: int):
+    widths = {"x": 1, "y": 2}
+    common, plain = CommonRows(widths, is_listed=True), CommonRows(widths)
+    known = fill(common, told, 1000)
+    fill(plain, told, 1000)
+    assert (common.told, common.end) == (len(known), max(known, default=-1) + 1)
+    indices, rows = plain.rows()
+    assert indices.tolist() == sorted(index for index in known if index < COMMON)
+    assert rows.keys() == widths.keys()
+    assert rows["x"][:, 0].tolist() == [known[index] for index in indices.tolist()]
+    assert rows["y"][:, 1].tolist() == [-known[index] for index in indices.tolist()]
+    # With a list, only rows of known prompts.
+    indices, rows = common.rows()
+    expected = [index for index in sorted(known) if index < COMMON and known[index] % 5 > 0]
+    assert indices.tolist() == expected
+    assert rows["listed"].tolist() == [known[index] % 5 - 1 for index in expected]
+    # However the batches were split, and whatever was restored.
+    other = CommonRows(widths, is_listed=True)
+    fill(other, told, split)
+    again = CommonRows(widths, is_listed=True)
+    again.restore(common.state())
+    for name, tensor in common.state().items():
+        for state in (other.state(), again.state()):
+            assert (tensor.dtype, tensor.shape) == (state[name].dtype, state[name].shape)
+            assert torch.equal(tensor, state[name])
+
+
+def test_picks_in_order_are_one_interval():
+    common = CommonRows({"x": 1})
+    for start in (10, 0, 20, 15, 5):
+        common.add({"x": torch.ones(5, 1)}, (start, 5))
+    assert common.state()["told"].tolist() == [[0, 25]]
+
+
+@pytest.mark.parametrize("indices", [(-1, 2), (0, 4), (0, -1), (LARGEST_INDEX - 2, 3)])
+def test_indices_that_cannot_be_are_refused(indices: Indices):
+    track = mean_track()
+    with pytest.raises(ValueError, match="expected indices of at most 3 rows from 0 to"):
+        tell(track, [1.0, 2.0, 3.0], indices)
+    assert (track.samples, track.statistic.samples) == (0, 0)
+    tell(track, [1.0, 2.0], (0, 2))
+    assert tell(track, [1.0, 2.0, 3.0], (LARGEST_INDEX - 3, 3))
+    assert pairing(track.estimate()).end == LARGEST_INDEX
+
+
+def test_an_estimate_has_the_influence_at_the_indices_told():
+    track = mean_track()
+    tell(track, [5.0, 7.0], (4, 2))
+    tell(track, [1.0, 3.0, 9.0], (0, 2))  # late, and one row without an index
+    tell(track, [100.0], (1, 1))  # told before
+    tell(track, [4.0, 2.0], None)
+    found = pairing(track.estimate())
+    mean = 131.0 / 8
+    assert np.flatnonzero(~np.isnan(found.influence)).tolist() == [0, 1, 4, 5]
+    assert found.influence.dtype == np.float32
+    assert found.influence[[0, 1, 4, 5]].tolist() == [1.0 - mean, 3.0 - mean, 5.0 - mean, 7.0 - mean]
+    assert (found.end, found.unindexed, found.trail) == (6, 4, ())
+    assert (found.systematic_selection, found.first_order) == (0.5, 1.0)
+
+
+def test_an_estimate_has_none_without_two_samples_without_common_rows_and_unpaired():
+    track = mean_track()
+    tell(track, [1.0], (0, 1))
+    assert track.estimate().pairing is None
+    track = mean_track()
+    tell(track, [1.0, 2.0, 3.0], None)
+    assert track.estimate().pairing is None
+    tell(track, [4.0], (COMMON, 1))
+    assert track.estimate().pairing is None, "none of the common indices"
+    track = mean_track(paired=False)
+    tell(track, [1.0, 2.0, 3.0], (0, 3))
+    assert track.estimate().pairing is None
+    assert not any(name.startswith("paired/") for name in track.state())
+
+
+def test_a_metric_without_influences_has_the_estimate_of_an_unpaired_track():
+    tracks = [mean_track(0.0, Unknowing(), paired) for paired in (True, False)]
+    for start in range(0, 40, 4):
+        for track in tracks:
+            tell(track, np.sin(np.arange(start, start + 4)).tolist(), (start, 4))
+    one, other = (track.estimate() for track in tracks)
+    assert one == other
+    assert one.pairing is None
+
+
+def test_the_trail_is_at_due_counts_that_have_grown_and_lack_nothing():
+    track = mean_track(growth=0.02)
+    expected: list[int] = []
+    values: dict[int, float] = {}
+    last, variance = 0, math.nan
+    for start in range(0, 400, 2):
+        due = tell(track, [math.sin(start), math.cos(start)], (start, 2))
+        n = start + 2
+        if not due:
+            continue
+        estimate = track.estimate()
+        values[n] = estimate.value
+        # Only earlier ones.
+        assert [past.samples for past in pairing(estimate).trail] == expected[-TRAIL:]
+        assert all(past.value == values[past.samples] for past in pairing(estimate).trail)
+        if n >= (1.0 + TRAIL_GROWTH) * last:
+            expected.append(n)
+            last = n
+            assert estimate.standard_error is not None
+            variance = estimate.standard_error**2 - 0.25
+    assert len(expected) > 20
+    tell(track, [0.0, 0.0], (400, 2))
+    newest = pairing(track.estimate()).trail[-1]
+    assert (newest.samples, newest.first_order) == (expected[-1], 1.0)
+    assert newest.variance == pytest.approx(variance, rel=1e-12)
+
+
+def test_the_trail_keeps_the_newest():
+    track = mean_track()
+    n, size = 0, 2
+    for _ in range(TRAIL + 10):
+        tell(track, [float(n)] * size, (n, size))
+        n += size
+        size = int(n * TRAIL_GROWTH) + 1
+    made = track.estimate()
+    assert len(pairing(made).trail) == TRAIL
+    assert pairing(made).trail[-1].samples < n
+    restored = Track.restore({name: part.clone() for name, part in track.state().items()}, track._bound, 0.0, True)
+    assert restored.estimate() == made
+    tell(track, [0.0], (n, 1))
+    trail = pairing(track.estimate()).trail
+    assert (len(trail), trail[-1].samples) == (TRAIL, n)
+    assert trail[:-1] == pairing(made).trail[1:]
+
+
+def test_the_trail_waits_while_an_index_is_missing():
+    track = mean_track()
+    tell(track, [1.0, 2.0], (0, 2))
+    tell(track, [1.0, 2.0], (4, 2))
+    tell(track, [1.0, 2.0], (6, 2))
+    assert [past.samples for past in pairing(track.estimate()).trail] == [2]
+    tell(track, [1.0, 2.0], (2, 2))
+    tell(track, [1.0, 2.0], (8, 2))
+    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 8]
+    tell(track, [1.0], None)
+    for start in range(10, 30):
+        tell(track, [1.0], (start, 1))
+    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 8, 10], "one never has an index"
+
+
+def test_a_skipped_batch_leaves_a_gap_until_its_indices_are_told():
+    track = mean_track()
+    tell(track, [1.0, 2.0], (0, 2))
+    track.skip(3)
+    tell(track, [5.0, 6.0], (5, 2))
+    found = pairing(track.estimate())
+    assert (track.samples, track.estimate().samples) == (7, 4)
+    assert (found.end, found.unindexed, len(found.trail)) == (7, 0, 1)
+    tell(track, [1.0, 2.0, 3.0], (2, 3))
+    tell(track, [1.0], None)
+    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 7]
+
+
+def test_an_estimate_that_cannot_be_made_is_left_out_of_the_trail_and_stops_nothing():
+    track = mean_track(metric=Mean(refused=4))
+    tell(track, [1.0, 2.0], (0, 2))
+    assert tell(track, [3.0, 4.0], (2, 2))
+    with pytest.raises(ArithmeticError):
+        track.estimate()
+    tell(track, [5.0, 6.0], (4, 2))
+    tell(track, [5.0, 6.0], (6, 2))
+    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 6]
+
+
+def test_no_estimate_is_made_twice():
+    metric = Mean()
+    track = mean_track(0.0, metric)
+    for start in range(0, 100, 2):
+        tell(track, [float(start), 1.0], (start, 2))
+        track.estimate()
+    assert metric.analysed == [*range(2, 102, 2)]
+
+
+def test_estimates_nobody_asks_for_are_made_where_the_trail_needs_them():
+    asked, silent = Mean(), Mean()
+    tracks = [mean_track(0.02, asked), mean_track(0.02, silent)]
+    for start in range(0, 600, 3):
+        for track in tracks:
+            if tell(track, [math.sin(start)] * 3, (start, 3)) and track is tracks[0]:
+                track.estimate()
+    assert tracks[0].estimate() == tracks[1].estimate()
+    assert set(silent.analysed) < set(asked.analysed)
+
+
+def told(kind: str, paired: bool = True, **settings: Any) -> Evaluation:
+    return Evaluation(["a", "b"], **{**METRICS[kind], **settings}, paired=paired)
+
+
+def rows_of(kind: str, seed: int, count: int) -> Any:
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.ones(3), count) if kind == "is" else rng.standard_normal((count, 3))
+
+
+def found_in(evaluation: Evaluation, name: str) -> Estimate:
+    estimate = evaluation.estimates()[name]
+    assert estimate is not None
+    return estimate
+
+
+@pytest.mark.parametrize("kind", METRICS)
+def test_values_and_errors_do_not_depend_on_pairing(kind: str):
+    paired, unpaired = told(kind), told(kind, paired=False)
+    for seed in range(40):
+        for evaluation in (paired, unpaired):
+            evaluation.tell("ab"[seed % 2], rows_of(kind, seed, 11))
+            for name in evaluation.generators:
+                one, other = (each.estimates()[name] for each in (paired, unpaired))
+                if evaluation is unpaired and one is not None:
+                    assert one.pairing is not None
+                    assert replace(one, pairing=None) == other
+    found = pairing(found_in(paired, "a"))
+    assert (found.end, found.unindexed) == (220, 0)
+    assert np.isfinite(found.influence[:220]).all()
+    assert np.isnan(found.influence[220:]).all()
+    assert len(found.trail) > 5
+
+
+@pytest.mark.parametrize("kind", ["fid", "rke"])
+def test_equal_samples_have_equal_influence_whenever_they_were_told(kind: str):
+    evaluation = told(kind)
+    rows = rows_of(kind, 1, 60)
+    evaluation.tell("a", rows)
+    for start in (40, 0, 20):
+        evaluation.tell("b", rows[start : start + 20], start=start)
+    one, other = (pairing(found_in(evaluation, name)) for name in "ab")
+    np.testing.assert_allclose(one.influence, other.influence, rtol=1e-6)
+    assert (one.end, other.end, other.unindexed) == (60, 60, 0)
+
+
+@pytest.mark.parametrize("change", [{"rules": 3}, {"bound": "theorem"}, {"policy": "fid-ucb"}, {"paired": False}])
+def test_nothing_is_kept_where_nothing_is_paired(change: dict[str, Any]):
+    evaluation = told("fid", **change)
+    evaluation.tell("a", rows_of("fid", 0, 30), start=7)
+    assert found_in(evaluation, "a").pairing is None
+    assert not any(name.startswith("paired/") for name in evaluation._tracks["a"].state())
+    assert evaluation.next_start("a") == 37
+
+
+def test_batches_follow_those_told_unless_they_say_where_they_start():
+    evaluation = told("fid", rescore_growth=0.0)
+    evaluation.tell("a", rows_of("fid", 0, 4))
+    assert evaluation.next_start("a") == 4
+    evaluation.tell("a", rows_of("fid", 1, 4), start=10)
+    assert evaluation.next_start("a") == 14
+    evaluation.tell("a", rows_of("fid", 2, 4), start=None)
+    assert evaluation.next_start("a") == 14
+    evaluation.tell("a", rows_of("fid", 3, 2), start=np.int64(5))  # pyright: ignore[reportArgumentType]
+    evaluation.tell("a", rows_of("fid", 3, 2))
+    found = pairing(found_in(evaluation, "a"))
+    told_indices = [*range(4), 5, 6, *range(10, 16)]
+    assert np.flatnonzero(~np.isnan(found.influence)).tolist() == told_indices
+    assert (found.end, found.unindexed) == (16, 4)
+    assert evaluation.next_start("b") == 0
+    with pytest.raises(KeyError, match="unknown generator 'c'"):
+        evaluation.next_start("c")
+
+
+@pytest.mark.parametrize("start", [-1, 1.0, True, "last", [0], np.zeros(2, int), LARGEST_INDEX])
+def test_a_start_that_is_none_is_refused_and_changes_nothing(start: Any):
+    evaluation = told("fid")
+    evaluation.tell("a", rows_of("fid", 0, 4))
+    before = evaluation.estimates()
+    with pytest.raises(ValueError, match='start: expected "next", None, or a whole number from 0 to'):
+        evaluation.tell("a", rows_of("fid", 1, 4), start=start)
+    assert (evaluation.told, evaluation.next_start("a"), evaluation.estimates()) == (1, 4, before)
+
+
+def test_paired_is_true_or_false():
+    with pytest.raises(ValueError, match="paired: expected True or False, got 1"):
+        Evaluation(["a"], **METRICS["fid"], paired=1)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_refused_batch_takes_no_indices():
+    evaluation = told("fid")
+    with pytest.raises(ValueError):
+        evaluation.tell("a", np.full((3, 3), np.nan))
+    assert evaluation.next_start("a") == 0
+
+
+def test_batches_told_before_the_kernels_are_fixed_keep_their_indices():
+    evaluation = Evaluation(["a", "b"], metric="rke", kernel=OPEN, batch_size=50)
+    for start in (50, 0, 100):
+        evaluation.tell("a", rows_of("rke", start, 50), start=start)
+        assert evaluation.estimates()["a"] is None
+        assert evaluation.next_start("a") == max(100, start + 50)
+    evaluation.tell("b", rows_of("rke", 7, 500))
+    evaluation.tell("a", rows_of("rke", 8, 500))
+    kernel = evaluation._question.kernels["kernel"]
+    fixed = Evaluation(["a", "b"], metric="rke", kernel={**OPEN, "sigma": kernel.sigma}, batch_size=50)
+    for start in (50, 0, 100):
+        fixed.tell("a", rows_of("rke", start, 50), start=start)
+    fixed.tell("b", rows_of("rke", 7, 500))
+    fixed.tell("a", rows_of("rke", 8, 500))
+    assert evaluation.estimates() == fixed.estimates()
+    found = pairing(found_in(evaluation, "a"))
+    assert (found.end, found.unindexed) == (650, 0)
+    # 50 samples from index 50 on lack those before.
+    assert [past.samples for past in found.trail] == [100, 150]
+
+
+def test_enormous_features_keep_their_estimate_but_have_no_influence():
+    """Their influence does not fit a float32."""
+    huge = {"metric": "fid", "reference": (np.zeros(3), 1e50 * np.eye(3))}
+    evaluation = Evaluation(["a", "b"], **huge)
+    evaluation.tell("a", 1e25 * rows_of("fid", 0, 30))
+    assert found_in(evaluation, "a").pairing is None
+    assert found_in(evaluation, "a").value > 1e45
+
+
+def test_rows_of_prompts_that_are_not_known_are_left_out():
+    evaluation = Evaluation(["a"], metric="rke", kernel=KERNEL, prompts=list("pqrst"), prompts_are="list")
+    evaluation.tell("a", rows_of("rke", 0, 10), prompt_indices=[*range(5), *range(5)])
+    evaluation.tell("a", rows_of("rke", 1, 10))
+    evaluation.tell("a", rows_of("rke", 2, 5), prompt_indices=[4, 3, 2, 1, 0])
+    found = pairing(found_in(evaluation, "a"))
+    assert np.flatnonzero(~np.isnan(found.influence)).tolist() == [*range(10), *range(20, 25)]
+    assert (found.end, found.unindexed) == (25, 0)
