@@ -113,7 +113,7 @@ class Comparison:
 
 
 def contrast(
-    samples: Mapping[str, Batch | Path],
+    samples: Mapping[str, Batch | str | Path],
     metric: str | Metric = "fid",
     *,
     paired: bool = False,
@@ -216,11 +216,11 @@ def _estimate(bound: Bound, tensors: Mapping[str, Tensor], lengths: Iterable[int
     return track.estimate()
 
 
-def _read(samples: Mapping[str, Batch | Path], question: Question) -> Iterator[Samples]:
+def _read(samples: Mapping[str, Batch | str | Path], question: Question) -> Iterator[Samples]:
     """The sets given by name, those in files read now."""
     for name, one in samples.items():
-        if isinstance(one, Path):
-            yield Samples(name, of_metric(f"{one}", read_arrays(one), question.arrays), one)
+        if isinstance(one, str | Path):
+            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one)), question.arrays), Path(one))
         else:
             yield Samples(name, one)
 
