@@ -102,6 +102,18 @@ def test_contrasts_are_the_formulas(drawn: tuple[list[Estimate], float]):
         assert (contrasts.against(1).correlations[2], contrasts.against(1).common[2]) == (0.0, 0)
 
 
+def test_a_contrast_is_the_same_in_every_company():
+    level, arms = paired_arms([1.0, 1.2, 1.6, 1.3, 0.9, 1.1, 1.7], 0.8), list[Arm]()
+    for n, one in zip(range(60, 130, 10), level, strict=True):
+        assert one.estimate is not None
+        assert one.estimate.pairing is not None
+        influence = one.estimate.pairing.influence[:n]
+        arms.append(arm(one.name, estimate(one.estimate.value, 0.1, 0.1, n, pairing(influence, n))))
+    together = {one.generator: one for one in described(arms, 0.05, "g3")}
+    for place in (0, 1, 2, 4, 5, 6):
+        assert contrast(arms[place], arms[3], 0.05) == together[f"g{place}"]
+
+
 def test_influences_that_say_nothing():
     rng = np.random.default_rng(0)
     x, level = rng.standard_normal(256), np.full(256, 0.1, np.float32).astype(float)

@@ -9,7 +9,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -88,7 +88,7 @@ class Contrasts:
         if base not in self._places or len(self._places) < 2:
             return plain
         place = self._places[base]
-        rho = self._influences.correlations(place)
+        rho = _influences(self).correlations(place)
         rho[place] = 0.0
         return plain.where_paired(compared(self._columns, place, rho), self._places)
 
@@ -101,9 +101,10 @@ class Contrasts:
     def _columns(self) -> Columns:
         return Columns([self.estimates[arm] for arm in self._places], self._sign)
 
-    @cached_property
-    def _influences(self) -> Influences:
-        return Influences(np.array([p.influence for e in self.estimates if (p := e.pairing) is not None]))
+
+@lru_cache(maxsize=4)  # a set has few bases, which are needed one after the other; the arrays are large
+def _influences(contrasts: Contrasts) -> Influences:
+    return Influences(np.array([p.influence for e in contrasts.estimates if (p := e.pairing) is not None]))
 
 
 def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:

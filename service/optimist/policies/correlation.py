@@ -36,13 +36,13 @@ class Influences:
         0 where fewer than `FEWEST_COMMON` indices are common, or one of the two does not vary over them.
         """
         told, known = self._told[base], self._known[base]
-        m = self._told @ told
+        m = _products(self._told, told)
         enough = m >= FEWEST_COMMON
         m = np.where(enough, m, np.inf)
-        mine, theirs = self._known @ told, self._told @ known
-        product = self._known @ known - mine * theirs / m
+        mine, theirs = _products(self._known, told), _products(self._told, known)
+        product = _products(self._known, known) - mine * theirs / m
         squares = np.einsum("ij,ij,j->i", self._known, self._known, told)
-        scale = np.sqrt(_varied(squares, mine, m) * _varied(self._told @ np.square(known), theirs, m))
+        scale = np.sqrt(_varied(squares, mine, m) * _varied(_products(self._told, np.square(known)), theirs, m))
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
         z = np.arctanh(r)
         return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(np.where(enough, m - 3.0, 1.0)), 0.0)), z)
@@ -52,6 +52,11 @@ def effective(rho: Array, first: Array, first_other: Array, overlap: Array) -> A
     """ρ_e, correlation of two sampling errors: the second order correlates as the square (Hermite polynomials)."""
     linear, curved = np.sqrt(first * first_other), np.sqrt((1.0 - first) * (1.0 - first_other))
     return rho * linear * overlap + rho * np.abs(rho) * curved * np.square(overlap)
+
+
+def _products(rows: Array, row: Array) -> Array:
+    # Not by BLAS, whose sums depend on the number of rows: a contrast is the same to the last bit in every company.
+    return np.einsum("ij,j->i", rows, row)
 
 
 def _varied(squares: Array, sums: Array, m: Array) -> Array:

@@ -1,0 +1,239 @@
+"""Paired generators: the same bits from snapshots and logs, however entries come, and whatever is missing of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from logs import KINDS, Kind, entry, log_of
+from safetensors.torch import load
+from torch import Tensor
+
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import COMMON, Pairing
+from optimist.scoring.warm import DIGEST_BYTES, WarmGenerator
+from optimist.store import LogEntry, RetractedLog
+from optimist_client import tensors
+
+PAIRED = {name: kind for name, kind in KINDS.items() if kind.bound == "influence"}
+FEW = ("fid past rank", "is", "rke", "vendi 1", "conditional-vendi")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def in_order(log: Sequence[LogEntry]) -> list[LogEntry]:
+    ends = np.cumsum([0, *(told.rows for told in log)]).tolist()
+    return [replace(told, indices=(start, told.rows)) for start, told in zip(ends, log, strict=False)]
+
+
+def disordered(log: Sequence[LogEntry]) -> list[LogEntry]:
+    """Two batches change places; half way one says that its one row of an index was told before, one says nothing."""
+    log = in_order(log)
+    log[2], log[3] = log[3], log[2]
+    half = len(log) // 2
+    first, _ = log[half].indices or (0, 0)
+    log[half + 1] = replace(log[half + 1], indices=(first, 1))
+    log[half + 3] = replace(log[half + 3], indices=None)
+    return [replace(told, seq=seq, pick=seq) for seq, told in enumerate(log, start=1)]
+
+
+def warm_of(kind: Kind, growth: float = 0.1, **other) -> WarmGenerator:
+    return WarmGenerator(kind.make(), growth, paired=True, **other)
+
+
+def apply(warm: WarmGenerator, log: Sequence[LogEntry], page: int, newest: int = 0) -> dict[int, str]:
+    """Give it the entries in pages; its estimates by position, as they are stored."""
+    made: dict[int, str] = {}
+    for at in range(0, len(log), page):
+        scored = warm.apply(log[at : at + page], newest).scored
+        if scored is not None:
+            made[scored.seq] = json.dumps(scored.estimate.to_dict())
+    return made
+
+
+def state(warm: WarmGenerator) -> dict[str, bytes]:
+    return {name: _bits(tensor) for name, tensor in warm._track.state().items()}
+
+
+def _bits(tensor: Tensor) -> bytes:
+    return f"{tensor.dtype} {tuple(tensor.shape)} ".encode() + tensor.contiguous().numpy().tobytes()
+
+
+def pairing(stored: str) -> Pairing:
+    found = Estimate.from_dict(json.loads(stored)).pairing
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("kind", PAIRED.values(), ids=PAIRED.keys())
+def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(kind: Kind):
+    log = in_order(log_of(kind, 36))
+    whole = warm_of(kind)
+    made = apply(whole, log, 1)
+    newest = max(made)
+    last = pairing(made[newest])
+    assert (last.end, last.unindexed) == (sum(told.rows for told in log[:newest]), 0)
+    assert len(last.trail) > 10
+    frozen = whole.freeze()
+    for page, wanted in ((7, 0), (36, 0), (5, newest)):
+        other = warm_of(kind)
+        found = apply(other, log, page, wanted)
+        assert found.items() <= made.items()
+        assert newest in found
+        assert other.freeze() == frozen
+    for position in (1, 12, 35):
+        begun = warm_of(kind)
+        apply(begun, log[:position], 4)
+        body = begun.freeze()
+        resumed = WarmGenerator.thaw(body, position, kind.make(), 0.1, paired=True)
+        assert resumed.freeze() == body
+        assert apply(resumed, log[position:], 3).items() <= made.items()
+        assert state(resumed) == state(whole)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_late_repeated_and_missing_indices_too(name: str):
+    kind = PAIRED[name]
+    log = disordered(log_of(kind, 60))
+    whole = warm_of(kind, 0.0)
+    made = apply(whole, log, 1)
+    found = pairing(made[60])
+    again, without = log[31], log[33]
+    assert found.end == sum(told.rows for told in log)
+    assert found.unindexed == again.rows + without.rows
+    # They are missing for good: the trail ends there.
+    assert found.trail[-1].samples <= sum(told.rows for told in log[:31])
+    assert len(found.trail) > 8
+    for position in (2, 3, 31, 32, 40):
+        begun = warm_of(kind, 0.0)
+        apply(begun, log[:position], position)
+        resumed = WarmGenerator.thaw(begun.freeze(), position, kind.make(), 0.0, paired=True)
+        assert apply(resumed, log[position:], 60).items() <= made.items()
+        assert state(resumed) == state(whole)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_estimates_differ_from_those_of_an_unpaired_generator_in_their_pairing_alone(name: str):
+    kind = PAIRED[name]
+    paired, unpaired = warm_of(kind), WarmGenerator(kind.make(), 0.1)
+    log = in_order(log_of(kind, 40))
+    found, plain = apply(paired, log, 1), apply(unpaired, log_of(kind, 40), 1)
+    assert found.keys() == plain.keys()
+    for position, stored in found.items():
+        fields = json.loads(stored)
+        fields.pop("pairing", None)
+        assert fields == json.loads(plain[position])
+
+
+def test_the_rows_kept_are_those_told_to_the_last_bit():
+    kind = PAIRED["conditional-vendi"]
+    log = in_order(log_of(kind, 80))
+    order = np.random.default_rng(0).permutation(80)
+    warm = warm_of(kind, 1.0)
+    apply(warm, [replace(log[place], seq=seq, pick=seq) for seq, place in enumerate(order, start=1)], 10)
+    kept = warm._track.state()
+    for name in kind.widths:
+        rows = np.concatenate([tensors.decode(told.body)[name] for told in log])[:COMMON]
+        assert kept[f"paired/rows_{name}"].numpy().tobytes() == rows.tobytes()
+    assert warm.bytes == sum(tensor.nbytes for tensor in kept.values())
+
+
+def test_a_batch_that_cannot_be_read_leaves_a_gap():
+    kind = PAIRED["fid past rank"]
+    log = in_order(log_of(kind, 20))
+    warm = warm_of(kind, 0.0)
+    broken = [*log[:9], replace(log[9], digest="0" * 64), *log[10:]]
+    found = pairing(apply(warm, broken, 1)[20])
+    assert (found.end, found.unindexed) == (sum(told.rows for told in log), 0)
+    first, rows = log[9].indices or (0, 0)
+    assert np.isnan(found.influence[first : first + rows]).all()
+    assert np.isfinite(found.influence[:first]).all()
+    assert first / 1.08 < found.trail[-1].samples <= first
+    # Indices that cannot be are as bad as a body that cannot be read.
+    impossible = [*log[:9], replace(log[9], indices=(first, rows + 1)), *log[10:]]
+    step = warm_of(kind, 0.0).apply(impossible)
+    assert [seq for seq, _ in step.unreadable] == [10]
+    assert step.scored is not None
+    assert step.scored.estimate.pairing == found
+
+
+def retracted_at(log: Sequence[LogEntry], position: int, retracted: int) -> tuple[list[LogEntry], RetractedLog]:
+    """The log with a retraction at this position, of the batch at `retracted`, whose indices are told again after."""
+    record = json.dumps({"seq": position, "position": retracted})
+    again = replace(log[retracted - 1], seq=position + 1, pick=position + 1)
+    retraction = LogEntry(position, 0, 0, "", b"", retracts=record)
+    later = [replace(told, seq=told.seq + 2, pick=told.seq + 2) for told in log[position - 1 :]]
+    return [*log[: position - 1], retraction, again, *later], RetractedLog({retracted: record})
+
+
+@pytest.mark.parametrize("name", ["fid past rank", "rke", "conditional-vendi"])
+def test_after_a_retraction_the_trail_is_that_of_the_log_without_the_batch(name: str):
+    kind = PAIRED[name]
+    plain = in_order(log_of(kind, 30))
+    log, retracted = retracted_at(plain, 16, 9)
+    whole = warm_of(kind, 0.0, retracted=retracted)
+    made = apply(whole, log, 1)
+    assert min(made) == 16, "nothing is published before the retraction"
+    first = (plain[8].indices or (0, 0))[0]
+    assert first / 1.08 < pairing(made[16]).trail[-1].samples <= first
+    # Once its indices are told again, nothing is missing any more.
+    last = pairing(made[32])
+    assert (last.end, last.unindexed) == (sum(told.rows for told in plain), 0)
+    later = [past.samples for past in last.trail if past.samples > first]
+    assert later[0] == sum(told.rows for told in plain[:15])
+    frozen = whole.freeze()
+    for page in (4, 32):
+        other = warm_of(kind, 0.0, retracted=retracted)
+        assert apply(other, log, page).items() <= made.items()
+        assert other.freeze() == frozen
+    # A snapshot from before the batch stands; it was made when nobody knew of the retraction.
+    begun = warm_of(kind, 0.0)
+    apply(begun, log[:8], 3)
+    resumed = WarmGenerator.thaw(begun.freeze(), 8, kind.make(), 0.0, retracted=retracted, paired=True)
+    assert apply(resumed, log[8:], 5).items() <= made.items()
+    assert resumed.freeze() == frozen
+
+
+def test_after_a_retraction_of_everything_indices_begin_at_0_again():
+    kind = PAIRED["is"]
+    log = in_order(log_of(kind, 12))
+    record = json.dumps({"seq": 13, "position": 0})
+    again = [replace(told, seq=told.seq + 13, pick=told.seq + 13) for told in log]
+    warm = warm_of(kind, retracted=RetractedLog({13: record}, restart=13))
+    made = apply(warm, [LogEntry(13, 0, 0, "", b"", retracts=record), *again], 25)
+    fresh = warm_of(kind)
+    expected = apply(fresh, log, 12)
+    assert list(made.values()) == list(expected.values())
+    assert state(warm) == state(fresh)
+
+
+def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
+    kind = PAIRED["rke"]
+    log = in_order(log_of(kind, 6))
+    bodies = []
+    for paired in (False, True):
+        warm = WarmGenerator(kind.make(), 0.0, paired=paired)
+        warm.apply(log)
+        bodies.append(warm.freeze())
+    for paired, body in zip((True, False), bodies, strict=True):
+        with pytest.raises(ValueError, match="the snapshot cannot be read"):
+            WarmGenerator.thaw(body, 6, kind.make(), 0.0, paired=paired)
+    # An unpaired one has what earlier versions stored.
+    names = load(bodies[0][DIGEST_BYTES:]).keys()
+    assert {name.partition("/")[0] for name in names} == {"format", "meaning", "counts", "statistic", "reservoir"}
+
+
+def test_a_generator_that_was_told_nothing_can_be_frozen():
+    kind = PAIRED["is"]
+    body = warm_of(kind).freeze()
+    warm = WarmGenerator.thaw(body, 0, kind.make(), 0.1, paired=True)
+    assert warm.freeze() == body
+    log = in_order([entry(1, kind.arrays(3, seed=1))])
+    assert pairing(apply(warm, log, 1)[1]).end == 3
