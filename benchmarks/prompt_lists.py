@@ -7,11 +7,15 @@ the variance of the influence values within prompts. Each repeat goes through th
 has the root mean square of z = (value − truth)/stopping_error, for order 2 through 64 random features: `list` with the
 list's estimate, `sample` with that of a sample, both on the same streams, and the mean z in brackets. The truth is the
 score of 400 passes. Cells outside 0.6 – 1.2 have a star.
+
+The last two columns are of the difference between this generator and one with 0.5 of noise, on the same prompts, with
+the list's estimates: as if they were independent, and by their contrast.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -21,11 +25,16 @@ from rich.console import Console
 from rich.table import Table
 
 from optimist.dispatch.prompts import prompt_order
+from optimist.evaluation.track import Track
+from optimist.numerics.bound import InfluenceBound
+from optimist.numerics.estimate import Estimate
 from optimist.numerics.feature_maps import GaussianFourier
 from optimist.numerics.kernel.score import RenyiKernelEntropy
 from optimist.numerics.pairs.score import ConditionalVendi
+from optimist.policies.contrasts import Contrasts
 
-DIMENSION, FEATURES, SIGMA, NOISE = 8, 64, 3.0, 0.35
+DIMENSION, FEATURES, SIGMA = 8, 64, 3.0
+NOISE, OTHER = 0.35, 0.5
 PASSES = 400
 CASES = {20: (40, 100, 500, 1000), 164: (100, 328, 500, 1148)}
 """By the length of the list: the samples after which the score is compared with the truth."""
@@ -44,12 +53,12 @@ METRICS: dict[str, Callable[[int | None], Score]] = {
 }
 
 
-def stream(length: int, n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def stream(length: int, n: int, seed: int, noise: float = NOISE) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Samples (n, d), their prompts (n, d), and the places of these in the list (n)."""
     places = prompt_order(length, seed, 0, n, passes=True)
     prompts = np.random.default_rng(length).standard_normal((length, DIMENSION))[places]
-    noise = np.random.default_rng((seed, 1)).standard_normal(prompts.shape)
-    return torch.from_numpy(prompts + NOISE * noise), torch.from_numpy(prompts), torch.tensor(places)
+    normals = np.random.default_rng((seed, round(100 * noise))).standard_normal(prompts.shape)
+    return torch.from_numpy(prompts + noise * normals), torch.from_numpy(prompts), torch.tensor(places)
 
 
 def analysed(metric: Score, length: int, n: int, seed: int) -> tuple[float, float]:
@@ -60,6 +69,22 @@ def analysed(metric: Score, length: int, n: int, seed: int) -> tuple[float, floa
     statistic.update(*arrays, listed=places)
     found = metric.analyse(statistic)
     return found.estimate, found.stopping_error
+
+
+def compared(metric: Score, length: int, n: int, seed: int) -> tuple[float, float, float]:
+    """How much lower the other generator scores, and the error as if both were independent and by the contrast."""
+    found: list[Estimate] = []
+    for noise in (NOISE, OTHER):
+        samples, prompts, places = stream(length, n, seed, noise)
+        track = Track(InfluenceBound(metric), 0.0, paired=True)
+        track.add({"features": samples, "prompts": prompts}, [""] * n, places, (0, n))
+        found.append(track.estimate())
+    contrasts = Contrasts(found)
+    return (
+        contrasts.against(0).differences[1],
+        math.hypot(*contrasts.stopping_errors),
+        contrasts.errors(0, "stopping")[1],
+    )
 
 
 def cell(z: list[float]) -> str:
@@ -75,19 +100,26 @@ def main() -> None:
     repeats = parser.parse_args().repeats
     torch.set_num_threads(1)
     table = Table(title=f"rms z (mean z), {repeats} streams", box=box.MARKDOWN)
-    for column in ("metric", "prompts", "n", "sample", "list"):
+    for column in ("metric", "prompts", "n", "sample", "list", "difference, independent", "contrast"):
         table.add_column(column)
     for name, make in METRICS.items():
         for length, counts in CASES.items():
             truth, _ = analysed(make(length), length, PASSES * length, 10**6)
+            difference, *_ = compared(make(length), length, PASSES * length, 10**6)
             for n in counts:
                 z: dict[int | None, list[float]] = {None: [], length: []}
                 for seed in range(repeats):
                     for listed, found in z.items():
                         value, error = analysed(make(listed), length, n, seed)
                         found.append((value - truth) / error)
-                table.add_row(name, f"{length}", f"{n:,}", cell(z[None]), cell(z[length]))
-    Console(width=120).print(table)
+                alone: list[float] = []
+                paired: list[float] = []
+                for seed in range(repeats):
+                    value, independent, contrast = compared(make(length), length, n, seed)
+                    alone.append((value - difference) / independent)
+                    paired.append((value - difference) / contrast)
+                table.add_row(name, f"{length}", f"{n:,}", *map(cell, (z[None], z[length], alone, paired)))
+    Console(width=160).print(table)
 
 
 if __name__ == "__main__":

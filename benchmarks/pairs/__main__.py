@@ -1,0 +1,94 @@
+"""What are common seeds and prompts worth, and are the errors of differences right?
+
+    python benchmarks/pairs [tables] [--beds NAME ...] [--streams 40] [--claims 200] [--texts FILE]
+
+The tables are `errors`, `savings`, `claims` and `ties`; all by default. Generators draw rows from pools, with
+replacement: those of the same numbers in a *common* stream, of numbers of their own in *independent* ones. Everything
+is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0.05.
+
+- errors: the correlation of influences [of neighbours], the variance of a difference (common/independent, n = 100), and
+  the root-mean-square z = (difference − truth)/error along common streams: as if independent (least and largest), then
+  by its contrast at equal counts and with 50 samples against 200. The worst pair is in brackets. A star marks values
+  outside of 0.6 – 1.15.
+- savings: `top-two` until it stops, `paired=False` on independent streams → `paired=True` on common ones. The median of
+  the samples to stop, the ratio of the geometric means, the samples from which on 95 % of the runs name the best, wrong
+  answers, and runs that were undecided when a generator had no samples left.
+- claims: the same streams under both analyses. Independent streams are what a false claim of `paired` looks like; of
+  generators of unlike kinds the common ones are used.
+- ties: two generators at a time, shifted to the same score: the share of runs that ever stop. Half of these are wrong.
+
+`--texts` is a file of the answers of two language models (`human_eval_x_java2cpp` (2, tasks, answers, d), the tasks
+`human_eval_x_java2cpp_prompt` (tasks, d), `models`); without it these beds are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import misses
+import outcomes
+import torch
+from beds import BEDS, TEXTS, bed_named
+from check import check
+from rich import box
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table as Shown
+from streams import Stream, Table
+
+TABLES = {
+    "errors": (misses.HEADS, misses.errors),
+    "savings": (["stop", "ratio", "95 % right", "wrong", "undecided"], outcomes.savings),
+    "claims": (["stop", "change", "wrong", "undecided"], outcomes.claims),
+    "ties": (["runs", "unpaired, independent", "paired, common"], outcomes.ties),
+}
+"""The columns of each table, and what makes its rows."""
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)}")
+    parser.add_argument("--beds", nargs="+", help="beginnings of their names")
+    parser.add_argument("--streams", type=int, default=40, help="number of streams of each bed")
+    parser.add_argument("--claims", type=int, default=200, help="number of streams for the table of claims")
+    parser.add_argument("--texts", default="", help="file of the answers of language models")
+    parser.add_argument("--keep", type=Path, help="folder where estimates are kept for later runs of the same code")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
+    options = parser.parse_args()
+    chosen = [name for name in TABLES if name in (options.tables or TABLES)]
+    shown = {name: Shown("bed", *TABLES[name][0], title=name, box=box.MARKDOWN) for name in chosen}
+    needed = max(options.streams if set(chosen) - {"claims"} else 0, options.claims if "claims" in chosen else 0)
+    for name in [*BEDS, *(TEXTS if options.texts else ())]:
+        if options.beds and not name.startswith(tuple(options.beds)):
+            continue
+        bed = bed_named(name, options.texts)
+        truths = {generator: bed.truth(generator) for generator in bed.generators}
+        streams = streams_of(name, options.texts, needed, options.keep, options.jobs)
+        check(bed, streams[0])
+        for table in chosen:
+            used = streams if table == "claims" else streams[: options.streams]
+            cells = TABLES[table][1](bed, used, truths)
+            shown[table].add_row(name, *cells)
+            Console(stderr=True, width=200).print(table, name, *cells, sep=" | ")
+    for table in shown.values():
+        Console(width=200).print(table)
+
+
+def streams_of(bed: str, file: str, count: int, keep: Path | None, jobs: int) -> list[Mapping[str, Table]]:
+    """The tables of all streams of a bed."""
+    # One thread in each process: threads that share a core cost much more than they save.
+    with ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        tasks = [pool.submit(Stream(bed, file, number, keep)) for number in range(count)]
+        return [task.result() for task in track(tasks, bed, console=Console(stderr=True))]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The generators to compare: pools of samples, in which rows of the same number share their noise or their prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from optimist.evaluation import Question, declared_of
+from optimist.numerics.bound import Bound
+from optimist.simulation.digits import cache as fits
+from optimist.simulation.digits.generators import Generator, TruncatedVAE
+from optimist.simulation.digits.recipe import Recipe
+from optimist.simulation.digits.world import Digits, load
+
+ROWS = 30_000
+"""Samples in a pool. The pool is the population: streams are drawn from it with replacement."""
+SEED = 1_000_000
+EPOCHS = (20, 40, 80, 120)
+LEAST = {4: 0.9, 8: 0.6, 20: 0.5}
+MOST = {4: 1.2, 8: 1.3, 20: 1.3}
+"""The truncations, by how many there are: unpaired, the four need thousands of samples."""
+KINDS = ("vae-1.0", "gmm-40", "kde-0.2", "pca-gaussian")
+KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 128}
+DIMENSION = 64
+
+Arrays = Mapping[str, NDArray[Any]]
+Pools = Mapping[str, Arrays]
+"""The arrays (rows, …) of each generator."""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Generators, the question about them, and the samples of each after which a run counts as undecided."""
+
+    pools: Pools
+    question: Question
+    horizon: int
+    unlike: bool = False
+    """Whether the generators have so little in common that seeds do not matter."""
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self.pools)
+
+    def bound(self) -> Bound:
+        """The bound of the question."""
+        arrays = next(iter(self.pools.values()))
+        return self.question.bound_for({name: arrays[name].shape[1] for name in self.question.arrays})
+
+    def rows(self, generator: str, places: NDArray[np.int64]) -> dict[str, torch.Tensor]:
+        """The rows (n, …) of a pool by array, float64."""
+        pool = self.pools[generator]
+        return {name: torch.from_numpy(pool[name][places].astype(np.float64)) for name in self.question.arrays}
+
+    def truth(self, generator: str) -> float:
+        """The score of the whole pool, on the estimates' scale."""
+        bound = self.bound()
+        statistic = bound.statistic()
+        statistic.update(*self.rows(generator, np.arange(ROWS)).values())
+        return bound.metric.plug_in(statistic)
+
+
+def truncations(levels: int) -> dict[str, Generator]:
+    """The demo's VAE at this many truncations, from `LEAST` to `MOST`."""
+    made = load(progress=False).generators["vae-1.0"]
+    assert isinstance(made, TruncatedVAE)
+    chosen = np.linspace(LEAST[levels], MOST[levels], levels).tolist()
+    return {f"vae-{truncation:.3g}": replace(made, truncation=truncation) for truncation in chosen}
+
+
+def checkpoints() -> dict[str, Generator]:
+    """The demo's VAE trained for `EPOCHS`. Each is fitted once and kept in the cache of the digits."""
+    recipes = {f"{epochs} epochs": replace(Recipe(), vae_epochs=epochs) for epochs in EPOCHS}
+    return {
+        name: load(fits.directory() / f"vae-{recipe.vae_epochs}", False, recipe).generators["vae-1.0"]
+        for name, recipe in recipes.items()
+    }
+
+
+def kinds() -> dict[str, Generator]:
+    """Generators that have nothing in common, drawn with the same seed."""
+    made = load(progress=False).generators
+    return {name: made[name] for name in KINDS}
+
+
+def of_digits(metric: str, made: Mapping[str, Generator], horizon: int, unlike: bool = False) -> Bed:
+    """A bed of generators of digits, all drawn with one seed."""
+    world = load(progress=False)
+    brought: dict[str, dict[str, Any]] = {"fid": {"reference": world.reference()}, "is": {}}
+    settings = brought.get(metric, {"kernel": KERNEL})
+    pools = {name: _seen(world, metric, generator.sample(ROWS, SEED)) for name, generator in made.items()}
+    return Bed(pools, Question(declared_of(metric, **settings)), horizon, unlike)
+
+
+def _seen(world: Digits, metric: str, images: NDArray[Any]) -> Arrays:
+    return {"probabilities": world.probabilities(images)} if metric == "is" else {"features": world.features(images)}
+
+
+def gaussian(rotated: bool, horizon: int) -> Bed:
+    """FID of 0.3 + s·N(0, diag λ), λ_j ∝ 1/j with sum 50, against s = 1 and mean 0. Rotated: each in its own basis.
+
+    The rotation is of the noise, so that every generator has the score it has without.
+    """
+    roots = np.sqrt(50.0 / np.arange(1.0, DIMENSION + 1.0) / (1.0 / np.arange(1.0, DIMENSION + 1.0)).sum())
+    noise = np.random.default_rng(SEED).standard_normal((ROWS, DIMENSION))
+    pools: dict[str, Arrays] = {}
+    for place, scale in enumerate((1.0, 1.05, 1.1, 1.15, 1.2)):
+        turned = noise @ _rotation(place) if rotated else noise
+        pools[f"s = {scale:g}"] = {"features": 0.3 + scale * roots * turned}
+    reference = np.zeros(DIMENSION), np.diag(roots**2)
+    return Bed(pools, Question(declared_of("fid", reference=reference)), horizon, rotated)
+
+
+def _rotation(seed: int) -> NDArray[np.float64]:
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((DIMENSION, DIMENSION)))[0]
+
+
+def texts(metric: str, file: Path, horizon: int) -> Bed:
+    """Two language models' answers to 164 tasks, ten each; a pool has a task per row, and an answer drawn at random."""
+    with np.load(file) as data:
+        answers = data["human_eval_x_java2cpp"].astype(np.float64)
+        tasks = data["human_eval_x_java2cpp_prompt"].astype(np.float64)
+        names = [str(name) for name in data["models"]]
+    rng = np.random.default_rng(SEED)
+    task = rng.integers(len(tasks), size=ROWS)
+    pools = {
+        name: {"features": answers[model, task, rng.integers(answers.shape[2], size=ROWS)], "prompts": tasks[task]}
+        for model, name in enumerate(names)
+    }
+    settings: dict[str, Any] = {"kernel": _at_half_median(answers[0, :, 0])}
+    if metric == "conditional-vendi":
+        settings |= {"order": 2.0, "prompt_kernel": _at_half_median(tasks)}
+    return Bed(pools, Question(declared_of(metric, **settings)), horizon)
+
+
+def _at_half_median(rows: NDArray[np.float64]) -> dict[str, Any]:
+    return KERNEL | {"sigma": 0.5 * float(torch.pdist(torch.from_numpy(rows)).median())}
+
+
+def _digits(
+    metric: str, make: Callable[[], Mapping[str, Generator]], horizon: int, unlike: bool = False
+) -> Callable[[], Bed]:
+    return lambda: of_digits(metric, make(), horizon, unlike)
+
+
+BEDS: dict[str, Callable[[], Bed]] = {
+    **{
+        f"truncations (4): {metric}": _digits(metric, lambda: truncations(4), horizon)
+        for metric, horizon in {"fid": 2_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
+    },
+    **{
+        f"checkpoints (4): {metric}": _digits(metric, checkpoints, horizon)
+        for metric, horizon in {"fid": 3_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
+    },
+    **{
+        f"kinds (4): {metric}": _digits(metric, kinds, horizon, unlike=True)
+        for metric, horizon in {"fid": 1_000, "is": 1_000, "rke": 1_000}.items()
+    },
+    **{
+        f"truncations (8): {metric}": _digits(metric, lambda: truncations(8), horizon)
+        for metric, horizon in {"fid": 1_000, "is": 2_000, "rke": 1_000}.items()
+    },
+    **{f"truncations (20): {metric}": _digits(metric, lambda: truncations(20), 400) for metric in ("is", "rke")},
+    "Gaussian (5): fid": lambda: gaussian(False, 2_000),
+    "Gaussian, rotated (5): fid": lambda: gaussian(True, 2_000),
+}
+"""By name: the generators, how many there are, and the metric."""
+TEXTS = {f"texts (2): {metric}": metric for metric in ("rke", "conditional-vendi")}
+"""The beds that need a file."""
+
+
+@cache
+def bed_named(name: str, file: str) -> Bed:
+    """The bed, made once in each process."""
+    return texts(TEXTS[name], Path(file), 3_000) if name in TEXTS else BEDS[name]()

@@ -1,0 +1,101 @@
+"""Rows of the tables of runs: what pairing saves, what a false claim costs, and how often exact ties are decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from beds import Bed
+from races import Change, Run, independent, paired, run, samples_until_right, shifted, unpaired
+from streams import Table
+
+from optimist.numerics.estimate import Estimate
+from optimist.policies.policy import warmup_batches
+
+Streams = Sequence[Mapping[str, Table]]
+
+
+def savings(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+    """Samples to stop and to be right, independent streams and no pairing → common streams and pairing."""
+    best = best_of(streams, truths)
+    before = [run_on(bed, independent(streams, number), number, unpaired) for number in range(len(streams))]
+    after = [run_on(bed, tables, number, paired) for number, tables in enumerate(streams)]
+    return [
+        f"{_median(before)} → {_median(after)}",
+        _times(before, after),
+        f"{_right(before, best)} → {_right(after, best)}",
+        f"{_wrong(before, best)} → {_wrong(after, best)}",
+        f"{_undecided(before)} → {_undecided(after)}",
+    ]
+
+
+def claims(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+    """The same streams without and with pairing: samples to stop, their ratio, wrong answers."""
+    best = best_of(streams, truths)
+    drawn = [tables if bed.unlike else independent(streams, number) for number, tables in enumerate(streams)]
+    before, after = (
+        [run_on(bed, tables, number, change) for number, tables in enumerate(drawn)] for change in (unpaired, paired)
+    )
+    ratios = np.log([with_.samples / without.samples for without, with_ in zip(before, after, strict=True)])
+    error = ratios.std(ddof=1) / math.sqrt(len(ratios))
+    return [
+        f"{_median(before)} → {_median(after)}",
+        f"{100 * math.expm1(ratios.mean()):+.1f} % ± {100 * error:.1f}",
+        f"{_wrong(before, best)} → {_wrong(after, best)}",
+        f"{_undecided(before)} → {_undecided(after)}",
+    ]
+
+
+def ties(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+    """Of all pairs of generators, made equal: the share of runs that stop, without pairing and with it."""
+
+    def level(change: Change) -> Change:
+        return lambda name, estimate: change(name, shifted(estimate, -truths[name]))
+
+    before: list[Run] = []
+    after: list[Run] = []
+    for names in combinations(truths, 2):
+        for number, tables in enumerate(streams):
+            apart = independent(streams, number)
+            before.append(run_on(bed, {name: apart[name] for name in names}, number, level(unpaired)))
+            after.append(run_on(bed, {name: tables[name] for name in names}, number, level(paired)))
+    return [f"{len(after):,}", *(f"{100 * np.mean([each.stopped for each in runs]):.1f} %" for runs in (before, after))]
+
+
+def best_of(streams: Streams, truths: Mapping[str, float]) -> str:
+    """The generator with the best true score."""
+    estimate: Estimate = next(iter(streams[0].values())).estimates[0]
+    return (min if estimate.lower_is_better else max)(truths, key=truths.__getitem__)
+
+
+def run_on(bed: Bed, tables: Mapping[str, Table], number: int, change: Change) -> Run:
+    """A run on these tables with the seed `number`."""
+    return run(tables, bed.horizon, warmup_batches(type(bed.question.metric), "influence"), number, change)
+
+
+def _median(runs: Sequence[Run]) -> str:
+    """The median of the samples to stop; of a run that is undecided, those until then as a lower bound."""
+    median = float(np.median([each.samples if each.stopped else math.inf for each in runs]))
+    return f"{median:,.0f}" if math.isfinite(median) else f"> {np.median([each.samples for each in runs]):,.0f}"
+
+
+def _times(before: Sequence[Run], after: Sequence[Run]) -> str:
+    """The ratio of the geometric means; a run that is undecided counts with the samples it had."""
+    means = [float(np.mean([math.log(each.samples) for each in runs])) for runs in (before, after)]
+    least = any(not each.stopped for each in before)
+    return f"{'≥ ' if least else ''}{math.exp(means[0] - means[1]):.1f}"
+
+
+def _right(runs: Sequence[Run], best: str) -> str:
+    found = samples_until_right(runs, best)
+    return "never" if found is None else f"{found:,}"
+
+
+def _wrong(runs: Sequence[Run], best: str) -> str:
+    return f"{sum(each.wrong(best) for each in runs)}"
+
+
+def _undecided(runs: Sequence[Run]) -> str:
+    return f"{sum(not each.stopped for each in runs)}"
