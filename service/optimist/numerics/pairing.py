@@ -10,7 +10,7 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ TRAIL_GROWTH = 0.08
 """An estimate joins the trail once the samples have grown by this fraction since the last one there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(NamedTuple):
     """An estimate of the same generator from fewer samples, which had all indices from 0 on."""
 
     samples: int
