@@ -10,11 +10,10 @@ import torch
 
 from optimist_client.embedders import VideoMAE
 
-transformers = pytest.importorskip("transformers")
-
 
 @pytest.fixture(scope="module")
 def embedder(directory: Path) -> VideoMAE:
+    transformers = pytest.importorskip("transformers")  # here, as it takes a second
     torch.manual_seed(0)
     config = transformers.VideoMAEConfig(
         hidden_size=384, num_attention_heads=6, intermediate_size=1536, num_hidden_layers=2

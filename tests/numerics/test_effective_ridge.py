@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
 
 from optimist.numerics.kernel.entropy import log_vendi, spectrum_of_rows
 from optimist.numerics.spectra.effective_ridge import debiased_entropy
@@ -67,6 +66,8 @@ def test_below_the_grid_the_curve_is_a_power_law_that_ends_at_the_rank(order):
         return min(full * (start / x) ** slope, rank)
 
     bend = start * (full / rank) ** (1.0 / slope)
+    from scipy.integrate import quad  # here, as it takes half a second
+
     tail = sum(
         quad(lambda x: x ** (order - 1.0) * freedom(x), low, high, epsabs=0.0, epsrel=1e-10)[0]
         for low, high in ((0.0, bend), (bend, start))

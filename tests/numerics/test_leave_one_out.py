@@ -3,8 +3,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
-from scipy.optimize import brentq
 
 from optimist.numerics.spectra import centre, debiased_root_trace, double_centre, pair_sum, root_trace
 
@@ -44,6 +42,9 @@ def test_below_the_grid_the_curve_follows_the_reference():
 
     def curve(c: float) -> float:
         return float(np.sum(reference**2 / (reference**2 + c)))
+
+    from scipy.integrate import quad  # here, as both take half a second
+    from scipy.optimize import brentq
 
     c = math.exp(brentq(lambda log_c: curve(math.exp(log_c)) - freedom, -40.0, 40.0, xtol=1e-13))
     tail = quad(lambda root: 2.0 * curve(c * root**2 / start), 0.0, math.sqrt(start), epsabs=0.0, epsrel=1e-11)[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from optimist_client.models import DecisionInfo, Report, Standing
+from optimist_client.models import Contrast, DecisionInfo, Report, Standing
 from optimist_client.progress import Line, RichBar, TqdmBar, shown
 
 
@@ -56,6 +58,99 @@ def test_text_has_the_best_first_and_the_answer():
     assert len({len(line) for line in lines[1:5]}) == 1
 
 
+def contrast(generator: str, difference: float, margin: float | None, **fields: object) -> Contrast:
+    known = {
+        "against": "b <i>",
+        "scale": "linear",
+        "error": margin and margin / 1.96,
+        "correlation": 0.9,
+        "common": 180,
+    }
+    return Contrast.model_validate(
+        {"generator": generator, "difference": difference, "margin": margin, **known, **fields}
+    )
+
+
+def paired(**fields: object) -> Report:
+    """A report of a best generator, one whose interval overlaps the best one's, and one far behind."""
+    rows = [standing("near", 1.6), standing("far", 3.0), standing("none", None), standing("b <i>", 1.0)]
+    apart = [contrast("near", 0.6, 0.1), contrast("far", 2.0, 0.3, correlation=0.5, common=60)]
+    return report(**{"standings": rows, "contrasts": apart, **fields})
+
+
+@pytest.mark.parametrize(
+    ("difference", "margin", "scale", "text"),
+    [
+        (0.9523, 0.592, "linear", "0.95 ± 0.59"),
+        (1234.5, 12.3, "linear", "1,234 ± 12"),
+        (-0.001, 0.3, "linear", "0.00 ± 0.30"),
+        (0.25, 0.0, "linear", "0.25"),
+        (0.5, None, "linear", "0.5"),
+        (float("1e9"), 2e9, "linear", "1e+09 ± 2e+09"),
+        (0.032, 0.004, "log", "3.25% ± 0.41%"),
+        (0.5, None, "log", "64.9%"),
+    ],
+)
+def test_a_difference_has_the_digits_that_its_margin_allows(difference: float, margin: float, scale: str, text: str):
+    assert contrast("a", difference, margin, scale=scale).text == text
+
+
+def test_a_contrast_is_a_sentence():
+    assert (
+        str(contrast("far", 2.0, 0.3))
+        == "far is behind b <i> by 2.00 ± 0.30 (95 % interval); correlation 0.90 over 180 common samples"
+    )
+    ahead = contrast("near", -0.032, 0.04, scale="log", common=0, correlation=0.0)
+    assert str(ahead) == "b <i> is behind near by 3.3% ± 4.2% (95 % interval, which includes 0); no samples in common"
+    assert str(contrast("new", 0.5, None)).startswith("new is behind b <i> by 0.5, with an error that is not known yet")
+
+
+def test_the_difference_from_the_best_comes_first():
+    lines = str(paired()).splitlines()
+    assert [re.split(r"  +", line)[:3] for line in lines[1:6]] == [
+        ["generator", "behind the best", "score"],
+        ["b <i>", "best", "1.000"],
+        ["near", "0.60 ± 0.10", "1.600"],
+        ["far", "2.00 ± 0.30", "3.000"],
+        ["none", "…", "…"],
+    ]
+    assert "<td>near</td><td>0.60 ± 0.10</td>" in paired()._repr_html_()
+    assert paired(decision=DecisionInfo(best="far", confidence=0.2, decided=False, reason="")).behind["far"] == "leads"
+    assert "behind" not in str(report()).splitlines()[1]
+    # The best one leads the table, even where another one's score is a little better.
+    assert next(row.generator for row in paired(lower_is_better=False).ranking) == "b <i>"
+
+
+@pytest.mark.parametrize("width", [100, 80, 60, 48])
+def test_a_narrow_terminal_cuts_nothing_off(width: int):
+    pytest.importorskip("rich")
+    console = import_module("rich.console").Console(width=width, file=io.StringIO())
+    console.print(import_module("optimist.simulation.tables").standings(paired()))
+    lines = [line for line in console.file.getvalue().splitlines() if line.startswith("│")]
+    columns = zip(*(line.strip("│").split("│") for line in lines), strict=True)
+    generators, behind, *_ = ("".join(column).replace(" ", "") for column in columns)
+    assert generators == "b<i>nearfarnone"
+    assert behind == "best0.60±0.102.00±0.30…"
+    assert max(map(len, lines)) <= width
+
+
+def test_why_intervals_overlap_is_said_where_they_do():
+    said = (
+        "The interval of near overlaps that of b <i>, but their difference excludes 0: they are compared on the same "
+        "seeds or prompts (180 samples in common, correlation 0.90), and the chance that both scores share drops out "
+        "of their difference."
+    )
+    assert paired().overlap_text == said
+    assert said in str(paired()).splitlines()
+    both = [contrast("near", 0.6, 0.1), contrast("far", 0.6, 0.3, correlation=0.5, common=60)]
+    text = paired(contrasts=both, standings=[standing(name, 1.0) for name in ("near", "far", "b <i>")]).overlap_text
+    assert text.startswith("The intervals of all others overlap that of b <i>, but their differences from it exclude 0")
+    assert "60 to 180 samples in common, correlation 0.50 to 0.90" in text
+    for silent in (contrast("near", 0.6, 0.7), contrast("near", 0.6, 0.1, common=0), contrast("far", 2.0, 0.3)):
+        assert paired(contrasts=[silent]).overlap_text == ""
+    assert report().overlap_text == ""
+
+
 def test_suspicious_and_retracted_batches_are_named():
     suspect = {"generator": "a", "position": 3, "pick": None, "samples": None, "told": None, "findings": ["odd"]}
     gone = {"generator": "a <i>", "position": 3, "pick": 7, "samples": 5, "when": 1.0, "reason": "wrong weights"}
@@ -75,7 +170,7 @@ def test_suspicious_and_retracted_batches_are_named():
 def test_text_of_a_report_without_an_answer():
     assert "b <i> leads, undecided," in str(report(decided=False))
     assert str(report(best=None, decided=False)).endswith("No winner: not every generator has an estimate.")
-    higher = report(lower_is_better=False)
+    higher = report(best="a", lower_is_better=False)
     assert [row.generator for row in higher.ranking] == ["a", "b <i>", "none"]
 
 
@@ -110,6 +205,11 @@ def test_a_data_frame_has_a_row_a_generator():
     assert list(frame.index) == ["b <i>", "a", "none"]
     assert frame.loc["a", "score"] == 3.0
     assert frame["score"].isna().sum() == 1
+    assert next(iter(frame.columns)) == "state"
+    frame = paired().to_pandas()
+    assert list(frame.columns)[:4] == ["behind", "margin", "correlation", "common"]
+    assert frame.loc["far"].tolist()[:4] == [2.0, 0.3, 0.5, 60]
+    assert frame["behind"].isna().sum() == 2
 
 
 def test_a_plot_has_a_point_and_an_interval_a_score(monkeypatch: pytest.MonkeyPatch):
@@ -120,7 +220,17 @@ def test_a_plot_has_a_point_and_an_interval_a_score(monkeypatch: pytest.MonkeyPa
     drawn = [tuple(line.get_xdata()) for line in axes.lines]
     assert drawn == [(0.5, 1.5), (1.0,), (2.5, 3.5), (3.0,)]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["b <i> (1,500)", "a (1,500)", "none (1,500)"]
+    assert axes.figure.legends == []
+    axes = paired().plot()
+    near, far = (tuple(line.get_xdata()) for line in axes.lines if line.get_marker() == "|")
+    assert (*near, *far) == pytest.approx((1.5, 1.7, 2.7, 3.3))  # from the best score, 1
+    assert next(text.get_text() for text in axes.figure.legends[0].get_texts()) == "interval of the score"
+    ratios = [contrast("near", 0.6, 0.1, scale="log")]
+    axes = paired(contrasts=ratios, scale="log", lower_is_better=False).plot()
+    (near,) = (tuple(line.get_xdata()) for line in axes.lines if line.get_marker() == "|")
+    assert near == pytest.approx((math.exp(-0.5), math.exp(-0.7)))
     given = pyplot.subplots()[1]
+    assert paired().plot(given) is given
     assert report().plot(given) is given
     pyplot.close("all")
 
@@ -131,10 +241,12 @@ def test_no_label_of_a_saved_plot_is_cut_off(length: int, tmp_path: Path, monkey
     monkeypatch.setenv("MPLBACKEND", "agg")
     pyplot = import_module("matplotlib.pyplot")
     names = ["W" * length, "b"]
-    axes = report(experiment="e" * min(length, 64), standings=[standing(name, 1.0) for name in names]).plot()
+    rows = [standing(name, 1.0) for name in names]
+    apart = [contrast(names[0], 0.5, 0.1)]
+    axes = report("b", experiment="e" * min(length, 64), standings=rows, contrasts=apart).plot()
     axes.figure.savefig(tmp_path / "report.png")
     page = axes.figure.bbox
-    for text in (*axes.get_yticklabels(), axes.title, axes.xaxis.label):
+    for text in (*axes.get_yticklabels(), axes.title, axes.xaxis.label, axes.figure.legends[0]):
         box = text.get_window_extent()
         assert page.x0 <= box.x0 < box.x1 <= page.x1, text
         assert page.y0 <= box.y0 < box.y1 <= page.y1, text

@@ -66,7 +66,7 @@ def decision(closest: ClosestRival | None = CLOSEST, decided: bool = False, **fi
 
 
 def test_why():
-    start = "b, the closest rival, is 0.5 ± 0.25 behind a: 2.00 standard errors, and 3.00"
+    start = "b, the closest rival, is 0.5 behind a: 2.00 standard errors of 0.25, and 3.00"
     assert (
         decision().why("linear")
         == f"{start} are needed. About 1,200 to 46,000 more samples of this run would decide it."
@@ -86,7 +86,7 @@ def test_why():
 
 def test_differences_of_logarithms_are_shown_as_shares():
     close = CLOSEST.model_copy(update={"difference": 0.01, "error": 0.005, "tolerance": 0.02})
-    assert "is 1.01% ± 0.506% behind a: 6.00 standard errors with the tolerance of 2.02%" in decision(close).why("log")
+    assert "is 1.01% behind a: 6.00 standard errors of 0.506% with the tolerance of 2.02%" in decision(close).why("log")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.store import Batch, ExperimentState, Measures, Store, StoreError, connect, start_embedded
+from optimist_client.config import RULES
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
@@ -38,10 +39,12 @@ STEPS = st.lists(
         st.tuples(st.just("tell"), st.booleans(), picks),
         st.tuples(st.just("tell together"), st.lists(picks, min_size=2, max_size=4)),
         st.tuples(st.just("tell another batch"), picks),
+        st.tuples(st.just("tell in part"), st.integers(1, 3), picks),
+        st.tuples(st.just("append"), st.integers(0, 2), st.integers(0, 30)),
         st.tuples(st.sampled_from(["tell elsewhere", "give up", "expire"]), picks),
         st.tuples(st.just("state"), st.integers(0, 2), st.sampled_from(["active", "active", "paused", "retired"])),
         st.tuples(st.just("cost"), st.integers(0, 2), st.sampled_from([0.5, 3.0])),
-        st.tuples(st.just("control"), st.sampled_from(["budget", "max_cost"]), st.sampled_from([20, 60, 1000])),
+        st.tuples(st.just("control"), st.sampled_from(["budget", "max_cost"]), st.sampled_from([21, 62, 1000])),
         st.tuples(st.just("estimate"), st.integers(0, 2), st.floats(0.0, 9.0)),
         st.tuples(st.just("generator")),
     ),
@@ -70,14 +73,20 @@ def comparable(state: PolicyState) -> tuple[object, ...]:
 class World:
     """A dispatcher, and everything that happens to its experiment."""
 
-    def __init__(self, redis: Redis, config: dict[str, object]) -> None:
+    def __init__(self, redis: Redis, config: dict[str, object], rules: int) -> None:
         fields = {"name": "x", "generators": ["a", "b", "c"], "metric": "is", "dimension": 10, "max_wait": 0.0}
         self.config = ExperimentConfig(**{**fields, "batch_size": 4, "stop": False, **config})
         self.redis, self.store = redis, Store(redis)
-        experiment = Experiment(config=self.config, dimension=10, created=0.0, instance="i")
+        experiment = Experiment(config=self.config, dimension=10, created=0.0, instance="i", rules=rules)
         self.experiment = experiment
         self.dispatcher = Dispatcher(self.store, experiment, MostOpen(20, 4, 1000))
         self.picks: dict[int, Pick] = {}
+
+    async def create(self) -> None:
+        config, size = self.config, self.config.batch_size if self.experiment.is_indexed else None
+        await self.store.create_experiment(
+            "x", "{}", config.generators, config.rescore_growth, instance="i", batch_size=size
+        )
 
     async def check(self) -> bool:
         """Whether the dispatcher knows the state; it is then that of the store."""
@@ -101,11 +110,11 @@ class World:
     def chosen(self, number: int) -> Pick | None:
         return list(self.picks.values())[number % len(self.picks)] if self.picks else None
 
-    async def tell(self, pick: Pick, then: bool, digest: str = "digest") -> None:
+    async def tell(self, pick: Pick, then: bool, digest: str = "digest", rows: int | None = None) -> None:
         asked = AskRequest(worker=pick.worker, request_id=f"after-{pick.nonce}") if then else None
         # Every third batch of a generator repeats an earlier one.
         measures = Measures(f"{ord(pick.generator):08x}{pick.number % 3:08x}")
-        batch = Batch(pick.number, digest, pick.size, b"body", pick.nonce or "", measures)
+        batch = Batch(pick.number, digest, rows or pick.size, b"body", pick.nonce or "", measures)
         _, following = await self.dispatcher.tell(batch, asked)
         if following is not None:
             self.took(await following)
@@ -127,12 +136,16 @@ class World:
         elif name == "tell together":
             chosen = {pick.number: pick for pick in map(self.chosen, values[0]) if pick is not None}
             await asyncio.gather(*(self.tell(pick, then=True) for pick in chosen.values()))
+        elif name == "append":
+            await store.append("x", values[0], f"{values}", "digest", 3, b"body", start=values[1])
         elif (pick := self.chosen(values[-1])) is not None:
             await self.end(name, pick, *values[:-1])
 
     async def end(self, name: str, pick: Pick, then: bool = True) -> None:
         if name == "tell":
             await self.tell(pick, then)
+        elif name == "tell in part":
+            await self.tell(pick, True, rows=min(int(then), pick.size))
         elif name == "tell another batch":
             await self.tell(pick, then, "another")
         elif name == "tell elsewhere":
@@ -154,18 +167,20 @@ class World:
 
 @given(
     steps=STEPS,
+    rules=st.sampled_from([1, RULES, RULES]),
     config=st.sampled_from(
         [{"rescore_growth": 0.0}, {}, {"costs": {"a": 1.0, "b": 2.0, "c": 0.25}, "max_cost": 200.0}, PAIRS]
     ),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_a_dispatcher_knows_is_what_reading_shows(server: Any, steps: list[Any], config: dict[str, object]):
+def test_what_a_dispatcher_knows_is_what_reading_shows(
+    server: Any, steps: list[Any], rules: int, config: dict[str, object]
+):
     async def run() -> None:
         async with connect(server.url) as redis:
             await redis.flushall()
-            world = World(redis, config)
-            names = world.config.generators
-            await world.store.create_experiment("x", "{}", names, world.config.rescore_growth, instance="i")
+            world = World(redis, config, rules)
+            await world.create()
             for step in steps:
                 with contextlib.suppress(StoreError):  # another batch for a pick, the last active generator
                     await world.step(*step)
@@ -178,6 +193,36 @@ def test_what_a_dispatcher_knows_is_what_reading_shows(server: Any, steps: list[
             assert await world.check() or not reply.picks
 
     asyncio.run(run())
+
+
+async def test_what_a_pick_or_a_batch_leaves_is_known_without_reading(server: Any):
+    async with connect(server.url) as redis:
+        await redis.flushall()
+        world = World(redis, {"generators": ["a"], "policy": "uniform"}, RULES)
+        await world.create()
+
+        async def given(*step: Any) -> list[tuple[int, int]]:
+            """The starts and sizes of the new picks."""
+            before = len(world.picks)
+            await world.step(*step)
+            assert await world.check()
+            return [(pick.start or 0, pick.size) for pick in list(world.picks.values())[before:]]
+
+        assert await given("ask", None, 1) == [(0, 4)]
+        assert await given("tell in part", 3, 0) == [(3, 1)], "what the batch left"
+        assert await given("tell", True, 1) == [(4, 4)]
+        await world.step("control", "budget", 10)
+        assert await given("ask", None, 1) == [(8, 2)], "the budget leaves two samples"
+        await world.step("give up", 2)
+        assert await given("ask", None, 1) == [(4, 4)], "returned slices go first, the lowest before the others"
+        await world.step("give up", 4)
+        await world.step("control", "budget", 7)
+        assert await given("ask", None, 1) == [(4, 1)], "one that is larger than wanted is split"
+        await world.step("control", "budget", 1000)
+        assert await given("ask", None, 4) == [(5, 3), (10, 2), (12, 4), (16, 4)]
+        assert await given("tell in part", 1, 7) == [(11, 1)]
+        seeds = {(pick.seed - (pick.start or 0)) % 2**32 for pick in world.picks.values()}
+        assert len(seeds) == 1
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from optimist.store import (
     NewPick,
     NotFound,
     NotRetractable,
+    Refused,
     Retracted,
     Returned,
     Snapshot,
@@ -40,7 +41,7 @@ from optimist.store import (
 from optimist.store.redis_program import find_program
 
 LIMIT = 3
-SIZE = 2
+SIZE = 3
 RETRACTION = "retraction"
 ENDED = ("told", "given up")
 generators = st.integers(0, 3)
@@ -49,6 +50,7 @@ owners = st.sampled_from("aaab")
 seldom = st.integers(0, 9).map(lambda number: number == 7)
 sometimes = st.integers(0, 2).map(lambda number: number == 1)
 digests = st.sampled_from(["one", "other"])
+ROWS = {"one": 4, "other": 2, RETRACTION: 0}
 MEASURES = {"one": Measures("ab" * 8), "other": Measures("ab" * 7 + "cd")}
 
 
@@ -87,6 +89,8 @@ class Generator:
     contents: dict[str, int] = field(default_factory=dict)
     """Position by digest, as the copy check knows it."""
     copied: set[int] = field(default_factory=set)
+    indices: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The first index and the indexed rows of a batch, by position."""
 
     def is_retracted(self, position: int) -> bool:
         return position <= self.restart or position in self.retracted
@@ -94,6 +98,10 @@ class Generator:
     @property
     def counted(self) -> int:
         return sum(entry[1] != RETRACTION and not self.is_retracted(at) for at, entry in enumerate(self.log, start=1))
+
+    @property
+    def samples(self) -> int:
+        return sum(ROWS[digest] for at, (_, digest, _) in enumerate(self.log, start=1) if not self.is_retracted(at))
 
     @property
     def trimmed(self) -> int:
@@ -114,6 +122,7 @@ class Pick:
     generator: int
     request: str
     start: int | None
+    size: int
     nonce: str
     status: str = "leased"  # overdue: its lease ran out and nobody has read the state; expired; told; given up
     digest: str = ""
@@ -138,7 +147,7 @@ class Model(RuleBasedStateMachine):
         self.expired: list[int] = []
         self.known: set[int] = set()  # picks that may be told, or whose end is remembered
         self.returned: dict[int, Returned] = {}
-        self.appended: dict[tuple[int, str], tuple[str, int, int]] = {}
+        self.appended: dict[tuple[int, str], tuple[str, int | None, int, int]] = {}
         self.tokens: dict[tuple[str, int], str] = {}
         self.spent: set[str] = set()
         self.decision: str | None = None
@@ -183,10 +192,13 @@ class Model(RuleBasedStateMachine):
         if number in self.overdue:
             self.overdue.remove(number)
 
-    def hand_back(self, number: int) -> None:
+    def hand_back(self, number: int, rows: int = 0) -> None:
         pick = self.picks[number]
-        if pick.start is not None and self.gs[pick.generator].state != "retired":
-            self.returned[number] = Returned(number, pick.start, SIZE)
+        if pick.start is not None and rows < pick.size and self.gs[pick.generator].state != "retired":
+            self.returned[number] = Returned(number, pick.start + rows, pick.size - rows)
+
+    def drop_returned(self, g: int) -> None:
+        self.returned = {n: r for n, r in self.returned.items() if self.picks[abs(n)].generator != g}
 
     def queue(self, order: list[int], number: int) -> int | None:
         order.append(number)
@@ -195,6 +207,7 @@ class Model(RuleBasedStateMachine):
         oldest = order.pop(0)
         if len(self.returned) > LIMIT:
             self.returned.pop(oldest, None)
+            self.returned.pop(-oldest, None)
         return oldest
 
     def end(self, number: int, status: str) -> None:
@@ -214,40 +227,49 @@ class Model(RuleBasedStateMachine):
         open_ = [number for number, pick in self.picks.items() if number in self.known and pick.status not in ENDED]
         return open_[choice % len(open_)] if open_ and choice < 70 else choice % (len(self.picks) + 2)
 
-    @initialize()
-    def create(self) -> None:
+    @initialize(indexed=st.booleans())
+    def create(self, indexed: bool) -> None:
+        self.indexed = indexed
+        size = SIZE if indexed else None
         for _ in range(2):
-            self.run(self.store.create_experiment("m", "{}", ["0", "1"], growth=0.0))
+            self.run(self.store.create_experiment("m", "{}", ["0", "1"], growth=0.0, batch_size=size))
         for g in range(2):
             self.claim(g, "a", "")
-        self.ask([0, 1, 1], sliced=True, stale=False)
+        self.ask([0, 1, 1], sliced=True, wanted=2, stale=False)
 
-    @rule(chosen=st.lists(generators, min_size=1, max_size=3), sliced=st.booleans(), stale=seldom)
-    def ask(self, chosen: list[int], sliced: bool, stale: bool) -> None:
-        request, picks, taken = f"ask {next(self.numbers)}", [], set()
+    @rule(
+        chosen=st.lists(generators, min_size=1, max_size=3),
+        sliced=st.booleans(),
+        wanted=st.integers(1, SIZE),
+        stale=seldom,
+    )
+    def ask(self, chosen: list[int], sliced: bool, wanted: int, stale: bool) -> None:
+        request, picks, returned = f"ask {next(self.numbers)}", [], dict(self.returned)
         handed = [g.handed for g in self.gs]
-        for g in (g % len(self.gs) for g in chosen):
-            back = [n for n in self.returned if self.picks[n].generator == g and n not in taken]
+        rounds, last = len(self.picks), self.picks[len(self.picks)].nonce if self.picks else ""
+        owners = {number: pick.generator for number, pick in self.picks.items()}
+        for number, g in enumerate((g % len(self.gs) for g in chosen), start=rounds + 1):
+            owners[number] = g
+            back = next((n for n in returned if owners[abs(n)] == g), None)
             nonce = f"{next(self.numbers):x}"
             if not sliced:
                 picks.append(NewPick(g, "{}", nonce=nonce))
-            elif back:
-                taken.add(back[0])
-                picks.append(NewPick(g, "{}", self.returned[back[0]].start, SIZE, again=back[0], nonce=nonce))
-            else:
-                picks.append(NewPick(g, "{}", handed[g], SIZE, nonce=nonce))
-                handed[g] += SIZE
-        rounds, last = len(self.picks), self.picks[len(self.picks)].nonce if self.picks else ""
+                continue
+            whole = Returned(0, handed[g], SIZE) if back is None else returned.pop(back)
+            handed[g] += SIZE if back is None else 0
+            size = min(wanted, whole.size) if self.indexed else whole.size
+            picks.append(NewPick(g, "{}", whole.start, size, again=back, left=whole.size - size, nonce=nonce))
+            if size < whole.size:
+                returned[-number] = Returned(-number, whole.start + size, whole.size - size)
         opened = self.run(open_picks(self.store, "m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
         inactive = any(self.gs[pick.generator].state != "active" for pick in picks)
         if stale or self.decision is not None or self.stopped or inactive:
             assert opened is None
             return
         for number, pick in enumerate(picks, start=rounds + 1):
-            self.picks[number] = Pick(pick.generator, request, pick.start, pick.nonce)
+            self.picks[number] = Pick(pick.generator, request, pick.start, pick.size, pick.nonce)
             self.known.add(number)
-            if pick.again is not None:
-                del self.returned[pick.again]
+        self.returned = returned
         for g, count in zip(self.gs, handed, strict=True):
             g.handed = count
         self.requests[request] = list(range(rounds + 1, len(self.picks) + 1))
@@ -266,7 +288,9 @@ class Model(RuleBasedStateMachine):
         number = self.chosen(choice)
         nonce = self.picks[number].nonce if number in self.picks else ""
         settled = self.attempt(
-            settle(self.store, "m", number, digest, 3, digest.encode(), nonce=nonce, measures=MEASURES[digest])
+            settle(
+                self.store, "m", number, digest, ROWS[digest], digest.encode(), nonce=nonce, measures=MEASURES[digest]
+            )
         )
         if refused := self.recalled(number):
             assert settled is refused
@@ -283,11 +307,15 @@ class Model(RuleBasedStateMachine):
             return
         g = self.gs[pick.generator]
         pick.digest, pick.seq = digest, g.accept(number, digest)
-        assert (settled.seq, settled.samples, settled.duplicate) == (pick.seq, 3 * g.counted, False)
+        assert (settled.seq, settled.samples, settled.duplicate) == (pick.seq, g.samples, False)
+        if self.indexed and pick.start is not None:
+            g.indices[pick.seq] = pick.start, min(pick.size, ROWS[digest])
         assert settled.late == (pick.status != "leased")
+        is_its_own = pick.status != "expired" or self.returned.pop(number, None) is not None
         if pick.status != "expired":
             self.release(number)
-        self.returned.pop(number, None)
+        if self.indexed and is_its_own:
+            self.hand_back(number, ROWS[digest])
         self.end(number, "told")
 
     @precondition(lambda self: self.picks)
@@ -339,17 +367,17 @@ class Model(RuleBasedStateMachine):
         assert [pick.number for pick in stored.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
         assert (stored.decision, stored.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
         for ordinal, (g, seen) in enumerate(zip(self.gs, stored.generators, strict=True)):
-            returned = [self.returned[n] for n in sorted(self.returned) if self.picks[n].generator == ordinal]
+            returned = [self.returned[n] for n in sorted(self.returned) if self.picks[abs(n)].generator == ordinal]
             position, n = g.snapshot.seq if g.snapshot else 0, g.counted
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
-            assert (seen.samples, seen.batches, seen.seq) == (3 * n, n, len(g.log))
+            assert (seen.samples, seen.batches, seen.seq) == (g.samples, n, len(g.log))
             assert (seen.restart, len(seen.retractions)) == (
                 g.restart,
                 sum(digest == RETRACTION for _, digest, _ in g.log),
             )
-            assert seen.retracted == 3 * (sum(digest != RETRACTION for _, digest, _ in g.log) - n)
+            assert seen.retracted == sum(ROWS[digest] for _, digest, _ in g.log) - g.samples
             assert seen.copies == len(g.copied)
-            assert (seen.due_seq, seen.due_samples) == ((len(g.log), 3 * n) if n else (0, 0))
+            assert (seen.due_seq, seen.due_samples) == ((len(g.log), g.samples) if n else (0, 0))
             assert (seen.estimate_seq, seen.estimate) == g.estimate
             assert (seen.snapshot_seq, seen.log_bytes) == (
                 position,
@@ -368,7 +396,7 @@ class Model(RuleBasedStateMachine):
         assert answer is None
         generator.state = state
         if state == "retired":
-            self.returned = {n: r for n, r in self.returned.items() if self.picks[n].generator != g}
+            self.drop_returned(g)
 
     @rule(g=generators)
     def add_generator(self, g: int) -> None:
@@ -388,30 +416,41 @@ class Model(RuleBasedStateMachine):
             if self.decision is None:
                 self.decided = [other.estimate[0] for other in self.gs]
             self.decision = self.decision or decision
-        self.ask([g], sliced=False, stale=False)
+        self.ask([g], sliced=False, wanted=1, stale=False)
         if not lasting:
             self.run(self.store.control("m", {"stopped": ""}))
             assert self.run(self.store.reopen("m", reopened)) == (self.decision in (None, reopened))
             assert self.run(self.store.reopen("m", self.decision or ""))
             self.stopped, self.decision = False, None
 
-    @rule(g=generators, key=digests, digest=digests)
-    def append(self, g: int, key: str, digest: str) -> None:
+    @rule(g=generators, key=digests, digest=digests, start=st.none() | st.integers(0, 30))
+    def append(self, g: int, key: str, digest: str, start: int | None) -> None:
         g %= len(self.gs)
-        settled = self.attempt(self.store.append("m", g, key, digest, 3, digest.encode(), measures=MEASURES[digest]))
+        rows, measures = ROWS[digest], MEASURES[digest]
+        settled = self.attempt(
+            self.store.append("m", g, key, digest, rows, digest.encode(), start=start, measures=measures)
+        )
         known = self.appended.get((g, key))
-        if known is not None and self.gs[g].is_retracted(known[2]):
+        if known is not None and self.gs[g].is_retracted(known[3]):
             assert settled is Retracted
             return
-        if known is not None and known[0] != digest:
+        if known is not None and known[:2] != (digest, start):
             assert settled is Conflict
+            return
+        if known is None and start is not None and not self.indexed:
+            assert settled is Refused
             return
         assert settled.duplicate == (known is not None)
         if known is None:
-            self.appended[g, key] = known = (digest, g, self.gs[g].accept(0, digest))
+            seq = self.gs[g].accept(0, digest)
+            self.appended[g, key] = known = (digest, start, g, seq)
+            if start is not None:
+                self.gs[g].indices[seq] = start, rows
+                end = start + rows
+                self.gs[g].handed = max(self.gs[g].handed, end + -end % SIZE)
             if len(self.appended) > LIMIT:
                 del self.appended[next(iter(self.appended))]
-        assert (settled.generator, settled.seq) == known[1:]
+        assert (settled.generator, settled.seq) == known[2:]
 
     @rule(g=generators, owner=owners, ended=st.sampled_from(["", "released", "lapsed"]))
     def claim(self, g: int, owner: str, ended: str) -> None:
@@ -487,6 +526,7 @@ class Model(RuleBasedStateMachine):
         else:
             found = [(e.pick, RETRACTION if e.retracts else e.digest, e.body) for e in entries]
             assert found == log[after:]
+            assert [e.indices for e in entries] == [self.gs[g].indices.get(e.seq) for e in entries]
 
     @precondition(lambda self: self.picks)
     @rule(choice=choices, now=sometimes)
@@ -538,7 +578,8 @@ class Model(RuleBasedStateMachine):
         generator = self.gs[g]
         assert not already
         lost = 1 if position else generator.counted
-        assert (retraction.position, retraction.batches, retraction.samples) == (position, lost, 3 * lost)
+        samples = ROWS[generator.log[position - 1][1]] if position else generator.samples
+        assert (retraction.position, retraction.batches, retraction.samples) == (position, lost, samples)
         rests = g >= len(self.decided) or max(position, 1) <= self.decided[g]
         assert retraction.reopened == (self.decision is not None and rests)
         self.decision = None if retraction.reopened else self.decision
@@ -553,11 +594,13 @@ class Model(RuleBasedStateMachine):
             generator.retracted.add(position)
             generator.copied.discard(position)
             if number and (start := self.picks[number].start) is not None and generator.state != "retired":
-                self.returned[number] = Returned(number, start, SIZE)
+                _, size = generator.indices.get(position, (start, self.picks[number].size))
+                left = self.returned[number].size if number in self.returned else 0
+                self.returned[number] = Returned(number, start, size + left)
             return
         generator.restart, generator.snapshot, generator.handed = len(generator.log), None, 0
         generator.copied.clear()
-        self.returned = {n: r for n, r in self.returned.items() if self.picks[n].generator != g}
+        self.drop_returned(g)
 
     @precondition(lambda self: self.lost)
     @rule(data=st.data())

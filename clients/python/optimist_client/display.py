@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
 _RETRACTIONS = 5
 """How many retractions a report names, the newest."""
-_COLUMNS = ("generator", "score", "± error", "samples", "pick ratio")
 
 
 def as_text(report: Report) -> str:
@@ -37,52 +37,93 @@ def as_html(report: Report) -> str:
 
 
 def as_frame(report: Report) -> Any:
-    """The standings as a pandas DataFrame with one row per generator, best first. Raises ModuleNotFoundError."""
+    """The standings as a pandas DataFrame with one row per generator, best first. Raises ModuleNotFoundError.
+
+    If the report has contrasts, `behind`, `margin`, `correlation` and `common` come first: the difference from the
+    best on the scale on which scores are compared, half its interval, and what it rests on. The best has none.
+    """
     pandas = _need("pandas")
-    rows = [row.model_dump(exclude={"warnings"}) for row in report.ranking]
+    apart = {one.generator: one for one in report.contrasts}
+    names = {"behind": "difference", "margin": "margin", "correlation": "correlation", "common": "common"}
+    rows = [
+        {"generator": row.generator}
+        | {column: getattr(apart.get(row.generator), name, None) for column, name in names.items() if apart}
+        | row.model_dump(exclude={"warnings", "generator"})
+        for row in report.ranking
+    ]
     return pandas.DataFrame(rows).set_index("generator")
 
 
 def as_plot(report: Report, axes: Any = None) -> Any:
-    """Plot the scores and intervals, best on top, on matplotlib axes (None: new ones). Raises ModuleNotFoundError."""
+    """Plot the scores and intervals, best on top, on matplotlib axes (None: new ones). Raises ModuleNotFoundError.
+
+    If the report has contrasts, a dark line shows the interval of each difference, drawn from the best one's score.
+    """
     is_own = axes is None
     axes = _need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
     rows = report.ranking
+    contrasts = _drawn_contrasts(report)
+    wide = {"linewidth": 9, "alpha": 0.3, "solid_capstyle": "butt"} if contrasts else {"linewidth": 2}
+    thin = {"color": "0.15", "linewidth": 1.5, "markersize": 8, "markeredgewidth": 1.5}
+    legend: dict[str, Any] = {}
     for place, row in enumerate(rows):
         color = "C2" if row.generator == report.decision.best else "C0"
         if row.lower is not None and row.upper is not None:
-            axes.plot([row.lower, row.upper], [place, place], color=color, linewidth=2)
+            legend["interval of the score"] = axes.plot([row.lower, row.upper], [place] * 2, color=color, **wide)[0]
         if row.score is not None:
             axes.plot([row.score], [place], "o", color=color)
+        if row.generator in contrasts:
+            line = axes.plot(contrasts[row.generator], [place] * 2, "|-", **thin)[0]
+            legend["interval of the difference from the best, drawn from the best score"] = line
     axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel(f"{report.metric_title} ({'lower' if report.lower_is_better else 'higher'} is better)")
     name, _, rest = _title(report).partition(": ")
     axes.set_title(f"{name}\n{rest}", fontsize="medium")
+    if contrasts:
+        axes.margins(y=0.12)
+        axes.axvline(rows[0].score, color="C2", linewidth=1, linestyle=":", zorder=0)
+        place, draw = ("outside lower center", axes.figure.legend) if is_own else ("best", axes.legend)
+        draw(legend.values(), legend, loc=place, frameon=False, fontsize="small", borderaxespad=0.8)
     if is_own:
         # So large that neither the labels nor the title are cut off; in inches.
         widest = max((label.get_window_extent().width for label in axes.get_yticklabels()), default=0.0)
-        axes.figure.set_size_inches(7.0 + widest / axes.figure.dpi, 1.5 + 0.35 * max(len(rows), 3))
+        height = 1.5 + 0.35 * max(len(rows), 3) + (0.5 if contrasts else 0.0)
+        axes.figure.set_size_inches(7.0 + widest / axes.figure.dpi, height)
     return axes
 
 
+def _drawn_contrasts(report: Report) -> dict[str, list[float]]:
+    """Where the interval of each difference ends on the axis of the scores, counted from the best one's score."""
+    best = next((row.score for row in report.standings if row.generator == report.decision.best), None)
+    if best is None:
+        return {}
+    sign = 1.0 if report.lower_is_better else -1.0
+    drawn: dict[str, list[float]] = {}
+    for one in report.contrasts:
+        if one.margin is not None:
+            ends = [sign * (one.difference + side * one.margin) for side in (-1.0, 1.0)]
+            drawn[one.generator] = [
+                best * math.exp(min(end, 700.0)) if one.scale == "log" else best + end for end in ends
+            ]
+    return drawn
+
+
 def _table(report: Report) -> list[tuple[str, ...]]:
-    """The header and the rows, with a column of brackets or of costs if the report has some."""
-    ranking = report.ranking
-    columns = [_COLUMNS, *map(_cells, ranking)]
-    if any(row.bracket is not None for row in ranking):
-        brackets = ("" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in ranking)
-        columns = [(*row, cell) for row, cell in zip(columns, ("bracket", *brackets), strict=True)]
+    """The header and the rows, with a column of differences from the best, brackets or costs if the report has some."""
+    rows = report.ranking
+    columns = {"generator": [row.generator for row in rows]}
+    if behind := report.behind:
+        columns["behind the best"] = [behind[row.generator] for row in rows]
+    columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
+    columns["± error"] = ["…" if row.error is None else f"{row.error:.3f}" for row in rows]
+    columns["samples"] = [f"{row.samples:,}" for row in rows]
+    columns["pick ratio"] = [f"{row.pick_ratio:.1%}" for row in rows]
+    if any(row.bracket is not None for row in rows):
+        columns["bracket"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
     if report.cost is not None:
-        costs = ("" if row.cost is None else f"{row.cost:,g}" for row in ranking)
-        columns = [(*row, cell) for row, cell in zip(columns, ("cost", *costs), strict=True)]
-    return columns
-
-
-def _cells(row: Standing) -> tuple[str, ...]:
-    score = "…" if row.score is None else f"{row.score:.3f}"
-    error = "…" if row.error is None else f"{row.error:.3f}"
-    return row.generator, score, error, f"{row.samples:,}", f"{row.pick_ratio:.1%}"
+        columns["cost"] = ["" if row.cost is None else f"{row.cost:,g}" for row in rows]
+    return [tuple(columns), *zip(*columns.values(), strict=True)]
 
 
 def _batches(report: Report) -> list[str]:

@@ -51,8 +51,10 @@ class ExperimentOperations(Generic[PickT]):
         """Sample and tell until the experiment ends or `max_samples` or `max_cost` is used up. Returns the report.
 
         generators: functions by name: `(size, seed) → samples`, or `(size, seed, prompts) → samples` if the experiment
-            has prompts, a list of `size` texts. For reproducible runs the same seed must give the same samples. Only
-            the generators named here are picked; they may be a subset of the experiment's.
+            has prompts, a list of `size` texts. A function with a parameter `seeds`, such as `(size, seeds)`, gets a
+            list of one seed for each sample instead, and by name the others that it has of `seed` and `prompts`. The
+            same seed must give the same samples: generators are compared by their samples of common seeds. Only the
+            generators named here are picked; they may be a subset of the experiment's.
         embed: function that converts samples to what `tell` takes: rows (n, d) of features or class probabilities, or a
             mapping of named arrays, optionally with "ids". None: the generators return this themselves. If the
             experiment names its embedding, `embed` must be an embedder of that `name` (`optimist_client.embedders`).
@@ -71,7 +73,7 @@ class ExperimentOperations(Generic[PickT]):
 
         Each tell also asks for the next pick, so that a round takes one request.
         """
-        check_functions(generators)
+        check_functions(generators, has_seeds=self.info.is_indexed)
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
         costs = {row.generator: row.cost_per_sample for row in (await ExperimentOperations.report(self)).standings}

@@ -50,8 +50,28 @@ class PickOperations:
 
     @property
     def seed(self) -> int:
-        """Seed for the generator's random numbers, different for every pick."""
+        """Seed for the generator's random numbers. In a paired experiment it is the same for every generator's samples
+        of these indices, so that a generator that draws its latents from it is compared on common ones.
+        """
         return self.info.seed
+
+    @property
+    def start(self) -> int | None:
+        """Index of the first sample in the generator's sequence; None in an experiment of rules before 4."""
+        return self.info.start
+
+    @property
+    def seeds(self) -> list[int]:
+        """A seed for each sample: that of index i is the same in every pick that has the index.
+
+        Raises ValueError in an experiment of rules before 4, where neighbouring picks would share seeds.
+        """
+        if self.info.start is None:
+            raise ValueError(
+                f"pick {self.number} has no seeds of its samples, as {self.info.experiment!r} was created by an older "
+                "version (rules before 4): use `seed`"
+            )
+        return [(self.seed + place) % 2**32 for place in range(self.size)]
 
     @property
     def prompts(self) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 from urllib.parse import quote
 
@@ -41,13 +43,22 @@ class Makers:
         """Generate and embed the pick's samples. Returns the arguments for `tell`. Raises `GeneratorError`."""
         prompts = [pick.prompts] if pick.prompts else []
         generator = self.generators[pick.generator]
-        batch = await self._apply(pick, "generating", generator, pick.size, pick.seed, *prompts)
+        args: list[Any] = [pick.size, pick.seed, *prompts]
+        if "seeds" in (named := self._parameters[pick.generator]):
+            known = {"seeds": pick.seeds, "seed": pick.seed, "prompts": pick.prompts}
+            generator = partial(generator, **{name: value for name, value in known.items() if name in named})
+            args = [pick.size]
+        batch = await self._apply(pick, "generating", generator, *args)
         if self.embed is not None:
             batch = await self._apply(pick, "embedding", self.embed, batch)
         if self.embed_prompts is None or not prompts:
             return {"batch": batch, "embedding": self.embedding}
         embedded = await self._apply(pick, "embedding prompts", self.embed_prompts, *prompts)
         return {"batch": batch, "prompts": embedded, "embedding": self.embedding}
+
+    @cached_property
+    def _parameters(self) -> dict[str, Set[str]]:
+        return {name: _names(function) for name, function in self.generators.items()}
 
     async def _apply(self, pick: PickOperations, doing: str, function: Callable[..., Any], *args: Any) -> Any:
         try:
@@ -60,8 +71,19 @@ class Makers:
             ) from error
 
 
-def check_functions(generators: Any) -> None:
-    """Raise ValueError unless `generators` is a mapping of names to functions."""
+def _names(function: Callable[..., Any]) -> Set[str]:
+    """The names of a function's parameters."""
+    try:
+        return inspect.signature(function).parameters.keys()
+    except (TypeError, ValueError):  # a builtin
+        return frozenset()
+
+
+def check_functions(generators: Any, *, has_seeds: bool = True) -> None:
+    """Raise ValueError unless `generators` is a mapping of names to functions.
+
+    has_seeds: whether the experiment's picks have a seed for each sample, which a function may ask for.
+    """
     example = 'such as {"old": old, "new": new}'
     if not isinstance(generators, Mapping):
         found = type(generators).__name__
@@ -69,6 +91,11 @@ def check_functions(generators: Any) -> None:
     for name, function in generators.items():
         if not callable(function):
             raise ValueError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")
+        if not has_seeds and "seeds" in _names(function):
+            raise ValueError(
+                f"generators: {name!r}: expected a function (size, seed) without `seeds`: an older version created the "
+                "experiment (rules before 4)"
+            )
 
 
 class Allowance:

@@ -46,8 +46,8 @@ class ArchivedGenerator(Wire):
     name: GeneratorName
     state: State
     handed: Count
-    returned: list[tuple[Position, Count, Position]]
-    """Slices of prompts without samples so far: pick, start and size."""
+    returned: list[tuple[int, Count, Position]]
+    """Indices without samples so far, as in `Returned`."""
     estimate_position: Count
     estimate: str | None
     aside: dict[Position, str]
@@ -106,6 +106,8 @@ class PageEntry(Wire):
     retracts: Annotated[str | None, NOT_EMPTY] = None
     prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$"), NOT_EMPTY] = ""
     """`LogEntry.prompts`."""
+    indices: Annotated[tuple[Count, Count] | None, NOT_EMPTY] = None
+    """`LogEntry.indices`."""
 
     @classmethod
     def of(cls, entry: LogEntry) -> Self:
@@ -119,6 +121,7 @@ class PageEntry(Wire):
             record=entry.record,
             retracts=entry.retracts,
             prompts=entry.prompts,
+            indices=entry.indices,
         )
 
 

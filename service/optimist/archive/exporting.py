@@ -136,10 +136,11 @@ class Exporter:
 
 
 def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int, int, int]]:
-    """Slices of prompts to be handed out again: open picks are not exported, so theirs are among them."""
+    """Indices to be handed out again: open picks are not exported, so theirs are among them."""
     slices = [(ended.pick, ended.start, ended.size) for ended in state.returned]
     if state.state != "retired":
         records = [pick.record for pick in stored.open_picks if pick.generator == state.ordinal]
         picks = [Pick.model_validate_json(record) for record in records]
-        slices += [(pick.number, pick.prompts_start, pick.size) for pick in picks if pick.prompts_start is not None]
+        starts = [pick.prompts_start if pick.start is None else pick.start for pick in picks]
+        slices += [(pick.number, at, pick.size) for pick, at in zip(picks, starts, strict=True) if at is not None]
     return sorted(slices)

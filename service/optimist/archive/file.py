@@ -216,6 +216,7 @@ class Archive:
                 entry.record,
                 retracts=entry.retracts,
                 prompts=entry.prompts,
+                indices=entry.indices,
             )
             for entry, end in zip(entries, ends, strict=True)
         ]

@@ -70,6 +70,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
         await restoration.commit(
             *(experiment.model_dump_json(), config.rescore_growth, stored, archive.history, archive.fitted),
             sizes=archive.contents.sizes,
+            batch_size=config.batch_size if experiment.is_indexed else None,
         )
     return config.name
 

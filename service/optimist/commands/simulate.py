@@ -63,6 +63,14 @@ def simulate(
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Draw samples in their given order. All trials then see the same ones.")
     ] = False,
+    paired: Annotated[
+        bool | None,
+        typer.Option(
+            "--paired/--unpaired",
+            help="Whether row i of every generator has the same seed or prompt, so that their scores are compared by "
+            "row; by default as the samples are known to be, for files unpaired.",
+        ),
+    ] = None,
     stop: Annotated[bool, typer.Option("--stop", help="End a trial when the stopping rule decides.")] = False,
     delta: Annotated[
         float | None, typer.Option(help="Accepted probability of a wrong decision; 0.05 by default.")
@@ -121,6 +129,7 @@ def simulate(
             trials=trials,
             seed=seed,
             shuffle=not in_order,
+            paired=paired,
             stop=stop,
             delta=delta,
             tolerance=None if tolerance is None else parsed_tolerance(tolerance),

@@ -6,14 +6,12 @@ import math
 import secrets
 import time
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import Any
 
-import numpy as np
-
-from optimist.dispatch.slices import Slice, next_slice
+from optimist.dispatch.slices import Slice, next_slice, pick_seed, slice_seed
 from optimist.dispatch.state import PolicyState
 from optimist.policies import Arm
-from optimist.store import AskGroup, NewPick, Opening
+from optimist.store import AskGroup, GeneratorState, NewPick, Opening
 from optimist_client.models import AskRequest, Pick
 
 
@@ -107,8 +105,9 @@ class Assignment:
         generator = state.contenders[chosen]
         cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)
         size = self._size(cost)
-        part = None if config.prompts is None else next_slice(config, generator, size)
+        part = next_slice(state.experiment, generator, size)
         size = size if part is None else part.size
+        start, seed = self._drawn(generator, part, number)
         pick = Pick(
             experiment=config.name,
             instance=stored.instance,
@@ -116,9 +115,10 @@ class Assignment:
             generator=generator.name,
             size=size,
             prompts=None if part is None else part.prompts,
-            prompts_start=None if part is None else part.start,
-            prompt_indices=None if part is None or config.list_length is None else part.indices,
-            seed=pick_seed(config.seed, number),
+            prompts_start=None if part is None or part.prompts is None else part.start,
+            prompt_indices=None if part is None else part.prompt_indices,
+            start=start,
+            seed=seed,
             positions=[generator.estimate_seq for generator in state.contenders],
             batches=[arm.batches for arm in able],
             pending_samples=[arm.pending_samples for arm in able],
@@ -132,14 +132,22 @@ class Assignment:
             opened=time.time(),
         )
         nonce = secrets.token_hex(8)
-        least, most = self._rows(size, part is not None)
-        new = NewPick(generator.ordinal, pick.model_dump_json(), *_taken(part), nonce, least, most, key)
+        least, most = self._rows(size, config.prompts is not None)
+        taken = {} if part is None else _taken(part)
+        new = NewPick(generator.ordinal, pick.model_dump_json(), nonce=nonce, least=least, most=most, key=key, **taken)
         pick = pick.model_copy(update={"nonce": nonce})
         state.open(pick, new, pick.opened + self._lease)
         self._groups.setdefault(pick.request_id, []).append(new)
         self._samples_left = None if self._samples_left is None else self._samples_left - size
         self._cost_left = None if self._cost_left is None else self._cost_left - size * cost
         return pick
+
+    def _drawn(self, generator: GeneratorState, part: Slice | None, number: int) -> tuple[int | None, int]:
+        """The fields `start` and `seed` of a pick."""
+        experiment = self._state.experiment
+        if part is None or not experiment.is_indexed:
+            return None, pick_seed(experiment.config.seed, number)
+        return part.start, slice_seed(experiment, generator, part.start)
 
     def _rows(self, size: int, is_prompted: bool) -> tuple[int, int]:
         """The smallest and the largest number of rows of a pick's batch; 0 as the largest means no limit."""
@@ -156,16 +164,6 @@ class Assignment:
         return math.ceil(left / cost) if left is not None and size * cost > left else size
 
 
-def pick_seed(seed: int, number: int) -> int:
-    """A 32-bit seed, distinct for 2³² picks of an experiment, and reproducible."""
-    return (_first_seed(seed) + number) % 2**32
-
-
-@lru_cache(4096)
-def _first_seed(seed: int) -> int:
-    return int(np.random.SeedSequence(seed).generate_state(1)[0])
-
-
-def _taken(part: Slice | None) -> tuple[int | None, int, int | None]:
-    """The fields `start`, `size` and `again` of `NewPick` for a slice."""
-    return (None, 0, None) if part is None else (part.start, part.size, part.again)
+def _taken(part: Slice) -> dict[str, Any]:
+    """The fields of `NewPick` for a slice."""
+    return {"start": part.start, "size": part.size, "again": part.again, "left": part.left}

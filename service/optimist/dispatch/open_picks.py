@@ -45,11 +45,12 @@ class OpenPicks:
         self.samples[stored.generator] += pick.size
         self.batches[stored.generator] += 1
 
-    def remove(self, number: int) -> OpenPick | None:
-        """Stop counting a pick as open, and return it; None if it was not open."""
-        pick, stored = self._picks.pop(number, (None, None))
-        if pick is None or stored is None:
+    def remove(self, number: int) -> tuple[Pick, OpenPick] | None:
+        """Stop counting a pick as open, and return it in both forms; None if it was not open."""
+        removed = self._picks.pop(number, None)
+        if removed is None:
             return None
+        pick, stored = removed
         del self._of_worker[pick.worker][number], self._of_request[pick.request_id][number]
         if not self._of_worker[pick.worker]:
             del self._of_worker[pick.worker]
@@ -58,7 +59,7 @@ class OpenPicks:
         self.of_key[stored.key] -= 1
         self.samples[stored.generator] -= pick.size
         self.batches[stored.generator] -= 1
-        return stored
+        return removed
 
     def of_worker(self, worker: str) -> int:
         """How many open picks a worker has."""

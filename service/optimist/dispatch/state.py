@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from operator import attrgetter
 
@@ -12,7 +12,7 @@ from optimist.dispatch.suspects import decision_warnings
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.policies import Arm, Policy, Stopping, warmup_batches
-from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Settled
+from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
 _SLACK = 1e-12
@@ -76,16 +76,19 @@ class PolicyState:
 
     def settle(self, batch: Batch) -> bool:
         """Count a batch as told for its pick. Returns False, and changes nothing, if the pick is not open."""
-        pick = self.open_picks.remove(batch.pick)
-        if pick is None:
+        removed = self.open_picks.remove(batch.pick)
+        if removed is None:
             return False
-        stored, generator = self.stored, self.stored.generators[pick.generator]
+        pick, leased = removed
+        stored, generator = self.stored, self.stored.generators[leased.generator]
         del stored.open_picks[bisect_left(stored.open_picks, batch.pick, key=attrgetter("number"))]
         generator.samples += batch.rows
         generator.batches += 1
         generator.seq += 1
         if is_due(generator.samples, generator.due_samples, self.config.rescore_growth):
             generator.due_samples, generator.due_seq = generator.samples, generator.seq
+        if pick.start is not None and batch.rows < pick.size and generator.state != "retired":
+            _hand_back(generator, Returned(pick.number, pick.start + batch.rows, pick.size - batch.rows))
         stored.told += 1
         stored.version += 1
         self.samples += batch.rows
@@ -117,7 +120,9 @@ class PolicyState:
         if new.again is not None:
             generator.returned = [part for part in generator.returned if part.pick != new.again]
         elif new.start is not None:
-            generator.handed += new.size
+            generator.handed += new.size + new.left
+        if new.start is not None and new.left:
+            _hand_back(generator, Returned(-pick.number, new.start + new.size, new.left))
         self.open_picks.add(pick, leased)
         self._renew_arm(generator)
 
@@ -238,6 +243,10 @@ class PolicyState:
             return "out of budget"
         begun = (arm.batches >= self.policy.warmup and arm.estimate is not None for arm in self.arms if arm.active)
         return "running" if all(begun) else "warming up"
+
+
+def _hand_back(generator: GeneratorState, part: Returned) -> None:
+    insort(generator.returned, part, key=attrgetter("pick"))
 
 
 def _estimates(generators: Sequence[GeneratorState], known: PolicyState | None) -> list[Estimate | None]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from optimist.evaluation import Question, declared_of, first_rows
 from optimist.evaluation.arrays import arrays_of, check_arrays
@@ -22,6 +19,7 @@ from optimist.numerics.checks import check_whole
 from optimist.simulation.contenders import contenders
 from optimist.simulation.result import Result
 from optimist.simulation.run import Run
+from optimist.simulation.runner import Runner
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
@@ -29,7 +27,6 @@ from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 from optimist_client.tolerance import checked as checked_tolerance
 
-Done = TypeVar("Done")
 MOST_ROUNDS = 10_000_000
 """Maximum rounds in all trials of a policy together. They are kept in memory and take about 500 MB."""
 DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0, "rules": RULES}
@@ -61,6 +58,7 @@ def simulate(
     shuffle: bool = True,
     progress: bool = False,
     rules: int | None = None,
+    paired: bool | None = None,
 ) -> Result:
     """Run each policy in `trials` trials of `rounds` batches with `batch_size` samples, and compare their costs.
 
@@ -73,7 +71,9 @@ def simulate(
     options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their labels.
 
     In a trial samples are drawn without replacement. Their random order depends only on (`seed`, trial, generator), so
-    that all policies see the same streams, whatever `jobs` is. Without `shuffle` samples keep their given order. A
+    that all policies see the same streams, whatever `jobs` is. Without `shuffle` samples keep their given order.
+    `paired` draws the same rows of every generator and compares their scores by row: True says that row i has the same
+    seed or prompt in all, None takes the sources' word (`SourceSet.aligned`), False draws each generator by itself. A
     trial ends early if the chosen generator has no full batch left or, with `stop`, when the stopping rule decides.
     `truth` are the true scores on the natural scale; by default they are computed in closed form or from all samples.
     joblib runs the trials in `jobs` processes (None: as set by `joblib.parallel_config`, which may use other machines,
@@ -108,18 +108,19 @@ def simulate(
     declared.check_tolerance(settings["tolerance"])
     question = Question(declared, delta=settings["delta"], rules=settings["rules"])
     _check_sources(source_set.sources, question)
+    is_paired = _is_paired(paired, source_set, question.rules)
     question = _fitted(question, source_set.sources, seed)
     shared: dict[str, Any] = {name: settings[name] for name in DEFAULTS}
     shared |= {"metric": question.metric, "batch_size": batch_size}
     for contender in competing:
         try:
-            Trial(source_set.sources, contender, shared, 0, 1, seed, stop, shuffle).evaluation()
+            Trial(source_set.sources, contender, shared, 0, 1, seed, stop, shuffle, is_paired).evaluation()
         except ValueError as error:
             raise ValueError(f"policy {contender.label!r}: {error}") from None
     _check_amounts(source_set.sources, batch_size, rounds)
 
     known = None if truth is None else given_scores(truth, source_set.sources, question.metric)
-    with _Runner(jobs, progress) as runner:
+    with Runner(jobs, progress) as runner:
         if known is None:
             scored = runner.run(
                 "true scores", [partial(_score, *each, question, seed) for each in source_set.sources.items()]
@@ -129,7 +130,7 @@ def simulate(
         plays = runner.run(
             "trials",
             [
-                Trial(source_set.sources, contender, shared, number, rounds, seed, stop, shuffle).play
+                Trial(source_set.sources, contender, shared, number, rounds, seed, stop, shuffle, is_paired).play
                 for number in range(trials)
                 for contender in competing
             ],
@@ -144,42 +145,12 @@ def simulate(
         rounds=rounds,
         seed=seed,
         stop=stop,
+        paired=is_paired,
         runs={
             contender.label: Run.of(plays[place :: len(competing)], rounds, batch_size, behind, is_best)
             for place, contender in enumerate(competing)
         },
     )
-
-
-class _Runner:
-    """Runs work in parallel and shows its progress on stderr."""
-
-    def __init__(self, jobs: int | None, progress: bool) -> None:
-        self._jobs = jobs
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
-        self._progress = Progress(*columns, *times, console=Console(stderr=True), disable=not progress)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-    def run(self, what: str, work: Sequence[Callable[[], Done]]) -> list[Done]:
-        """The results of all pieces of work, in their order. The pieces run in any order."""
-        shown = self._progress.add_task(what, total=len(work))
-        done: dict[int, Done] = {}
-        parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
-        for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
-            done[place] = found
-            self._progress.advance(shown)
-        return [done[place] for place in range(len(work))]
-
-
-def _numbered(place: int, piece: Callable[[], Done]) -> tuple[int, Done]:
-    return place, piece()
 
 
 def _score(name: str, source: Source, question: Question, seed: int) -> TrueScore:
@@ -250,6 +221,13 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
             wanted, whose = known.setdefault(tensor, (width, source.origin))
             if width != wanted:
                 raise ValueError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
+
+
+def _is_paired(asked: bool | None, made: SourceSet, rules: int) -> bool:
+    """Whether trials are paired. Raises ValueError if that is asked for and not possible."""
+    if rules < 4 and asked:
+        raise ValueError(f"paired: expected rules 4 or later, got {rules}")
+    return rules >= 4 and made.is_paired(asked)
 
 
 def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Question:

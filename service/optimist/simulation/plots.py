@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from optimist.simulation.reporting import shown
+from optimist.simulation.reporting import shown, subject
 from optimist.simulation.result import Result
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -74,7 +74,7 @@ def pick_share(result: Result) -> Figure:
         axes.set_xlabel("share of samples")
         axes.set_xlim(0, most)
         _name_generators(axes, result, order)
-    figure.suptitle(f"{_subject(result)}: samples by generator, best at the top")
+    figure.suptitle(f"{subject(result)}: samples by generator, best at the top")
     return figure
 
 
@@ -97,7 +97,7 @@ def estimates(result: Result) -> Figure:
         axes.set_xlim(low, high)
         _name_generators(axes, result, order)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
-    figure.suptitle(f"{_subject(result)}: last estimates in the first trial, best at the top")
+    figure.suptitle(f"{subject(result)}: last estimates in the first trial, best at the top")
     return figure
 
 
@@ -127,7 +127,7 @@ def _curves(result: Result, measure: str, label: str, is_share: bool = False, ha
         axes.set_ylim(0, None)
     axes.grid(alpha=0.3)
     trials = f"mean of {result.trials} trials{' ± standard error' * has_band}" if result.trials > 1 else "one trial"
-    axes.set_title(f"{_subject(result)}, {trials}", fontsize="medium")
+    axes.set_title(f"{subject(result)}, {trials}", fontsize="medium")
     axes.legend(fontsize="small")
     return figure
 
@@ -155,10 +155,6 @@ def _window(truth: np.ndarray) -> tuple[float, float]:
     """The range of the axis: the true scores with a margin. The papers' bounds and early estimates may exceed it."""
     span = float(np.ptp(truth)) or abs(float(truth[0])) or 1.0
     return float(truth.min()) - 0.3 * span, float(truth.max()) + 0.8 * span
-
-
-def _subject(result: Result) -> str:
-    return f"{shown(result.metric)} of {len(result.generators)} generators"
 
 
 def _unit(result: Result) -> str:

@@ -62,6 +62,7 @@ def to_json(result: Result) -> str:
         "rounds": result.rounds,
         "batch_size": result.batch_size,
         "seed": result.seed,
+        "paired": result.paired,
         "best": list(result.best),
         "truth": {name: known.score for name, known in result.truth.items()},
         "truth_origin": {name: known.origin for name, known in result.truth.items()},
@@ -93,9 +94,14 @@ def write_picks(result: Result, path: Path) -> None:
 
 
 def title(result: Result) -> str:
-    """A title: metric, generators, trials, batches and seed."""
+    """A title: metric, generators, trials, batches, seed, and whether samples were paired."""
     played = f"{result.trials} trial{'s' * (result.trials > 1)} of {result.rounds:,} batches of {result.batch_size}"
-    return f"{shown(result.metric)} of {len(result.generators)} generators, {played}, seed {result.seed}"
+    return f"{subject(result)}, {played}, seed {result.seed}"
+
+
+def subject(result: Result) -> str:
+    """What is compared: metric and generators, and whether samples were paired."""
+    return f"{shown(result.metric)} of {len(result.generators)} generators{', paired' * result.paired}"
 
 
 def notes(result: Result) -> Iterator[str]:
@@ -104,6 +110,8 @@ def notes(result: Result) -> Iterator[str]:
     origins = Counter(known.origin for known in result.truth.values())
     truth = ", ".join(origin if len(origins) == 1 else f"{origin} ({count})" for origin, count in origins.items())
     yield f"Best: {best}. Truth: {truth}. Mean ± standard error over trials."
+    if result.paired:
+        yield "Paired: sample i of every generator had the same seed or prompt, and scores were compared by sample."
     for summary in result.summaries:
         if summary.exhausted:
             names = sorted({name for name in result[summary.policy].exhausted if name is not None})

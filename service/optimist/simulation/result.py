@@ -28,6 +28,8 @@ class Result:
     rounds: int
     seed: int
     stop: bool
+    paired: bool
+    """Whether row i of every generator was drawn alike, and scores were compared by row."""
     runs: dict[str, Run]
 
     def __getitem__(self, policy: str) -> Run:

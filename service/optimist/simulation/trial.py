@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -50,22 +50,26 @@ class Trial:
     seed: int
     stop: bool
     shuffle: bool
+    paired: bool
+    """Whether row i of every generator is drawn alike, and estimates are compared by index."""
 
     def evaluation(self) -> Evaluation:
         """A new `Evaluation` for this trial. Raises ValueError for invalid settings."""
-        return Evaluation(
-            list(self.sources), **{**self.settings, **self.contender.settings}, seed=self.seed + self.number
-        )
+        settings = {**self.settings, **self.contender.settings, "paired": self.paired}
+        return Evaluation(list(self.sources), **settings, seed=self.seed + self.number)
 
-    def play(self) -> TrialResult:
-        """Ask, draw and tell until the last round, the decision, or a generator without a full batch left."""
+    def play(self, advance: Callable[[], None] = lambda: None) -> TrialResult:
+        """Ask, draw and tell until the last round, the decision, or a generator without a full batch left.
+
+        `advance` is called after each round.
+        """
         with one_thread():
-            return self._play()
+            return self._play(advance)
 
-    def _play(self) -> TrialResult:
+    def _play(self, advance: Callable[[], None]) -> TrialResult:
         evaluation, names = self.evaluation(), list(self.sources)
         places = {name: place for place, name in enumerate(names)}
-        draws = {name: Draw(self.seed, self.number, name, self.shuffle) for name in names}
+        draws = {name: Draw(self.seed, self.number, name, self.shuffle, self.paired) for name in names}
         streams = {name: source.stream(draws[name]) for name, source in self.sources.items()}
         picks, named = (np.full(self.rounds, NO_GENERATOR, np.int32) for _ in range(2))
         samples = np.zeros(len(names), np.int64)
@@ -83,6 +87,7 @@ class Trial:
             samples[places[name]] += evaluation.batch_size
             decided = self.stop and decision.decided
             played += 1
+            advance()
         return TrialResult(picks[:played], named[:played], _ends(evaluation), samples, decided, exhausted)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index
-from optimist.store.parsing import parse_state
+from optimist.store.parsing import held, parse_state
 from optimist.store.state import ExperimentState, State
 
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
@@ -41,12 +41,14 @@ class Experiments:
         *,
         instance: str | None = None,
         keep_log: bool = False,
+        batch_size: int | None = None,
     ) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
         growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
         instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
-        do not trim the log, which holds the record of each pick too. Raises Conflict if another config has the name.
+        do not trim the log, which holds the record of each pick too. batch_size: picks begin at multiples of it in the
+        sequence of their generator; None: samples have no indices. Raises Conflict if another config has the name.
         """
         created = await self._commands.experiment_script(
             "create_experiment",
@@ -55,6 +57,7 @@ class Experiments:
             growth=repr(float(growth)),
             instance=instance or uuid.uuid4().hex,
             keep_log=int(keep_log),
+            batch_size="" if batch_size is None else batch_size,
             names=generators,
         )
         # The index may be in another slot. It comes after the config: creating again repairs a crash in between.
@@ -93,9 +96,11 @@ class Experiments:
     async def state(self, experiment: str, known: ExperimentState | None = None) -> ExperimentState:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
-        known: a state read before, whose open picks are taken from it instead of being parsed again.
+        known: a state read before, whose open picks and estimates are taken from it instead of being read again.
         """
-        answer = await self._commands.experiment_script("state", experiment, remembered=self._settled_limit)
+        answer = await self._commands.experiment_script(
+            "state", experiment, remembered=self._settled_limit, held=held(known)
+        )
         return parse_state(answer[0], known)
 
     async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:

@@ -24,14 +24,14 @@ EXPERIMENT_PARTS = (
     "generators",  # hash: ordinal → name
     "states",  # hash: ordinal → paused or retired; none where active
     "controls",  # hash: what may change of an experiment, as the API writes it
-    "counts",  # hash: rounds, told, growth, instance, keep_log, claims; of each generator what enrol.lua lists
+    "counts",  # hash: rounds, told, growth, instance, keep_log, batch_size, claims; per generator what enrol.lua lists
     "estimates",  # hash: ordinal → "<seq> <payload>"
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
     "leases",  # sorted set: number → deadline; only these pend
     "turn",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
-    "returned",  # hash: number → "<g> <start> <size>", prompts of a pick that ended without a batch
+    "returned",  # hash: number → "<g> <start> <size>", indices to be handed out again; see picks.lua
     "settled",  # hash: number → "<digest>\t<answer>", of a pick given up "\t<reason>"
     "settled_order",  # list: numbers of `settled`, oldest first
     "expired_order",  # list: numbers of picks whose lease ran out, oldest first

@@ -109,4 +109,12 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         record=None if record is None else record.decode(),
         chain=chain,
         prompts=fields.get(b"prompts", b"").decode(),
+        indices=_indices(fields.get(b"indices")),
     )
+
+
+def _indices(stored: bytes | None) -> tuple[int, int] | None:
+    if stored is None:
+        return None
+    start, count = stored.split()
+    return int(start), int(count)

@@ -29,7 +29,7 @@ PREFIX = "retracted_"
 def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> ExperimentState:
     """The state in the answer of `read_state` in reading.lua.
 
-    known: a state read before; open picks that it has are taken from it.
+    known: a state read before, whose `held` estimates were left out; these, and its open picks, are taken from it.
     """
     decision, leased, *flat = answer
     counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
@@ -41,7 +41,7 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
     for ordinal in sorted(map(int, names)):
         g = str(ordinal)
         count = by_generator[g]
-        seq, estimate = estimates[g].split(" ", 1) if g in estimates else (0, None)
+        seq, estimate = _estimate(estimates.get(g), ordinal, known)
         generators.append(
             GeneratorState(
                 ordinal=ordinal,
@@ -51,8 +51,9 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
                 seq=count["seq"],
                 due_samples=count["due_samples"],
                 due_seq=count["due_seq"],
-                estimate_seq=int(seq),
+                estimate_seq=seq,
                 estimate=estimate,
+                estimate_made=counts.get(f"made_{g}", "") if estimate else "",
                 damage=damaged.get(g),
                 handed=count["handed"],
                 returned=slices.get(ordinal, []),
@@ -116,6 +117,21 @@ def _open_pick(
         return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
     generator, request_id, _, record = entry.decode().split("\t", 3)
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
+
+
+def held(known: ExperimentState | None) -> list[str]:
+    """The estimates of a state, as the scripts that read states take them, to leave them out of the answer."""
+    return [] if known is None else [generator.estimate_made for generator in known.generators]
+
+
+def _estimate(entry: str | None, ordinal: int, known: ExperimentState | None) -> tuple[int, str | None]:
+    """The position of an estimate and its text."""
+    if entry is None:
+        return 0, None
+    if not entry and known is not None:
+        return known.generators[ordinal].estimate_seq, known.generators[ordinal].estimate
+    seq, text = entry.split(" ", 1)
+    return int(seq), text
 
 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:

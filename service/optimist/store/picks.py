@@ -10,7 +10,7 @@ from optimist.store import keys
 from optimist.store.checking import Measures
 from optimist.store.commands import Commands, step
 from optimist.store.errors import Gone, NotFound, StoreError
-from optimist.store.parsing import parse_state
+from optimist.store.parsing import held, parse_state
 from optimist.store.records import AskGroup, Batch, Exchanged, Opened, Opening, Settled
 from optimist.store.scripts import Argument
 from optimist.store.state import ExperimentState, Suspect
@@ -64,7 +64,7 @@ class Picks:
         wants_state: return the state if no picks were opened. who: take the turn at opening picks together with the
         state, for `TURN_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so that its
         next attempt succeeds. While somebody else has the turn, no state is returned. known: a state read before, whose
-        open picks are taken from it instead of being parsed again.
+        open picks and estimates are taken from it instead of being read again.
         """
         groups = () if opening is None else opening.groups
         before, after, settled, opened, state = await self._commands.experiment_script(
@@ -92,6 +92,7 @@ class Picks:
             expected_mark="" if opening is None else opening.mark,
             lease_seconds=0.0 if opening is None else opening.lease,
             who=who,
+            held=held(known) if wants_state else [],
             groups=_groups(groups),
             new_picks=_new_picks(groups),
             instance=instance,
@@ -154,6 +155,7 @@ class Picks:
         rows: int,
         body: bytes,
         *,
+        start: int | None = None,
         measures: Measures | None = None,
         instance: str | None = None,
     ) -> Settled:
@@ -161,9 +163,10 @@ class Picks:
 
         key: idempotency key, separate for each generator: a repeat with the same key gets the first answer again. It is
         remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after that, a
-        repeat counts again.
-        Raises Conflict for a key that came with another digest, NotFound for an unknown generator, Refused for a batch
-        that does not pass the checks.
+        repeat counts again. start: index of the first row in the generator's sequence, which picks then continue behind
+        the batch; None: its rows have no indices.
+        Raises Conflict for a key that came with another digest or start, NotFound for an unknown generator, Refused for
+        a batch that does not pass the checks, or with a `start` where samples have no indices.
         """
         batch = Batch(0, digest, rows, body)
         if not key:
@@ -176,6 +179,7 @@ class Picks:
             digest=batch.digest,
             rows=batch.rows,
             body=batch.body,
+            start="" if start is None else start,
             measures=_packed(measures),
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
@@ -218,6 +222,7 @@ def _new_picks(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
             "generator": pick.generator,
             "slice": "" if pick.start is None else f"{pick.start} {pick.size}",
             "again": "" if pick.again is None else pick.again,
+            "left": pick.left,
             "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}" if pick.nonce else "",
             "record": pick.record,
         }

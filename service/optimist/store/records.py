@@ -15,8 +15,8 @@ from optimist.store.state import ExperimentState, Suspect
 class NewPick:
     """A pick to be opened: which generator, by ordinal, and the record that a state gives back.
 
-    Where an experiment has prompts, every generator goes through one seeded order of them: the pick takes the `size`
-    positions from `start` on. `again`: the ended pick whose returned slice these are.
+    The pick takes the `size` indices of its generator's sequence from `start` on, and leaves the `left` next ones for
+    later picks. `again`: `Returned.pick` of the returned slice that these are; without it the sequence goes on.
     """
 
     generator: int
@@ -24,6 +24,7 @@ class NewPick:
     start: int | None = None
     size: int = 0
     again: int | None = None
+    left: int = 0
     nonce: str = ""
     """A random name, never used before, that the tell must send back; "": none, and rows are not checked either."""
     least: int = 1
@@ -33,9 +34,9 @@ class NewPick:
     """Id of the access key that asked."""
 
     def __post_init__(self) -> None:
-        if self.start is None and (self.size, self.again) != (0, None):
+        if self.start is None and (self.size, self.again, self.left) != (0, None, 0):
             raise ValueError("a pick without `start` has no slice")
-        if self.start is not None and (self.start < 0 or self.size < 1):
+        if self.start is not None and (self.start < 0 or self.size < 1 or self.left < 0):
             raise ValueError("a slice starts at 0 or later and has at least one position")
 
 

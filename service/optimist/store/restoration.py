@@ -99,6 +99,7 @@ class Restoration:
                     "record": entry.record or "",
                     "retracts": entry.retracts or "",
                     "prompts": entry.prompts,
+                    "indices": "" if entry.indices is None else "{} {}".format(*entry.indices),
                 }
             )
         await self._commands.script(
@@ -118,10 +119,11 @@ class Restoration:
         history: bytes,
         fitted: bytes | None,
         sizes: Mapping[str, str] | None = None,
+        batch_size: int | None = None,
     ) -> bool:
         """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
 
-        sizes: what `Store.usual_sizes` showed.
+        sizes: what `Store.usual_sizes` showed. batch_size: as `Store.create_experiment` takes it.
         Raises Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
         """
         counts: dict[str, Argument] = {
@@ -132,6 +134,8 @@ class Restoration:
             "told": stored.told,
             "claims": 0,
         }
+        if batch_size is not None:
+            counts["batch_size"] = batch_size
         retractions = [retraction for state in stored.generators for retraction in state.retractions]
         if retractions:  # as retract.lua leaves them
             counts |= {"claims": LOCKED, "claimed": 0, "retractions": sum(one.position > 0 for one in retractions)}
@@ -139,6 +143,8 @@ class Restoration:
             await mark_at_least(self._commands.redis, FORMAT)
         for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
+            if state.estimate:
+                counts[f"made_{state.ordinal}"] = f"{state.estimate_seq} {stored.instance}"  # see put_estimate.lua
             if state.ordinal in self._written:
                 counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written[state.ordinal].chain}"
         await self._stage_hash("counts", counts)

@@ -29,9 +29,11 @@ class OpenPick:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The slice of a pick that was given up, or whose lease ran out; a late batch takes it back."""
+    """Indices of a generator's sequence that are to be handed out again; in experiments of rules before 4, prompts."""
 
     pick: int
+    """The pick that was given up, whose lease ran out (a late batch takes its slice back), or that was told fewer rows
+    than it asked for. With a minus sign: the pick that left them when it was opened, as it took only a part."""
     start: int
     size: int
 
@@ -132,12 +134,14 @@ class GeneratorState:
     estimate_seq: int = 0
     """The log position `estimate` was made at; 0 while there is none."""
     estimate: str | None = None
+    estimate_made: str = field(default="", compare=False)
+    """A name that no other estimate of the generator has; "": unknown, as an older version published it."""
     damage: str | None = None
     """Why it cannot be scored; the next estimate removes this note."""
     handed: int = 0
-    """Positions of the prompt order handed out so far, including those returned since."""
+    """The first index of its sequence that no pick has had, and none will be handed out below but those `returned`."""
     returned: list[Returned] = field(default_factory=list)
-    """Slices to be handed out again, by pick."""
+    """Slices to be handed out again, by `pick`."""
     state: State = "active"
     snapshot_seq: int = 0
     """The log position of the snapshot; 0 while there is none."""

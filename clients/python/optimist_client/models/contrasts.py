@@ -7,7 +7,7 @@ import math
 from pydantic import computed_field
 
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import shown
+from optimist_client.models.decisions import shown_with
 from optimist_client.wire import Answer, GeneratorName
 
 
@@ -37,7 +37,30 @@ class Contrast(Answer):
     @property
     def text(self) -> str:
         """The difference and its margin as they are shown everywhere, such as "3.2% ± 0.4%"."""
-        difference = shown(self.difference, self.scale)
-        if self.margin is None or not math.isfinite(self.margin):
-            return difference
-        return f"{difference} ± {shown(self.margin, self.scale, self.difference)}"
+        return shown_with(self.difference, self._known_margin, self.scale)
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval of the difference lies on one side of 0."""
+        margin = self._known_margin
+        return margin is not None and abs(self.difference) > margin
+
+    @property
+    def _known_margin(self) -> float | None:
+        return self.margin if self.margin is not None and math.isfinite(self.margin) else None
+
+    def __str__(self) -> str:
+        """The contrast as a sentence, with the one that is behind first."""
+        first, second = self.generator, self.against
+        if self.difference < 0.0:
+            first, second = second, first
+        apart = shown_with(abs(self.difference), self._known_margin, self.scale)
+        said = f"{first} is behind {second} by {apart}"
+        if self._known_margin is None:
+            return f"{said}, with an error that is not known yet"
+        if self.error:
+            level = math.erf(self._known_margin / self.error / math.sqrt(2.0))
+            said += f" ({100.0 * level:.3g} % interval{'' if self.excludes_zero else ', which includes 0'})"
+        if not self.common:
+            return f"{said}; no samples in common"
+        return f"{said}; correlation {self.correlation:.2f} over {self.common:,} common samples"

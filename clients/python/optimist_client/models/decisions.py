@@ -19,6 +19,8 @@ WORDS: dict[VerdictCode, str] = {
 """The verdicts as they are shown."""
 _NAMED = 5
 """Names in a sentence."""
+_UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
+"""What follows a difference on each scale."""
 
 
 class Verdict(Answer):
@@ -97,11 +99,12 @@ class DecisionInfo(Answer):
         if self.closest is None:
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         closest, decided = self.closest, self.decided
-        behind = f"{shown(closest.difference, scale)} ± {shown(closest.error, scale, closest.difference)}"
+        behind = shown(closest.difference, scale)
+        error = shown(closest.error, scale, closest.difference)
         tolerated = f" with the tolerance of {shown(closest.tolerance, scale)}" if closest.tolerance else ""
         said = [
             f"{closest.generator}, the closest rival, is {behind} behind {self.best}: {closest.separation:.2f} "
-            f"standard errors{tolerated}, and {closest.needed:.2f} {'were' if decided else 'are'} needed."
+            f"standard errors of {error}{tolerated}, and {closest.needed:.2f} {'were' if decided else 'are'} needed."
         ]
         if decided:
             return said[0]
@@ -118,7 +121,7 @@ class DecisionInfo(Answer):
         """The verdicts, a sentence for each kind, with the names of the rivals."""
         groups = [[one.generator for one in self.verdicts if one.verdict == code] for code in WORDS]
         return [
-            f"{words[0].upper()}{words[1:]}: {_listed(names, len(self.verdicts))}."
+            f"{words[0].upper()}{words[1:]}: {listed(names, len(self.verdicts))}."
             for words, names in zip(WORDS.values(), groups, strict=True)
             if names
         ]
@@ -134,12 +137,33 @@ def about(samples: tuple[int, int]) -> str:
 
 def shown(number: float, scale: Scale, at: float = 0.0) -> str:
     """A difference for display: a logarithmic one in per cent; the error of one is taken `at` it."""
-    if scale == "linear":
-        return f"{number:.3g}"
-    return f"{100.0 * math.expm1(min(at + number, 700.0)) - 100.0 * math.expm1(min(at, 700.0)):.3g}%"
+    number = number if scale == "linear" else _per_cent(at + number) - _per_cent(at)
+    return f"{number:z,.0f}{_UNITS[scale]}" if 999.5 <= abs(number) < 1e6 else f"{number:z.3g}{_UNITS[scale]}"
 
 
-def _listed(names: list[str], rivals: int) -> str:
+def shown_with(difference: float, margin: float | None, scale: Scale) -> str:
+    """A difference with its margin if that is known, such as "0.95 ± 0.30" or, on a log scale, "3.2% ± 0.4%".
+
+    The margin has two digits, and the difference as many decimals.
+    """
+    if not margin:
+        return shown(difference, scale)
+    number, spread = difference, margin
+    if scale == "log":
+        number, spread = _per_cent(difference), _per_cent(difference + margin) - _per_cent(difference)
+    spread = float(f"{spread:.2g}")
+    if not 1e-6 <= spread < 1e6 or abs(number) >= 1e6:
+        return f"{shown(difference, scale)} ± {shown(margin, scale, difference)}"
+    decimals = max(0, 1 - math.floor(math.log10(spread)))
+    return f"{number:z,.{decimals}f}{_UNITS[scale]} ± {spread:,.{decimals}f}{_UNITS[scale]}"
+
+
+def _per_cent(logarithm: float) -> float:
+    return 100.0 * math.expm1(min(logarithm, 700.0))
+
+
+def listed(names: list[str], rivals: int) -> str:
+    """Some of the best generator's rivals, as a part of a sentence."""
     if len(names) == rivals > 1:
         return "all others"
     more = len(names) - _NAMED

@@ -55,9 +55,14 @@ class Experiment(Answer):
         return {name: value for name, value in config.items() if name in ExperimentConfig.model_fields}
 
     @property
+    def is_indexed(self) -> bool:
+        """Whether its samples have indices: every pick names its `start`."""
+        return self.rules >= 4
+
+    @property
     def is_paired(self) -> bool:
         """Whether its generators are compared by the samples that they have in common."""
-        return self.rules >= 4 and self.config.paired
+        return self.is_indexed and self.config.paired
 
     @property
     def widths(self) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 from pydantic import Field, computed_field
@@ -10,7 +9,7 @@ from pydantic import Field, computed_field
 from optimist_client import display
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import DecisionInfo
+from optimist_client.models.decisions import DecisionInfo, listed
 from optimist_client.models.experiments import GeneratorState, State
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Retraction
@@ -44,6 +43,12 @@ class Standing(Answer):
     cost_per_sample: float | None = optional()
     cost: float | None = optional()
     """Samples told times the current cost per sample; None without a cost."""
+
+    def overlaps(self, other: Standing) -> bool:
+        """Whether the intervals of the two scores have a value in common; False if one is not known."""
+        if self.lower is None or self.upper is None or other.lower is None or other.upper is None:
+            return False
+        return self.lower <= other.upper and other.lower <= self.upper
 
 
 class Regret(Answer):
@@ -104,6 +109,38 @@ class Report(Answer):
         """Why it was or was not decided."""
         return self.decision.why(self.scale)
 
+    @computed_field
+    @property
+    def overlap_text(self) -> str:
+        """Why intervals of scores overlap although the generators' difference excludes 0; "" if none do."""
+        rows = {row.generator: row for row in self.standings}
+        best = rows.get(self.decision.best or "")
+        if best is None:
+            return ""
+        clear = [one for one in self.contrasts if one.common and one.excludes_zero and one.generator in rows]
+        unlike = [one for one in clear if rows[one.generator].overlaps(best)]
+        if not unlike:
+            return ""
+        names = listed([one.generator for one in unlike], len(self.contrasts))
+        subject = f"interval of {names} overlaps" if len(unlike) == 1 else f"intervals of {names} overlap"
+        their = "their difference excludes" if len(unlike) == 1 else "their differences from it exclude"
+        common = _range([f"{n:,}" for n in sorted(one.common for one in unlike)])
+        correlation = _range([f"{r:.2f}" for r in sorted(one.correlation for one in unlike)])
+        return (
+            f"The {subject} that of {self.decision.best}, but {their} 0: they are compared on the same seeds or "
+            f"prompts ({common} samples in common, correlation {correlation}), and the chance that both scores share "
+            "drops out of their difference."
+        )
+
+    @property
+    def behind(self) -> dict[str, str]:
+        """What is shown as "behind the best" for each generator; empty if nothing is known of the differences."""
+        if not self.contrasts:
+            return {}
+        apart = {one.generator: one.text for one in self.contrasts}
+        leader = {self.decision.best: self.decision.rank}
+        return {row.generator: leader.get(row.generator) or apart.get(row.generator, "…") for row in self.standings}
+
     @property
     def metric_title(self) -> str:
         """`title`, or the name in capitals if an older service made the report."""
@@ -112,8 +149,12 @@ class Report(Answer):
     @property
     def ranking(self) -> list[Standing]:
         """The standings, best first, those without a score last."""
-        sign = 1 if self.lower_is_better else -1
-        return sorted(self.standings, key=lambda row: math.inf if row.score is None else sign * row.score)
+        sign, best = 1 if self.lower_is_better else -1, self.decision.best
+
+        def place(row: Standing) -> tuple[bool, bool, float]:
+            return row.score is None, row.generator != best, sign * (row.score or 0.0)
+
+        return sorted(self.standings, key=place)
 
     @property
     def sentences(self) -> list[str]:
@@ -134,7 +175,9 @@ class Report(Answer):
             f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
             f"{self.metric_title} {winner.score:.3f}{interval}."
         )
-        said = [answer, self.why, *self.decision.verdict_sentences, *warnings]
+        said = [answer, self.why, *self.decision.verdict_sentences]
+        said += [self.overlap_text] if self.overlap_text else []
+        said += warnings
         if self.hint is not None:
             said.append(self.hint)
         if self.uniform_samples is not None:
@@ -159,6 +202,11 @@ class Report(Answer):
 
     def __str__(self) -> str:
         return display.as_text(self)
+
+
+def _range(sorted_texts: list[str]) -> str:
+    first, last = sorted_texts[0], sorted_texts[-1]
+    return first if first == last else f"{first} to {last}"
 
 
 class Summary(Answer):

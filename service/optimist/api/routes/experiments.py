@@ -65,8 +65,11 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     config.rescore_growth,
                     instance=new.instance,
                     keep_log=config.keep_log,
+                    batch_size=config.batch_size if new.is_indexed else None,
                 )
     existing = await context.experiment(config.name)
+    if not existing.is_indexed:  # `paired` says nothing about experiments of earlier rules, which are not paired
+        config = config.model_copy(update={"paired": existing.config.paired})
     if existing.config != config:
         raise Conflict(
             f"experiment {config.name!r} exists with another config, which differs in "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.batches import Embedding, read_batch
@@ -13,6 +13,8 @@ from optimist.api.problems import invalid
 from optimist.dispatch.report import report_of
 from optimist.store import COST
 from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
+
+START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators"])
 
@@ -39,10 +41,14 @@ async def append(
     context: ContextDep,
     idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
     embedding: Embedding = None,
+    start: Annotated[int | None, Query(ge=0, lt=2**32, description=START)] = None,
 ) -> TellReply:
     """Add samples that were generated without a pick.
 
-    Requests with the same idempotency key and the same batch count once. A key is remembered for a day.
+    Requests with the same idempotency key, batch and `start` count once. A key is remembered for a day.
+
+    With `start` the samples are compared with those of the same indices of other generators. Picks of the generator go
+    on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
     """
     experiment = await context.experiment(name)
     ordinal = await context.ordinal(name, generator)
@@ -51,6 +57,7 @@ async def append(
     async with context.vitals.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
         settled = await context.store.append(
             *(name, ordinal, key, batch.digest, batch.rows, batch.body),
+            start=start,
             measures=batch.measures,
             instance=experiment.instance,
         )

@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console, Group
 from rich.live import Live
 
+from optimist.simulation.digits import unpaired
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.tables import headline, standings, summary
@@ -72,6 +73,10 @@ class Demo:
             watched = stack.enter_context(Optimist(url, timeout=5.0, patience=1.0)).experiment(experiment.name)
             report = _watch(watched, workers, console, f"run this to continue: {shlex.join(serve)}")
             console.print(summary(report), soft_wrap=True)
+            if report.decision.decided:
+                config = experiment.info.config
+                common = "seeds" if config.prompts is None else "prompts and seeds"
+                console.print(unpaired.saved(report, unpaired.play(config, console), common), soft_wrap=True)
             if keep:
                 console.print(f"The service keeps running on {url}: stop it with Ctrl-C.", soft_wrap=True)
                 with contextlib.suppress(KeyboardInterrupt):
@@ -91,7 +96,7 @@ def _question(metric: str, digits: Digits) -> dict[str, Any]:
         "prompt_kernel": lambda: PROMPT_KERNEL,
         "prompts": lambda: list(TEXTS),
     }
-    generators = digits.prompted if "prompts" in kind.needs else digits.generators
+    generators = digits.prompted if "prompts" in kind.needs else digits.family
     return {"generators": list(generators), **{name: known[name]() for name in kind.needs}}
 
 

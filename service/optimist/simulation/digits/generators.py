@@ -9,6 +9,9 @@ import numpy as np
 from optimist.simulation.digits.networks import forward, sigmoid, unpack
 from optimist.simulation.digits.recipe import Recipe
 
+LEVELS = (0.5, 0.75, 1.0, 1.1, 1.2, 1.3, 1.4)
+"""The truncation levels of one VAE that the demo compares."""
+
 
 class Generator(Protocol):
     """A generative model that can be sampled."""
@@ -97,3 +100,8 @@ def generators(tensors: Mapping[str, np.ndarray], recipe: Recipe) -> dict[str, G
         "pca-gaussian": gaussian(tensors["pca.deviations"], origin, basis),
         "pixel-gaussian": gaussian(images.std(axis=0), images.mean(axis=0), np.eye(images.shape[1])),
     }
+
+
+def family(decoder: Sequence[tuple[np.ndarray, np.ndarray]], other: Mapping[str, Generator]) -> dict[str, Generator]:
+    """The generators that the demo compares by name: the VAE at `LEVELS`, which answer one seed alike, and `other`."""
+    return {**{f"vae-{level}": TruncatedVAE(decoder, level) for level in LEVELS}, **other}

@@ -21,7 +21,7 @@ def work(url: str, experiment: str) -> None:
                 ids = [f"{pick.number}:{row} {prompt}" for row, prompt in enumerate(pick.prompts)]
                 pick.tell(embed(images), prompts=digits.embeddings(pick.prompts), ids=ids)
             else:
-                pick.tell(embed(digits.generators[pick.generator].sample(pick.size, pick.seed)))
+                pick.tell(embed(digits.family[pick.generator].sample(pick.size, pick.seed)))
 
 
 if __name__ == "__main__":

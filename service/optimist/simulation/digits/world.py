@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from optimist.simulation.digits import cache as fits
-from optimist.simulation.digits.generators import Generator, generators
+from optimist.simulation.digits.generators import Generator, family, generators
 from optimist.simulation.digits.networks import forward, hidden, softmax, unpack
 from optimist.simulation.digits.prompted import PromptedGenerator, classes, prompted
 from optimist.simulation.digits.recipe import Recipe
@@ -27,7 +27,8 @@ class Digits:
     """Real images, the network that turns images into features, and the generators to compare by name.
 
     `images` (1797, 64) float32 in [0, 1], `labels` (1797,) int64 the digits they show; `accuracy` is the network's
-    accuracy on images held out from its training. `prompted` are the generators that take prompts.
+    accuracy on images held out from its training. `generators` are of many kinds; `family` are those of the demo, most
+    of which are one model that answers a seed alike; `prompted` take prompts.
     """
 
     images: np.ndarray
@@ -35,6 +36,7 @@ class Digits:
     network: Sequence[tuple[np.ndarray, np.ndarray]]
     accuracy: float
     generators: dict[str, Generator]
+    family: dict[str, Generator]
     prompted: dict[str, PromptedGenerator]
 
     def features(self, images: np.ndarray) -> np.ndarray:
@@ -77,12 +79,14 @@ def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None
     if tensors is None:
         tensors = _fit(recipe, progress)
         fits.write(path, recipe.digest(), tensors)
+    made = generators(tensors, recipe)
     return Digits(
         images=tensors["images"],
         labels=tensors["labels"],
         network=unpack("network", tensors),
         accuracy=tensors["accuracy"].item(),
-        generators=generators(tensors, recipe),
+        generators=made,
+        family=family(unpack("decoder", tensors), {"pca-gaussian": made["pca-gaussian"]}),
         prompted=prompted(tensors, recipe),
     )
 

@@ -13,10 +13,15 @@ from optimist.simulation.sources.base import Draw, Rows
 
 @dataclass(frozen=True, eq=False)
 class ArraySource:
-    """A generator's samples, drawn without replacement: `rows` (n, …) of each tensor, with equal n."""
+    """A generator's samples, drawn without replacement: `rows` (n, …) of each tensor, with equal n.
+
+    `ends` are the numbers of rows of aligned sources that have fewer. A paired draw shuffles only between them, so that
+    it gives each source that has a row the same one.
+    """
 
     rows: Rows
     origin: str = "an array"
+    ends: tuple[int, ...] = ()
 
     @property
     def samples(self) -> int:
@@ -30,7 +35,10 @@ class ArraySource:
 
     def stream(self, draw: Draw) -> ArrayStream:
         """The samples in the order of `draw`, from the start."""
-        order = draw.rng().permutation(self.samples) if draw.shuffle else np.arange(self.samples)
+        order = np.arange(self.samples)
+        if draw.shuffle:
+            rng, ends = draw.rng(), self.ends if draw.paired else ()
+            order = np.concatenate([rng.permutation(part) for part in np.split(order, ends)])
         return ArrayStream(self.rows, order)
 
     def exact(self, question: Question) -> None:

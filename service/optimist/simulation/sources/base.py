@@ -20,17 +20,19 @@ class Draw:
     """The random order of one generator's samples: a pure function of the simulation's seed, the trial and the name.
 
     `trial` None is a draw separate from all trials, for true scores or to fit kernels. Without `shuffle` samples keep
-    their given order, if the source has one.
+    their given order, if the source has one. With `paired` the generator's name does not matter, so that row i of every
+    generator is drawn alike, as far as the generators have it.
     """
 
     seed: int
     trial: int | None
     generator: str
     shuffle: bool = True
+    paired: bool = False
 
     def rng(self) -> np.random.Generator:
-        """A random generator for this name and trial only."""
-        return np.random.default_rng(self._sequence(*self.generator.encode()))
+        """A random generator for this trial, and for this name only unless `paired`."""
+        return np.random.default_rng(self._sequence(*(b"" if self.paired else self.generator.encode())))
 
     @property
     def common(self) -> int:
@@ -82,3 +84,22 @@ class SourceSet:
 
     sources: Mapping[str, Source]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    aligned: bool | None = None
+    """Whether row i of every source has the same seed or prompt; None where only the caller can know."""
+
+    def is_paired(self, asked: bool | None = None) -> bool:
+        """Whether trials draw the same rows of every source: as `asked`, by default if they are known to be aligned.
+
+        Raises ValueError if it is asked of sources that cannot: with unaligned rows, or with different numbers of them.
+        """
+        if asked is None or (asked and self.aligned):
+            return bool(self.aligned)
+        if asked:
+            expected = "paired: expected sources with row i of the same seed or prompt"
+            if self.aligned is False:
+                raise ValueError(f"{expected}; found an experiment that is not paired, or lacks samples in between")
+            counts = {made.samples: made.origin for made in self.sources.values()}
+            if len(counts) > 1:
+                found = ", ".join(f"{count or 'any number'} in {origin}" for count, origin in counts.items())
+                raise ValueError(f"{expected}, so as many rows of each; found {found}")
+        return asked

@@ -21,12 +21,11 @@ BLOCK = 500
 def digits(metric: str = "fid") -> SourceSet:
     """The demo's generators for `metric`, with the reference or the kernels that it needs."""
     made, kind = _loaded(), find(metric)
-    names = made.prompted if "prompts" in kind.needs else made.generators
+    names = made.prompted if "prompts" in kind.needs else made.family
     brought = {"reference": made.reference, "kernel": lambda: KERNEL, "prompt_kernel": lambda: PROMPT_KERNEL}
     settings = {name: bring() for name, bring in brought.items() if name in kind.settings()}
-    return SourceSet(
-        {name: DigitsSource(name, tuple(kind.arrays)) for name in names}, {"metric": declared_of(metric, **settings)}
-    )
+    made_sources = {name: DigitsSource(name, tuple(kind.arrays)) for name in names}
+    return SourceSet(made_sources, {"metric": declared_of(metric, **settings)}, aligned=True)
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class DigitsSource:
 
 
 class DigitsStream:
-    """The samples of a live generator, generated in blocks."""
+    """The samples of a live generator, generated in blocks. In a paired draw all generators have a block's seed."""
 
     def __init__(self, source: DigitsSource, draw: Draw) -> None:
         self._source = source
@@ -94,7 +93,7 @@ def _block(source: DigitsSource, seed: int, common: int, start: int, size: int) 
         prompts = [TEXTS[index] for index in prompt_order(len(TEXTS), common, start, size)]
         images = made.prompted[source.name].sample(prompts, seed)
         return {"features": made.features(images), "prompts": made.embeddings(prompts)}
-    images = made.generators[source.name].sample(size, seed)
+    images = made.family[source.name].sample(size, seed)
     return (
         {"probabilities": made.probabilities(images)}
         if "probabilities" in source.tensors

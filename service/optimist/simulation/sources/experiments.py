@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -19,31 +21,38 @@ def experiment(path: str | Path) -> SourceSet:
     """Every generator's told rows in log order, with the experiment's metric, reference, kernels and confidence.
 
     Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read or were retracted,
-    and generators that told nothing, are left out. Raises FileError for a file that is no whole archive, that was made
+    and generators that told nothing, are left out. If the experiment was paired and no index is missing, the rows are
+    ordered by index, and aligned. Raises FileError for a file that is no whole archive, that was made
     without keep_log, or that has no batches.
     """
     file = Path(path)
     try:
         with file.open("rb") as stream:
             archive = Archive(stream)
-            config = archive.contents.experiment.config
+            contents = archive.contents
+            config = contents.experiment.config
             if not config.keep_log:
                 raise ArchiveError("expected an experiment made with keep_log, found one without: its batches are gone")
             question = question_in(archive)
-            sources: dict[str, Source] = {}
-            for ordinal, generator in enumerate(archive.contents.generators):
-                batches = list(_batches(archive, ordinal))
-                if batches:
-                    rows = {name: np.concatenate([part[name] for part in batches]) for name in question.arrays}
-                    sources[generator.name] = ArraySource(rows, f"{file}: generator {generator.name!r}")
+            logs = {known.name: list(_batches(archive, place)) for place, known in enumerate(contents.generators)}
     except FileNotFoundError:
         raise FileError(f"{file}: no such file") from None
     except ArchiveError as error:
         raise FileError(f"{file}: {error}") from None
-    if not sources:
+    logs = {name: log for name, log in logs.items() if log}
+    if not logs:
         raise FileError(f"{file}: expected batches of at least one generator, found none")
+    aligned = contents.experiment.is_paired and all(map(_is_whole, logs.values()))
+    ends: tuple[int, ...] = ()
+    if aligned:
+        logs = {name: _by_index(log) for name, log in logs.items()}
+        ends = tuple(sorted({sum(told.size for told in log) for log in logs.values()}))
+    sources: dict[str, Source] = {}
+    for name, log in logs.items():
+        rows = {tensor: np.concatenate([told.rows[tensor] for told in log]) for tensor in question.arrays}
+        sources[name] = ArraySource(rows, f"{file}: generator {name!r}", ends)
     pinned = {"delta": config.delta, "tolerance": config.tolerance, "rules": question.rules}
-    return SourceSet(sources, {"metric": question.metric, **pinned})
+    return SourceSet(sources, {"metric": question.metric, **pinned}, aligned)
 
 
 def question_in(archive: Archive) -> Question:
@@ -55,7 +64,17 @@ def question_in(archive: Archive) -> Question:
     return question if archive.fitted is None else unpack_kernels(question, archive.fitted)
 
 
-def _batches(archive: Archive, ordinal: int) -> Iterator[Rows]:
+@dataclass(frozen=True)
+class _Told:
+    """A batch of the log."""
+
+    rows: Rows
+    size: int
+    start: int | None
+    """The index of its first row; None unless all rows have one."""
+
+
+def _batches(archive: Archive, ordinal: int) -> Iterator[_Told]:
     known = archive.contents.generators[ordinal]
     for page in archive.log(ordinal):
         for entry in page:
@@ -65,4 +84,16 @@ def _batches(archive: Archive, ordinal: int) -> Iterator[Rows]:
                 tensors = batch_of(entry)[0]
             except ValueError:
                 continue  # the scorer skipped it, too
-            yield {name: tensor.numpy() for name, tensor in tensors.items()}
+            start, indexed = entry.indices or (None, 0)
+            rows = {name: tensor.numpy() for name, tensor in tensors.items()}
+            yield _Told(rows, entry.rows, start if indexed == entry.rows else None)
+
+
+def _by_index(log: list[_Told]) -> list[_Told]:
+    return sorted(log, key=lambda told: told.start or 0)
+
+
+def _is_whole(log: list[_Told]) -> bool:
+    """Whether the rows have the indices 0, 1, 2, … without a gap."""
+    sizes = [told.size for told in _by_index(log)]
+    return [told.start for told in _by_index(log)] == [0, *accumulate(sizes)][:-1]

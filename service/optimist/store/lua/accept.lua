@@ -1,12 +1,20 @@
 -- uses: prelude checking
 -- keys: counts log history
 
+-- The first index of a batch, and how many of its rows have one: a pick may be told more, or fewer, rows than it asked
+-- for.
+local function told_part(slice, rows)
+  local start, size = slice:match('(%d+) (%d+)')
+  return start .. ' ' .. string.format('%d', math.min(size, rows))
+end
+
 -- Logs and counts a batch. Answers {the answer as JSON, the version that this made, what is suspicious about the
--- batch}. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered; `slice`: the prompts of its pick, if any.
+-- batch}. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered; `slice`: the slice
+-- of its pick, or the indices that it was told with, if any.
 local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice)
-  local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
+  local seq, bytes, samples, batches, due, chain, told, version, growth, keeps, indexed = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
-    'told', 'version', 'growth', 'keep_log'))
+    'told', 'version', 'growth', 'keep_log', 'batch_size'))
   -- A log that an older version began has no chain for its first entries.
   chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
   seq, samples, batches, version = seq + 1, samples + rows, batches + 1, (version or 0) + 1
@@ -16,7 +24,8 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
     entry[13], entry[14] = 'record', record
   end
   if (slice or '') ~= '' then
-    entry[#entry + 1], entry[#entry + 2] = 'slice', slice
+    entry[#entry + 1] = indexed and 'indices' or 'slice'
+    entry[#entry + 1] = indexed and told_part(slice, rows) or slice
   end
   -- The prompts of the rows in a fixed list, which the record of a pick names. In a text every quote is escaped.
   if record:find('"prompt_indices":[', 1, true) then

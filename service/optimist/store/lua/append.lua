@@ -1,32 +1,42 @@
 -- uses: prelude retracted checking accept
--- keys: appended appended_at generators
--- args: generator key digest rows body measures channel experiment remembered seconds
+-- keys: appended appended_at generators counts
+-- args: generator key digest rows body start measures channel experiment remembered seconds
 
--- Accepts a batch without a pick. key: idempotency key. remembered, seconds: how many keys are remembered, and for how
--- long. Answers {answer, 1 if it was appended before, else 0; 0 and what is suspicious about it if it was not}.
+-- Accepts a batch without a pick. key: idempotency key. start: index of the first row in the generator's sequence, or ''
+-- for rows without indices. remembered, seconds: how many keys are remembered, and for how long. Answers {answer, 1 if it was appended before, else 0; 0 and what is suspicious about it if it was not}.
 
 -- The same key for another generator is another batch.
 key = generator .. '\t' .. key
+local batch = start == '' and digest or digest .. ' ' .. start
 
 local known = redis.call('HGET', appended, key)
 if known then
   local before, answer = known:match('^([^\t]*)\t(.*)$')
-  local refused = refused_again(answer, before == digest)
+  local refused = refused_again(answer, before == batch)
   if refused then
     return refused
-  elseif before == digest then
+  elseif before == batch then
     return {'ok', answer, 1}
   end
-  return {'conflict', 'another batch was appended under this key'}
+  return {'conflict', 'another batch, or the same one with another start, was appended under this key'}
 elseif redis.call('HEXISTS', generators, generator) == 0 then
   return {'not-found', 'there is no such generator'}
+end
+local size, handed = unpack(redis.call('HMGET', counts, 'batch_size', generator .. ':handed'))
+if start ~= '' and not size then
+  return {'refused', 'start: samples of this experiment have no indices: an earlier version created it'}
 end
 local found, refusal = check(generator, rows, measures, '')
 if refusal then
   return refusal
 end
-local answer, _, suspicion = accept(generator, '0', digest, rows, body, '', false, channel, experiment, found)
-redis.call('HSET', appended, key, digest .. '\t' .. answer)
+local answer, _, suspicion = accept(generator, '0', digest, rows, body, '', false, channel, experiment, found,
+  start ~= '' and start .. ' ' .. rows or '')
+-- Picks go on behind these indices, at a multiple of the batch size.
+if start ~= '' and start + rows > tonumber(handed) then
+  redis.call('HSET', counts, generator .. ':handed', string.format('%.0f', math.ceil((start + rows) / size) * size))
+end
+redis.call('HSET', appended, key, batch .. '\t' .. answer)
 redis.call('ZADD', appended_at, now(), key)
 
 -- At most two are forgotten in a call, so that none takes long.

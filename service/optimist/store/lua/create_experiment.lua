@@ -1,8 +1,9 @@
 -- uses: enrol
 -- keys: config counts
--- args: new_config growth instance keep_log names*
+-- args: new_config growth instance keep_log batch_size names*
 
--- Creates an experiment whose generators have `names`, in order. Answers 1 if created, 0 if it existed already.
+-- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices (rules
+-- before 4). Answers 1 if created, 0 if it existed already.
 local standing = redis.call('GET', config)
 if standing == new_config then
   return {'ok', 0}
@@ -13,6 +14,9 @@ end
 redis.call('SET', config, new_config)
 redis.call('HSET', counts, 'growth', growth, 'instance', instance, 'keep_log', keep_log,
   'rounds', 0, 'told', 0, 'claims', 0)
+if batch_size ~= '' then
+  redis.call('HSET', counts, 'batch_size', batch_size)
+end
 for i, name in ipairs(names) do
   enrol(i - 1, name)
 end

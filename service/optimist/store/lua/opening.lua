@@ -1,13 +1,24 @@
 -- uses: prelude
 -- keys: requests counts leases decision turn controls generators states returned picks terms
 -- args: expected_rounds expected_last expected_version expected_mark lease_seconds who groups*(request size)
--- args: new_picks*(generator slice again terms record)
+-- args: new_picks*(generator slice again left terms record)
 
 -- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
 -- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`. `who`: who
 -- opens, for the turn. Each group is one ask, whose `size` picks follow those of the groups before it in `new_picks`.
--- `again`: the number of the pick whose returned slice is handed out again, or ''. A repeated ask is recognised by its
--- entry in `requests`: it gets its first picks, and nothing is opened.
+-- `again`: the key of the returned slice that is handed out again, or ''. `left`: how many indices a pick leaves of the
+-- slice that it takes; they are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its
+-- first picks, and nothing is opened.
+-- What a pick takes and leaves: "<start> <size>", or '' where there is nothing.
+local function parts_of(pick)
+  local start, size = pick.slice:match('(%d+) (%d+)')
+  local left = tonumber(pick.left)
+  if not start or left == 0 then
+    return pick.slice, ''
+  end
+  return string.format('%s %.0f', start, size + left), string.format('%.0f %.0f', start + size, left)
+end
+
 local function open(at_first)
   local expected, last, lease = tonumber(expected_rounds), expected_last, tonumber(lease_seconds)
 
@@ -41,7 +52,9 @@ local function open(at_first)
     local g, again = pick.generator, pick.again
     if redis.call('HEXISTS', generators, g) == 0 then
       return {'not-found', 'there is no generator ' .. g}
-    elseif redis.call('HEXISTS', states, g) == 1 or again ~= '' and redis.call('HEXISTS', returned, again) == 0 then
+    elseif redis.call('HEXISTS', states, g) == 1
+      or again ~= '' and tonumber(again) >= -expected -- unless a pick of this very opening leaves it
+      and redis.call('HGET', returned, again) ~= g .. ' ' .. parts_of(pick) then
       return {'ok', 'moved'}
     end
   end
@@ -61,10 +74,14 @@ local function open(at_first)
         redis.call('HSET', terms, number, pick.terms)
         last = pick.terms:match('^%S+')
       end
+      local taken, left = parts_of(pick)
       if pick.again ~= '' then
         redis.call('HDEL', returned, pick.again)
-      elseif pick.slice ~= '' then
-        redis.call('HINCRBY', counts, pick.generator .. ':handed', pick.slice:match('%d+$'))
+      elseif taken ~= '' then
+        redis.call('HINCRBY', counts, pick.generator .. ':handed', taken:match('%d+$'))
+      end
+      if left ~= '' then
+        redis.call('HSET', returned, '-' .. number, pick.generator .. ' ' .. left)
       end
     end
     opened[#opened + 1] = group.request

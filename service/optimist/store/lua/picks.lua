@@ -20,7 +20,7 @@ local function queue(list, limit, number, remembered)
       redis.call('HDEL', terms, oldest)
     end
     if redis.call('HLEN', returned) > limit then
-      redis.call('HDEL', returned, oldest)
+      redis.call('HDEL', returned, oldest, '-' .. oldest)
     end
   end
 end
@@ -33,11 +33,15 @@ local function conclude(number, entry, limit)
   queue(settled_order, limit, number, settled)
 end
 
--- Stores the slice of the prompts of a pick that ended without a batch, for another pick to take.
-local function hand_back(number, pick)
-  local g, slice = pick:match('^(%d+)\t[^\t]*\t([^\t]+)\t')
-  if slice and redis.call('HGET', states, g) ~= 'retired' then
-    redis.call('HSET', returned, number, g .. ' ' .. slice)
+-- `returned` holds the slices of a generator's sequence for other picks to take, under the number of a pick that ended
+-- without samples for them, or under the negative number of a pick that took only a part of what it found.
+
+-- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples.
+local function hand_back(number, pick, rows)
+  local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
+  rows = tonumber(rows or 0)
+  if start and rows < tonumber(size) and redis.call('HGET', states, g) ~= 'retired' then
+    redis.call('HSET', returned, number, string.format('%s %.0f %.0f', g, start + rows, size - rows))
   end
 end
 

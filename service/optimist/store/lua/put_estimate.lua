@@ -26,5 +26,7 @@ if point ~= '' and tonumber(seq) >= kept * (1 + 1 / 32) then
   redis.call('RPUSH', curve .. ':' .. generator, redis.call('HGET', counts, 'told') .. ' ' .. seq .. ' ' .. point)
 end
 changed()
+-- The name of this estimate, for readers that have it already. Retractions, and lost writes, never make it come again.
+redis.call('HSET', counts, 'made_' .. generator, seq .. ' ' .. mark)
 redis.call('PUBLISH', channel, experiment .. ' ' .. generator .. ' ' .. seq)
 return {'ok', 1}

@@ -1,6 +1,7 @@
 -- uses: prelude picks
 -- keys: turn counts leases picks terms expired_order decision
 -- keys: generators states controls estimates damaged aside returned snapshots suspects
+-- args: held*
 
 -- Whether the turn at opening picks is that of `who` now, for `milliseconds`. A turn that lasts longer than that means
 -- that the server's clock was set back.
@@ -12,6 +13,25 @@ local function take_turn(who, milliseconds)
   end
   redis.call('SET', turn, who, 'PX', milliseconds)
   return true
+end
+
+-- Replaces the estimates that the caller has by ''. all: the flat contents of `estimates`. held: of each generator, by
+-- ordinal, the name that put_estimate.lua gave to the caller's estimate, '' for none.
+local function leave_out_held(all)
+  if #held == 0 or #all == 0 then
+    return
+  end
+  local names = {}
+  for i = 1, #all, 2 do
+    names[#names + 1] = 'made_' .. all[i]
+  end
+  for i, made in ipairs(redis.call('HMGET', counts, unpack(names))) do
+    local at = 2 * i
+    -- Older scorers name no estimate: the name in `counts` is then that of an earlier position.
+    if made and made == held[all[at - 1] + 1] and made:match('^%d+') == all[at]:match('^%d+') then
+      all[at] = ''
+    end
+  end
 end
 
 -- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
@@ -46,5 +66,6 @@ local function read_state(remembered)
                           suspects}) do
     state[2 + i] = redis.call('HGETALL', hash)
   end
+  leave_out_held(state[7])
   return state
 end

@@ -207,15 +207,17 @@ if reopened then
   redis.call('DEL', decision)
 end
 
--- The prompts are handed out again.
+-- The prompts, or indices, are handed out again: those that its pick has left, too, where no other pick has them.
 if is_one and redis.call('HGET', states, g) ~= 'retired' then
-  local slice = entry.slice
+  local slice = entry.pick ~= '0' and (entry.indices or entry.slice)
   if not slice and entry.record then
     local from, size = entry.record:match('"prompts_start":(%d+)'), entry.record:match('"size":(%d+)')
     slice = from and from .. ' ' .. size
   end
   if slice then
-    redis.call('HSET', returned, entry.pick, g .. ' ' .. slice)
+    local start, size = slice:match('(%d+) (%d+)')
+    local left = (redis.call('HGET', returned, entry.pick) or ''):match('%d+$') or 0
+    redis.call('HSET', returned, entry.pick, string.format('%s %s %.0f', g, start, size + left))
   end
 elseif not is_one then
   local slices = redis.call('HGETALL', returned)

@@ -1,5 +1,5 @@
 -- other keys: staged
--- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts prompts)
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts prompts indices)
 
 -- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
 -- are skipped. keep_log: '1' if entries have records.
@@ -17,6 +17,10 @@ for _, new in ipairs(entries) do
     if new.prompts ~= '' then
       entry[#entry + 1] = 'prompts'
       entry[#entry + 1] = new.prompts
+    end
+    if new.indices ~= '' then
+      entry[#entry + 1] = 'indices'
+      entry[#entry + 1] = new.indices
     end
     redis.call('XADD', staged, new.seq .. '-0', unpack(entry))
   end

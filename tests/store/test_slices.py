@@ -1,0 +1,140 @@
+"""Slices of a sequence: what a pick or a batch leaves of one is handed out again, and batches keep their indices."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from exchanges import open_picks, settle
+from redis.asyncio import Redis
+
+from optimist.store import AskGroup, Conflict, NewPick, Refused, Returned, Store
+from optimist.store.state import GeneratorState
+
+SIZE = 4
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, batch_size=SIZE)
+
+
+async def take(store: Store, start: int, size: int, lease: float = 60.0, **taken: Any) -> int | None:
+    rounds = (await store.state("x")).rounds
+    opened = await open_picks(
+        store, "x", rounds, [AskGroup(f"ask {rounds}", [NewPick(0, "{}", start, size, **taken)])], lease
+    )
+    return None if opened is None else rounds + 1
+
+
+async def tell(store: Store, pick: int | None, rows: int) -> None:
+    await settle(store, "x", pick or 0, f"{rows}", rows, b"body")
+
+
+async def generator(store: Store) -> GeneratorState:
+    [found] = (await store.state("x")).generators
+    return found
+
+
+async def test_a_pick_leaves_what_it_does_not_take(store: Store):
+    await take(store, 0, 3, left=1)
+    assert await generator(store) == await store_with(store, 4, [Returned(-1, 3, 1)])
+    await take(store, 4, 4)
+    await store.give_up("x", 2, "tired")
+    assert await take(store, 4, 2, again=2, left=1) is None, "the slice is another one"
+    await take(store, 4, 1, again=2, left=3)
+    await take(store, 3, 1, again=-1)
+    assert await generator(store) == await store_with(store, 8, [Returned(-3, 5, 3)])
+
+
+async def store_with(store: Store, handed: int, returned: list[Returned]) -> GeneratorState:
+    """The present state of the generator, with these slices."""
+    found = await generator(store)
+    found.handed, found.returned = handed, returned
+    return found
+
+
+async def test_a_slice_that_is_left_in_an_opening_can_be_taken_in_it(store: Store):
+    picks = [NewPick(0, "{}", 0, 1, left=3), NewPick(0, "{}", 1, 2, again=-1, left=1)]
+    await open_picks(store, "x", 0, [AskGroup("ask", picks)], 60)
+    assert await generator(store) == await store_with(store, 4, [Returned(-2, 3, 1)])
+
+
+async def test_a_batch_keeps_the_indices_of_its_rows_and_leaves_the_others(store: Store):
+    for start, rows in ((0, 4), (4, 1), (8, 9)):
+        await tell(store, await take(store, start, SIZE), rows)
+    assert [entry.indices for entry in await store.read_log("x", 0, 0)] == [(0, 4), (4, 1), (8, 4)]
+    assert await generator(store) == await store_with(store, 12, [Returned(2, 5, 3)])
+    await store.retract("x", pick=2)
+    await store.retract("x", pick=3)
+    slices = [Returned(2, 4, 4), Returned(3, 8, 4)]
+    assert await generator(store) == await store_with(store, 12, slices), "with what the batch left"
+
+
+async def test_a_late_batch_leaves_nothing_that_another_pick_has(store: Store):
+    late, later = await take(store, 0, SIZE, lease=0.02), await take(store, 4, SIZE, lease=0.02)
+    await asyncio.sleep(0.05)
+    await store.state("x")
+    assert await take(store, 0, SIZE, again=late or 0)
+    await tell(store, late, 2)
+    await tell(store, later, 3)
+    assert await generator(store) == await store_with(store, 8, [Returned(later or 0, 7, 1)])
+    assert [entry.indices for entry in await store.read_log("x", 0, 0)] == [(0, 2), (4, 3)]
+
+
+async def test_a_batch_without_a_pick_may_name_its_start(store: Store):
+    for key, start, rows in (("none", None, 3), ("first", 0, 5), ("second", 3, 2), ("far", 17, 3)):
+        await store.append("x", 0, key, "digest", rows, b"body", start=start)
+    found = [(entry.pick, entry.indices) for entry in await store.read_log("x", 0, 0)]
+    assert found == [(0, None), (0, (0, 5)), (0, (3, 2)), (0, (17, 3))]
+    assert (await generator(store)).handed == 20, "the next multiple of the batch size"
+    assert (await store.append("x", 0, "far", "digest", 3, b"body", start=17)).duplicate
+    for start in (None, 16):
+        with pytest.raises(Conflict, match="another start"):
+            await store.append("x", 0, "far", "digest", 3, b"body", start=start)
+    await store.retract("x", generator=0, position=2)
+    assert (await generator(store)).returned == [], "nobody asked for it"
+
+
+async def test_samples_of_an_older_experiment_have_no_indices(store: Store):
+    await store.create_experiment("old", "{}", ["a"], growth=0.0)
+    with pytest.raises(Refused, match="no indices"):
+        await store.append("old", 0, "key", "digest", 3, b"body", start=0)
+    await open_picks(store, "old", 0, [AskGroup("ask", [NewPick(0, "{}", 0, SIZE)])], 60)
+    await settle(store, "old", 1, "digest", 3, b"body")
+    [entry] = await store.read_log("old", 0, 0)
+    assert entry.indices is None
+    [old] = (await store.state("old")).generators
+    assert (old.samples, old.returned) == (3, [])
+
+
+async def test_estimates_that_the_reader_has_are_left_out_until_they_change(store: Store, redis: Redis):
+    await store.add_generator("x", "b")
+    tokens = []
+    for g in (0, 1):
+        claim = await store.claim("x", g, "scorer", 60)
+        assert claim is not None
+        tokens.append(claim.token)
+        for n in range(3):
+            await store.append("x", g, f"{n}", "digest", 3, b"body")
+        await store.put_estimate("x", g, 1, "first " * 1000, tokens[g])
+    known = await store.state("x")
+    before = await sent(redis)
+    again = await store.state("x", known)
+    assert again == known
+    assert await sent(redis) - before < 6000
+    await store.put_estimate("x", 1, 2, "second", tokens[1])
+    changed = await store.state("x", known)
+    assert [(g.estimate_seq, g.estimate) for g in changed.generators] == [(1, "first " * 1000), (2, "second")]
+    # An older scorer publishes an estimate, and a newer one is lost.
+    await redis.hset("optimist:{x}:estimates", "0", "2 third")
+    read = await store.state("x", changed)
+    assert [(g.estimate_seq, g.estimate) for g in read.generators] == [(2, "third"), (2, "second")]
+    await store.retract("x", generator=1)
+    assert [g.estimate for g in (await store.state("x", read)).generators] == ["third", None]
+
+
+async def sent(redis: Redis) -> int:
+    """Bytes that Redis has sent to all its clients."""
+    return (await redis.info("stats"))["total_net_output_bytes"]
