@@ -113,7 +113,10 @@ def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> d
     entries = (entry for entries in ledger.acknowledged.values() for entry in entries)
     for entry in sorted(entries, key=lambda entry: entry.position):
         logs[entry.told.generator].append(entry)
-    replayed = {name: [(entry.told.size, entry.told.seed) for entry in log] for name, log in logs.items()}
+    replayed = {
+        name: [(told.size, told.seed, told.start) for told in (entry.told for entry in log)]
+        for name, log in logs.items()
+    }
     estimates = question.replay(replayed, config.rescore_growth)
     arms = [Arm(name, estimates[name], sum(entry.told.size for entry in log), len(log)) for name, log in logs.items()]
     stopping = Stopping(config.delta, config.tolerance)

@@ -15,6 +15,8 @@ from optimist_client import tensors
 
 GENERATORS = ("a", "b", "c")
 BATCH = 5
+Replayed = tuple[int, int, int | None]
+"""Size, seed and start of a batch; no start where its samples have no index."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class Question:
             **given,
         }
 
-    def replay(self, log: Mapping[str, Sequence[tuple[int, int]]], growth: float) -> dict[str, Estimate | None]:
-        """The latest due estimate of each generator, from its (size, seed) batches in log order, computed in memory."""
+    def replay(self, log: Mapping[str, Sequence[Replayed]], growth: float) -> dict[str, Estimate | None]:
+        """The latest due estimate of each generator, from its batches in log order, computed in memory."""
         torch.set_num_threads(1)  # more threads would wait for each other on a busy machine
         evaluation = Evaluation(
             list(GENERATORS),
@@ -70,8 +72,8 @@ class Question:
             rescore_growth=growth,
         )
         for generator, batches in log.items():
-            for size, seed in batches:
-                evaluation.tell(generator, self.batch(generator, size, seed))
+            for size, seed, start in batches:
+                evaluation.tell(generator, self.batch(generator, size, seed), start=start)
         return evaluation.estimates()
 
 

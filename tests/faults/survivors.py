@@ -14,7 +14,7 @@ from redis import Redis
 from optimist.numerics.estimate import is_due
 from optimist_client import tensors
 
-from .questions import GENERATORS, Question
+from .questions import GENERATORS, Question, Replayed
 from .retractions import Found
 from .rollback import Rollback
 from .workers import Acknowledged, Key, Ledger, Told
@@ -47,11 +47,11 @@ class Survivors:
         gone = set(self.retracted.get(arm, {}).values())
         return {at: told for at, (_, told) in sorted(self.logs.get(arm, {}).items()) if at not in gone}
 
-    def replayed(self, experiment: str, growth: float) -> dict[str, list[tuple[int, int]]]:
-        """Size and seed of each batch by generator, in log order, up to the last estimate that is due."""
+    def replayed(self, experiment: str, growth: float) -> dict[str, list[Replayed]]:
+        """Each batch by generator, in log order, up to the last estimate that is due."""
         return {name: self._replayed((experiment, name), growth) for name in GENERATORS}
 
-    def _replayed(self, arm: Arm, growth: float) -> list[tuple[int, int]]:
+    def _replayed(self, arm: Arm, growth: float) -> list[Replayed]:
         log, retracted = self.logs.get(arm, {}), self.retracted.get(arm, {})
         batches: dict[int, Told] = {}
         samples = last_due = 0
@@ -67,7 +67,7 @@ class Survivors:
             samples += log[position][1].size
             if is_due(samples, last_due, growth):
                 last_due, due = samples, list(batches.values())
-        return [(told.size, told.seed) for told in due]
+        return [(told.size, told.seed, told.start) for told in due]
 
 
 def find_survivors(reports: dict[str, Any], ledger: Ledger, retracted: Found = NOTHING) -> Survivors:

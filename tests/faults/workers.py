@@ -34,6 +34,7 @@ class Told:
     generator: str
     size: int
     seed: int
+    start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Ledger:
         key = (question.name, pick["number"], nonce or f"epochs {epochs[0]} to {epochs[1]}")
         # Some generators ignore the seed: odd picks get other samples each time that their number is given.
         seed = zlib.crc32(f"{pick['seed']} {key[2]}".encode()) if pick["number"] % 2 else pick["seed"]
-        told = Told(pick["generator"], pick["size"], seed)
+        told = Told(pick["generator"], pick["size"], seed, pick.get("start"))
         entry = Picked(key, pick["worker"], told, positions, nonce, epochs)
         if self.picks.setdefault(key, entry) != entry:
             self.violations.append(f"{key} was handed out as {self.picks[key]}, then as {entry}")

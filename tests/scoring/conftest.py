@@ -40,6 +40,7 @@ def make(store: Store):
             wanted.rescore_growth,
             instance=record.instance,
             keep_log=wanted.keep_log,
+            batch_size=wanted.batch_size if record.is_indexed else None,
         )
         return Made(store, wanted, rules)
 

@@ -30,11 +30,12 @@ class Made:
         self.name = config.name
         self._keys = itertools.count()
 
-    async def tell(self, generator: int, arrays: dict[str, NDArray[Any]]) -> int:
-        """Append a batch; its position in the log."""
+    async def tell(self, generator: int, arrays: dict[str, NDArray[Any]], start: int | None = None) -> int:
+        """Append a batch, without indices unless it has a start; its position in the log."""
         good = entry(1, arrays)
         key = f"key {next(self._keys)}"
-        return (await self.store.append(self.name, generator, key, good.digest, good.rows, good.body)).seq
+        body = (good.digest, good.rows, good.body)
+        return (await self.store.append(self.name, generator, key, *body, start=start)).seq
 
     async def tell_many(self, generator: int, batches: int, rows: int = 5, seed: int = 0) -> None:
         """Append normal batches, the same for one seed."""

@@ -20,7 +20,7 @@ from optimist.store import LogEntry, RetractedLog
 from optimist_client import tensors
 
 PAIRED = {name: kind for name, kind in KINDS.items() if kind.bound == "influence"}
-FEW = ("fid past rank", "is", "rke", "vendi 1", "conditional-vendi")
+FEW = ("fid past rank", "is", "rke", "conditional-vendi")
 
 
 @pytest.fixture(autouse=True)
@@ -82,13 +82,13 @@ def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(kind: Kind
     assert (last.end, last.unindexed) == (sum(told.rows for told in log[:newest]), 0)
     assert len(last.trail) > 10
     frozen = whole.freeze()
-    for page, wanted in ((7, 0), (36, 0), (5, newest)):
+    for page, wanted in ((7, 0), (36, newest)):
         other = warm_of(kind)
         found = apply(other, log, page, wanted)
         assert found.items() <= made.items()
         assert newest in found
         assert other.freeze() == frozen
-    for position in (1, 12, 35):
+    for position in (1, 20):
         begun = warm_of(kind)
         apply(begun, log[:position], 4)
         body = begun.freeze()
@@ -111,7 +111,7 @@ def test_late_repeated_and_missing_indices_too(name: str):
     # They are missing for good: the trail ends there.
     assert found.trail[-1].samples <= sum(told.rows for told in log[:31])
     assert len(found.trail) > 8
-    for position in (2, 3, 31, 32, 40):
+    for position in (3, 31, 40):
         begun = warm_of(kind, 0.0)
         apply(begun, log[:position], position)
         resumed = WarmGenerator.thaw(begun.freeze(), position, kind.make(), 0.0, paired=True)

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -334,7 +335,12 @@ def test_a_run_of_two_workers_is_replayed(client: Optimist, name: str, reference
 
 
 def close(one: Estimate, two: Estimate) -> None:
-    one_, two_ = one.to_dict(), two.to_dict()
+    assert one.pairing is not None
+    assert two.pairing is not None
+    np.testing.assert_allclose(one.pairing.influence, two.pairing.influence, rtol=1e-6)
+    assert [past.samples for past in one.pairing.trail] == [past.samples for past in two.pairing.trail]
+    assert (one.pairing.end, one.pairing.unindexed) == (two.pairing.end, two.pairing.unindexed)
+    one_, two_ = (replace(each, pairing=None).to_dict() for each in (one, two))
     assert one_.keys() == two_.keys()
     for field, value in one_.items():
         assert two_[field] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value)

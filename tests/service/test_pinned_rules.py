@@ -18,7 +18,7 @@ from optimist.archive.file import Archive, ArchiveWriter
 from optimist.policies import Stopping
 from optimist.settings import Settings
 from optimist.store import Store
-from optimist_client import Optimist
+from optimist_client import Conflict, Optimist
 from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig
 
@@ -123,3 +123,25 @@ async def test_an_experiment_of_newer_rules_is_left_to_newer_processes(store: St
     with pytest.raises(ApiError, match="has rules") as refused:
         await context.experiment("x")
     assert (refused.value.problem.status, refused.value.problem.action) == (503, "retry")
+
+
+def test_an_experiment_of_earlier_rules_has_no_indices(client: Optimist, name: str, tmp_path: Path):
+    config = {"metric": "is", "dimension": 3, "budget": 20, "stop": False}
+    client.create_experiment(name, ["a", "b"], **config).export(tmp_path / "made.zip")
+    (tmp_path / "old.zip").write_bytes(of_rules((tmp_path / "made.zip").read_bytes(), 3))
+    old = client.import_experiment(tmp_path / "old.zip", f"{name}-old")
+    for paired in (True, False):
+        assert client.create_experiment(f"{name}-old", ["a", "b"], paired=paired, **config).info.rules == 3
+        if not paired:
+            with pytest.raises(Conflict, match="paired"):
+                client.create_experiment(name, ["a", "b"], paired=paired, **config)
+    picks = [old.ask(), old.ask()]
+    assert [None if pick is None else pick.start for pick in picks] == [None, None]
+    assert len({pick.seed for pick in picks if pick is not None}) == 2, "distinct by number"
+    for pick in picks:
+        assert pick is not None
+        with pytest.raises(ValueError, match="use `seed`"):
+            pick.seeds  # noqa: B018
+        pick.give_up()
+    with pytest.raises(ValueError, match="without `seeds`"):
+        old.run({"a": lambda size, seeds: np.ones((size, 3)) / 3})

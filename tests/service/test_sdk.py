@@ -126,11 +126,16 @@ def test_picks_of_a_run_out_lease_are_late_but_count(client: Optimist, name: str
     assert experiment.report().samples == 5
 
 
-def test_every_pick_has_a_seed_of_its_own_and_the_same_in_every_service(client: Optimist, name: str, reference):
-    seeds = []
+def test_seeds_are_those_of_the_indices_and_the_same_in_every_service(client: Optimist, name: str, reference):
+    seeds: list[list[tuple[str, int]]] = []
     for suffix in ("x", "y"):
         experiment = client.create_experiment(f"{name}-{suffix}", ["a", "b"], reference=reference, seed=7)
-        seeds.append([experiment.ask().seed for _ in range(20)])
+        picks = [experiment.ask() for _ in range(20)]
+        assert {(pick.seed - pick.start) % 2**32 for pick in picks} == {picks[0].seed}
+        assert [seed for pick in picks if pick.generator == "a" for seed in pick.seeds] == [
+            (picks[0].seed + index) % 2**32 for index in range(50)
+        ]
+        seeds.append([(pick.generator, pick.seed) for pick in picks])
     assert seeds[0] == seeds[1]
     assert len(set(seeds[0])) == 20
 
