@@ -49,16 +49,6 @@ def selection_errors(arms: Sequence[Arm]) -> list[float]:
     return [known_error(arm.estimate.standard_error) for arm in arms if arm.estimate is not None]
 
 
-def stopping_errors(arms: Sequence[Arm]) -> list[float]:
-    """sd_stop of every arm (∞ if unknown). Every arm must have an estimate."""
-    return [known_error(arm.estimate.stopping_error) for arm in arms if arm.estimate is not None]
-
-
-def least(keys: Sequence[float]) -> int:
-    """Position of the smallest key; on a tie, of the first one."""
-    return min(range(len(keys)), key=keys.__getitem__)
-
-
 def ratio(part: float, whole: float) -> float:
     """part/whole for part, whole ≥ 0. If whole is 0: ∞ for a positive part, 0 for part 0."""
     if whole > 0.0:
