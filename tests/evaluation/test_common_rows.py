@@ -21,6 +21,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Pairing
 from optimist.numerics.score import Analysis, BaseScore
 from optimist.numerics.statistic import Statistic
+from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric
 
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 8}
@@ -241,6 +242,14 @@ def test_the_trail_is_at_due_counts_that_have_grown_and_lack_nothing():
     newest = pairing(track.estimate()).trail[-1]
     assert (newest.samples, newest.first_order) == (expected[-1], 1.0)
     assert newest.variance == pytest.approx(variance, rel=1e-12)
+
+
+def test_with_the_default_growth_every_count_that_is_due_is_in_the_trail():
+    track = mean_track(growth=ExperimentConfig.model_fields["rescore_growth"].default)
+    due = [start + 5 for start in range(0, 900, 5) if tell(track, [math.sin(start + i) for i in range(5)], (start, 5))]
+    trail = [past.samples for past in pairing(track.estimate()).trail]
+    # The newest estimate may be at the last of them.
+    assert trail == [count for count in due if count < track.samples][-TRAIL:]
 
 
 def test_the_trail_keeps_the_newest():
