@@ -186,7 +186,7 @@ def test_decision_forecast_and_verdicts_use_the_errors_of_the_differences():
     assert near.margin == pytest.approx(NormalDist().inv_cdf(0.975) * closest.error)
     assert (near.generator, far.generator, near.against, near.common) == ("g1", "g2", "g0", 100)
     assert near.correlation > 0.9
-    assert near.text == f"0.2 ± {near.margin:.3g}"
+    assert near.text == f"0.200 ± {near.margin:.3f}"
 
 
 @pytest.mark.parametrize("name", ["top-two", "uniform"])

@@ -66,7 +66,7 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
     for generator in (0, 1):
         of_both = [stored.generators[generator] for stored in states]
         assert all(state.snapshot_seq > 0 for state in of_both)
-        whole = WarmGenerator(moments_bound(), growth)
+        whole = WarmGenerator(moments_bound(), growth, paired=True)
         estimates, bodies = {}, {}
         for entry in await kept.store.read_log("kept", generator, 0, max_entries=1000):
             step = whole.apply([entry])
