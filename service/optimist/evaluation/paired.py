@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, replace
 
 import numpy as np
 import torch
@@ -79,7 +78,7 @@ class Paired:
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name: that of the common rows, `trail` (k, 4), float64, and `last`, int64."""
-        trail = torch.tensor([astuple(past) for past in self._trail], dtype=torch.float64).reshape(-1, 4)
+        trail = torch.tensor(self._trail, dtype=torch.float64).reshape(-1, 4)
         return {**self._common.state(), "trail": trail, "last": torch.tensor(self._last, dtype=torch.int64)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
