@@ -61,10 +61,9 @@ def babbler() -> Model:
     return answer
 
 
-def answers(model: Model, prompts: Sequence[str], seed: int) -> list[str]:
-    """One answer for each prompt; the same seed gives the same answers."""
-    rng = random.Random(seed)
-    return [model(PROMPTS[prompt], rng) for prompt in prompts]
+def answers(model: Model, prompts: Sequence[str], seeds: Sequence[int]) -> list[str]:
+    """One answer for each prompt and its seed."""
+    return [model(PROMPTS[prompt], random.Random(seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
 
 
 def main() -> None:
@@ -90,7 +89,7 @@ def main() -> None:
         )
         asked = dict(zip(PROMPTS, embed(list(PROMPTS)), strict=True))
         for pick in experiment.picks():
-            told = answers(models[pick.generator], pick.prompts, pick.seed)
+            told = answers(models[pick.generator], pick.prompts, pick.seeds)
             prompts = [asked[prompt] for prompt in pick.prompts]
             pick.tell(embed(told), prompts=prompts, ids=told, embedding=embed.name)
         report = scored_report(experiment)

@@ -67,10 +67,10 @@ class Sampler:
         self._model.load_state_dict(load_file(path))
 
     @torch.inference_mode()
-    def sample(self, size: int, seed: int) -> np.ndarray:
-        """Images (size, 64); the same seed gives the same images."""
-        noise = torch.Generator().manual_seed(seed)
-        return self._model.decoder(torch.randn(size, LATENT, generator=noise)).numpy()
+    def sample(self, size: int, seeds: list[int]) -> np.ndarray:
+        """Images (size, 64), each from a seed of its own; checkpoints get the same seeds, so they can be compared."""
+        noise = torch.stack([torch.randn(LATENT, generator=torch.Generator().manual_seed(one)) for one in seeds])
+        return self._model.decoder(noise).numpy()
 
 
 def digit_embedder(images: np.ndarray, labels: np.ndarray) -> Function:

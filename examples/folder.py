@@ -56,7 +56,7 @@ def write_digits(folder: Path) -> None:
 
 
 def main() -> None:
-    """Tell files, in the order of their names, until a decision is made or no files are left."""
+    """Tell files, by the order of their names, until a decision is made or no files are left."""
     parser = options(__doc__, budget=1_000_000)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--reference", type=Path, help="folder of real images (default: FOLDER/real)")
@@ -79,18 +79,19 @@ def main() -> None:
             embedding=embed.name,
             budget=min(chosen.budget, total),
         )
+        used = 0
         for pick in experiment.picks():
-            left = files[pick.generator]
-            if not left:
+            # Files of the same place in their folders are compared with each other.
+            told = files[pick.generator][pick.start : pick.start + pick.size]
+            if not told:
                 pick.give_up("no more files")
                 # This is never the last generator: the budget is spent with its last file.
                 experiment.set_state(pick.generator, "paused")
                 continue
-            files[pick.generator] = left[pick.size :]
-            told = left[: pick.size]
             pick.tell(embed([read(path) for path in told]), ids=[path.as_uri() for path in told], embedding=embed.name)
+            used += len(told)
         print(scored_report(experiment))
-        print(f"{total - sum(map(len, files.values())):,} of {total:,} files were used")
+        print(f"{used:,} of {total:,} files were used")
 
 
 if __name__ == "__main__":

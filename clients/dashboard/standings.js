@@ -1,7 +1,10 @@
-// The standings, best first: each generator's score with its interval, samples, pick ratio, state and warnings.
+// The standings, best first: how far each generator is behind the best, its score with its interval, samples, pick
+// ratio, state and warnings.
 import { change, generatorPath } from "./api.js";
+import { behindCell, differences } from "./behind.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { cost, count, error, score, share } from "./format.js";
+import { axis, bar, values } from "./intervals.js";
 
 // The standings sorted by score, with generators without a score at the end. The leader comes first even if its score
 // ties with others: negative distances are shown as 0.
@@ -20,6 +23,8 @@ export function ranked(report) {
 export const why = ({ samples, standings, decision, why: said }) =>
   samples && standings.length > 1 ? said ?? `${decision.reason}.` : "";
 
+const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
+
 export class Standings {
   constructor(name, metric, palette, refresh) {
     this.name = name;
@@ -29,8 +34,11 @@ export class Standings {
     this.problem = h("p", { class: "problem", role: "alert" });
     this.why = h("p", { class: "quiet" });
     this.body = h("tbody", {});
+    this.overlap = h("p", { class: "quiet overlap" });
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
-    const columns = [["Generator"], [`${metric} ± error`, "number"], [["Interval", this.axis], "wide"],
+    this.behindAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
+    const columns = [["Generator"], [["Behind the best by", this.behindAxis], "behind"],
+      [`${metric} ± error`, "number"], [["Interval", this.axis], "wide own"],
       ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
@@ -42,17 +50,22 @@ export class Standings {
           this.body,
         ])),
       ]),
+      this.overlap,
       this.problem,
     ]);
   }
 
   draw(report) {
     const standings = ranked(report);
-    const scale = axis(standings);
+    const scale = axis(standings.filter((standing) => standing.score !== null).map(asInterval));
+    const behind = differences(report, standings);
     const { best, rank: rankOfBest, verdicts } = report.decision;
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.why, why(report));
+    say(this.overlap, report.overlap_text ?? "");
     fill(this.axis, values(scale));
+    fill(this.behindAxis, behind && values(behind.axis));
+    this.table.classList.toggle("uncompared", !behind);
     this.table.classList.toggle("free", report.cost === undefined);
     const names = new Set(standings.map((standing) => standing.generator));
     for (const [name, row] of this.rows) {
@@ -68,7 +81,7 @@ export class Standings {
         this.rows.set(standing.generator, row);
       }
       const called = standing.generator === best && (rankOfBest ?? "leads");
-      row.draw(standing, scale, called, words.get(standing.generator) ?? "");
+      row.draw(standing, scale, called, words.get(standing.generator) ?? "", behind);
       // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
       if (there !== row.element) this.body.insertBefore(row.element, there);
@@ -81,9 +94,11 @@ export class Standings {
     const marks = h("span", { class: "badges" });
     const verdict = h("p", { class: "quiet verdict" });
     const warnings = h("ul", { class: "warnings" });
+    const apart = behindCell();
     const value = h("strong", {});
     const spread = h("span", { class: "quiet spread" });
-    const interval = h("td", { class: "wide" });
+    const bracket = h("span", { class: "quiet bracket", title: "The score lies between these on average" });
+    const interval = h("td", { class: "wide own" });
     const told = h("span", {});
     const pending = h("span", { class: "quiet" });
     const spent = h("span", {});
@@ -106,7 +121,8 @@ export class Standings {
         verdict,
         warnings,
       ]),
-      h("td", { class: "number" }, value, " ", spread),
+      apart,
+      h("td", { class: "number" }, value, " ", spread, bracket),
       interval,
       h("td", { class: "number" }, told, pending),
       h("td", { class: "number cost" }, spent, each),
@@ -115,20 +131,25 @@ export class Standings {
     ]);
     return {
       element,
-      draw(standing, scale, called, words) {
+      draw(standing, scale, called, words, behind) {
+        const color = palette.colour(generator);
         state = standing.state;
         element.classList.toggle("best", called === "best");
         say(verdict, words);
-        swatch.style.background = palette.colour(generator);
+        swatch.style.background = color;
         fill(marks, [
           called && h("span", { class: `badge ${called}` }, called),
           state !== "active" && h("span", { class: "badge" }, state),
           standing.damaged && h("span", { class: "badge damaged" }, "damaged"),
         ]);
         fill(warnings, standing.warnings.map((warning) => h("li", {}, warning)));
+        apart.draw(generator, called, behind, color);
         say(value, score(standing.score));
         say(spread, error(standing.error, standing.score));
-        fill(interval, standing.score === null ? null : bar(standing, scale, palette.colour(generator)));
+        say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
+        const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
+        const label = `From ${ends[0]} to ${ends[1]}`;
+        fill(interval, standing.score === null ? null : bar(asInterval(standing), scale, color, label));
         say(told, count(standing.samples));
         say(pending, standing.pending ? ` +${count(standing.pending)}` : "");
         pending.title = standing.pending ? "Samples of open picks" : "";
@@ -151,63 +172,4 @@ export class Standings {
     }
     this.refresh();
   }
-}
-
-// The common axis of the intervals. It fits the intervals of the better half, and the scores that are not far from them.
-// `at` maps a score to its position in percent, which lies outside of 0 to 100 beyond the axis.
-function axis(standings) {
-  const known = standings.filter((standing) => standing.score !== null);
-  if (!known.length) return { at: () => 50, ticks: [] };
-  const near = known.slice(0, Math.max(4, Math.ceil(known.length / 2)));
-  const ends = near.flatMap(({ score, lower, upper }) => [score, lower ?? score, upper ?? score]);
-  const span = Math.max(...ends) - Math.min(...ends);
-  const close = ({ score }) => score >= Math.min(...ends) - span && score <= Math.max(...ends) + span;
-  const shown = [...ends, ...known.filter(close).map((standing) => standing.score)];
-  const margin = 0.05 * (Math.max(...shown) - Math.min(...shown));
-  if (margin === 0) return { at: () => 50, ticks: [[50, score(shown[0])]] };
-  const [least, most] = [Math.min(...shown) - margin, Math.max(...shown) + margin];
-  const at = (number) => (100 * (number - least)) / (most - least);
-  const step = round((most - least) / 3);
-  const first = Math.ceil(least / step);
-  const ticks = Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) => {
-    const tick = (first + i) * step;
-    return [at(tick), Number(tick.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 })];
-  });
-  return { at, ticks };
-}
-
-// The next smaller number of 1, 2, 5, 10, 20, …
-function round(number) {
-  const power = 10 ** Math.floor(Math.log10(number));
-  return power * (number >= 5 * power ? 5 : number >= 2 * power ? 2 : 1);
-}
-
-function place(element, style) {
-  element.style.cssText = style;
-  return element;
-}
-
-// The values of the axis, each above its line.
-function values({ ticks }) {
-  const shift = (at) => (at < 3 ? 0 : at > 97 ? 100 : 50); // labels at the ends stay within the axis
-  return ticks.map(([at, text]) =>
-    place(h("span", { class: "value" }, text), `left:${at}%;transform:translateX(-${shift(at)}%)`));
-}
-
-// A score with its interval. An end that lies beyond the axis, or is unbounded, is an arrow.
-function bar({ score: middle, lower, upper }, { at, ticks }, color) {
-  const [from, to] = [lower === null ? -Infinity : at(lower), upper === null ? Infinity : at(upper)];
-  const [left, right] = [from, to].map((end) => Math.min(100, Math.max(0, end)));
-  const ends = [lower, upper].map((end) => (end === null ? "unbounded" : score(end)));
-  const beyond = from < 0 || to > 100 ? "; the axis ends before" : "";
-  const label = `From ${ends[0]} to ${ends[1]}${beyond}`;
-  return h("span", { class: "interval", role: "img", "aria-label": label, title: label }, [
-    ...ticks.map(([tick]) => place(h("span", { class: "tick" }), `left:${tick}%`)),
-    to > 0 && from < 100 && place(
-      h("span", { class: "range" }), `left:${left}%;width:${Math.max(0.5, right - left)}%;background:${color}`),
-    from < 0 && place(h("span", { class: "arrow left" }), `border-right-color:${color}`),
-    to > 100 && place(h("span", { class: "arrow right" }), `border-left-color:${color}`),
-    at(middle) >= 0 && at(middle) <= 100 && place(
-      h("span", { class: "point" }), `left:${at(middle)}%;background:${color}`),
-  ]);
 }

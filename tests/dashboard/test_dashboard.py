@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import WAIT, OpenPage, serious_violations_of_both_schemes
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from processes import Service
 from redis import Redis
 
@@ -338,6 +338,42 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
         assert serious_violations_of_both_schemes(page, axe) == []
 
 
+def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, experiment: Experiment, axe: str):
+    work(experiment, 300)
+    while not (report := experiment.report()).scored:
+        time.sleep(0.05)
+    apart = {one.generator: one for one in report.contrasts}
+    assert set(apart) == {"bad", "worse"}
+    page = open_page(f"/#/e/{experiment.name}", charts=False, bypass_csp=True)
+    rows = page.locator(".standings tbody tr")
+    for name, one in apart.items():
+        cell = rows.filter(has=page.locator(".name", has_text=re.compile(f"^{name}$"))).locator("td").first
+        expect(cell.locator(".apart")).to_have_text(one.text.replace("± ", "±\xa0"))
+        expect(cell.locator(".interval")).to_have_attribute("aria-label", re.compile(r"^Behind by .+ to .+; .+ common"))
+        assert cell.locator(".tick.zero").count() == 1
+    expect(rows.filter(has_text="good").locator("td").first.locator(".apart")).to_have_text(report.decision.rank)
+    assert serious_violations_of_both_schemes(page, axe) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    until(page, "() => { const all = document.querySelector('.scroll'); return all.scrollWidth <= all.clientWidth; }")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+def test_a_service_without_contrasts_has_no_column_for_them(open_page: OpenPage, experiment: Experiment):
+    work(experiment, 60)
+    page = open_page("/", charts=False)
+
+    def older(route: Route) -> None:
+        answer = route.fetch()
+        known = {name: value for name, value in answer.json().items() if name not in ("contrasts", "overlap_text")}
+        route.fulfill(response=answer, json=known)
+
+    page.route("**/report?*", older)
+    page.get_by_role("link", name=experiment.name, exact=True).click()
+    expect(page.locator(".standings tbody tr")).to_have_count(3)
+    expect(page.locator(".standings thead th.behind")).to_be_hidden()
+    expect(page.locator(".standings td.own .range")).to_have_count(3)
+
+
 def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_page: OpenPage, client: Optimist):
     shifts = {"good": 0.0, "near": 0.3, "nearer": 0.2, "nearest": 0.1, "far": 30.0}
     work(create(client, "far", list(shifts), stop=False, policy="uniform"), 100, shifts)
@@ -345,12 +381,14 @@ def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_p
     expect(page.locator(".range").first).to_be_attached()
     rows = page.locator(".standings tbody tr")
     far = rows.filter(has_text="far")
-    expect(far.locator(".arrow.right")).to_have_count(1)
-    expect(far.locator(".range, .point")).to_have_count(0)
-    expect(far.locator(".interval")).to_have_attribute("title", re.compile(r"^From \d+ to \d+; the axis ends before$"))
+    expect(far.locator(".own .arrow.right")).to_have_count(1)
+    expect(far.locator(".own :is(.range, .point)")).to_have_count(0)
+    expect(far.locator(".own .interval")).to_have_attribute(
+        "title", re.compile(r"^From \d+ to \d+; the axis ends before$")
+    )
     expect(rows.filter(has_text="good").locator(".arrow")).to_have_count(0)
-    assert page.locator(".axis .value").count() >= 2
-    assert page.locator(".axis .value").count() == far.locator(".tick").count()
+    assert page.locator(".own .axis .value").count() >= 2
+    assert page.locator(".own .axis .value").count() == far.locator(".own .tick").count()
 
 
 def test_no_curve_of_estimates_is_cut_and_shares_are_steps(open_page: OpenPage, client: Optimist):

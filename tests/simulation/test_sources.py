@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from optimist.evaluation.offline import FileError
 from optimist.numerics.fid.reference import Reference
 from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
+from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry
 from optimist_client import tensors
 from optimist_client.metrics import FID, Gaussian, InceptionScore, Vendi
@@ -30,7 +33,11 @@ def rows(seed: int, n: int = 12, d: int = 3) -> np.ndarray:
 
 
 def held(source: Source, tensor: str = "features") -> np.ndarray:
-    taken = source.stream(Draw(0, 0, "g", shuffle=False)).take(source.samples or 0)
+    return first(source, source.samples or 0, Draw(0, 0, "g", shuffle=False), tensor)
+
+
+def first(source: Source, count: int, draw: Draw, tensor: str = "features") -> np.ndarray:
+    taken = source.stream(draw).take(count)
     assert taken is not None
     return taken[tensor]
 
@@ -150,10 +157,11 @@ def test_a_gaussian_has_the_moments_and_the_distance_it_is_given():
 def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
     bed = sources.digits("fid")
-    assert list(bed.sources) == list(digits.generators)
-    source = bed.sources["gmm-40"]
-    whole = source.stream(Draw(0, 0, "gmm-40")).take(1100)
-    stream = source.stream(Draw(0, 0, "gmm-40"))
+    assert list(bed.sources) == list(digits.family)
+    assert bed.aligned
+    source = bed.sources["vae-1.3"]
+    whole = source.stream(Draw(0, 0, "vae-1.3")).take(1100)
+    stream = source.stream(Draw(0, 0, "vae-1.3"))
     parts = [(stream.take(size) or {})["features"] for size in (3, 600, 497)]
     np.testing.assert_array_equal(np.concatenate(parts), (whole or {})["features"])
     assert len(np.unique(np.concatenate(parts), axis=0)) == 1100
@@ -170,30 +178,76 @@ def test_prompted_generators_get_the_same_prompts(digits, digits_cache, monkeypa
     assert not np.array_equal(other, prompts[0])
 
 
-def exported(path: Path, keep_log: bool = True, **changes: Any) -> Path:
-    """An experiment of two generators, whose second told nothing, with three batches of the first, one damaged."""
-    config = ExperimentConfig(
-        **{"name": "x", "generators": ["a", "b"], "metric": "is", "dimension": 3, "delta": 0.1, "keep_log": keep_log}
-        | changes
-    )
-    made = [
-        tensors.encode({"probabilities": np.full((2, 3), 1 / 3) + 0.01 * k * np.array([1, -1, 0])}) for k in range(3)
-    ]
-    digests = [tensors.digest(tensors.decode(body)) for body in made]
-    entries = [
-        LogEntry(1, 1, 2, digests[0], made[0], None),
-        LogEntry(2, 2, 2, digests[0], made[1], None),
-        LogEntry(3, 3, 2, digests[2], made[2], None),
-    ]
+def test_a_paired_draw_is_that_of_every_generator(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
+    """Row i has the same seed in every generator, over the boundaries of blocks and for any sizes of batches."""
+    monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
+    covariance = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    for source in (
+        sources.digits("fid").sources["vae-1.3"],
+        sources.digits("information-vendi").sources["class-gmm-4"],
+        GaussianSource(np.zeros(3), covariance),
+        ArraySource({"features": rows(1, n=1200)}),
+    ):
+
+        def drawn(name: str, paired: bool, *sizes: int, source: Source = source, trial: int = 0) -> np.ndarray:
+            stream = source.stream(Draw(0, trial, name, paired=paired))
+            return np.concatenate([(stream.take(size) or {})["features"] for size in sizes])
+
+        np.testing.assert_array_equal(drawn("a", True, 600), drawn("b", True, 30, 495, 75))
+        assert not np.array_equal(drawn("a", False, 600), drawn("b", False, 600))
+        assert not np.array_equal(drawn("a", True, 600), drawn("a", True, 600, trial=1))
+
+
+def test_paired_gaussians_have_common_noise_whatever_their_moments():
+    draw, root = Draw(0, 0, "g", paired=True), np.array([[1.0, 0.0], [2.0, 0.5]])
+    plain, made = GaussianSource(np.zeros(2), np.eye(2)), GaussianSource(np.ones(2), root @ root.T)
+    noise, found = (first(source, 300, draw) for source in (plain, made))
+    solved, residuals, *_ = np.linalg.lstsq(np.column_stack([noise, np.ones(300)]), found, rcond=None)
+    np.testing.assert_allclose(residuals, 0.0, atol=1e-18)
+    np.testing.assert_allclose(solved[:2].T @ solved[:2], root @ root.T)
+
+
+def test_aligned_sources_of_unequal_lengths_share_the_rows_that_both_have():
+    lengths = (7, 20, 50)
+    made = [ArraySource({"features": np.arange(float(n))[:, None]}, ends=lengths) for n in lengths]
+    orders = [first(source, source.samples, Draw(3, 1, "g", paired=True))[:, 0] for source in made]
+    for order, longer in pairwise(orders):
+        np.testing.assert_array_equal(longer[: len(order)], order)
+    assert sorted(orders[2]) == list(range(50))
+    assert list(orders[2]) != list(range(50))
+    assert first(made[2], 7, Draw(3, 1, "g")).max() > 7, "unpaired draws are not bound to the ends"
+
+
+def archived(path: Path, *logs: Sequence[LogEntry], rules: int = 1, **changes: Any) -> Path:
+    """An exported experiment of the generators "a", "b", …, with these logs of pairs of rows."""
+    names = [chr(ord("a") + place) for place in range(len(logs))]
+    config = {"name": "x", "generators": names, "metric": "is", "dimension": 3, "delta": 0.1, "keep_log": True}
     blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "estimate_position": 0, "estimate": None}
     blank |= {"aside": {}, "aside_count": 0, "snapshot_position": 0}
     with path.open("wb+") as file, ArchiveWriter(file) as writer:
-        known = [ArchivedGenerator(name="a", pages=[writer.add_page(entries)], **blank)]
-        known.append(ArchivedGenerator(name="b", pages=[], **blank))
-        experiment = Experiment(config=config, dimension=3, created=1.0, instance="i")
+        known = [
+            ArchivedGenerator(name=name, pages=[writer.add_page(list(log))] if log else [], **blank)
+            for name, log in zip(names, logs, strict=True)
+        ]
+        asked = ExperimentConfig.model_validate(config | changes)
+        experiment = Experiment(config=asked, dimension=3, created=1.0, instance="i", rules=rules)
         contents = Contents(experiment=experiment, rounds=3, controls={}, decision=None, generators=known)
-        writer.finish(contents, (b"\0\0\0" + (2).to_bytes(4, "little")) * 3)
+        history = [(place, 0, told.rows) for place, log in enumerate(logs) for told in log]
+        writer.finish(contents, np.array(history, HISTORY).tobytes())
     return path
+
+
+def entry(seq: int, value: float, **changes: Any) -> LogEntry:
+    """A batch of two rows whose first probability is above 1/3 by `value`, told in the order of `seq`."""
+    body = tensors.encode({"probabilities": np.full((2, 3), 1 / 3) + value * np.array([1, -1, 0])})
+    digest = tensors.digest(tensors.decode(body))
+    return LogEntry(**{"seq": seq, "pick": seq, "rows": 2, "digest": digest, "body": body} | changes)
+
+
+def exported(path: Path, keep_log: bool = True) -> Path:
+    """An experiment of two generators, whose second told nothing, with three batches of the first, one damaged."""
+    damaged = entry(2, 0.01, digest=entry(1, 0.0).digest)
+    return archived(path, [entry(1, 0.0), damaged, entry(3, 0.02)], [], keep_log=keep_log)
 
 
 def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path: Path):
@@ -201,6 +255,33 @@ def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path
     assert list(bed.sources) == ["a"]
     assert bed.settings == {"metric": InceptionScore(dimension=3), "delta": 0.1, "tolerance": 0.0, "rules": 1}
     assert held(bed.sources["a"], "probabilities")[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02])
+
+
+def test_the_rows_of_a_paired_experiment_are_aligned_by_their_indices(tmp_path: Path):
+    late = [entry(1, 0.0, indices=(0, 2)), entry(2, 0.02, indices=(4, 2)), entry(3, 0.01, indices=(2, 2))]
+    path = archived(tmp_path / "x.zip", late, [entry(1, 0.03, indices=(0, 2))], rules=4)
+    bed = sources.experiment(path)
+    assert bed.is_paired()
+    assert held(bed.sources["a"], "probabilities")[::2, 0] == pytest.approx(1 / 3 + np.array([0.0, 0.01, 0.02]))
+    drawn = first(bed.sources["a"], 2, Draw(1, 0, "g", paired=True), "probabilities")
+    assert drawn[:, 0] == pytest.approx(1 / 3), "the two that b has, too"
+
+
+@pytest.mark.parametrize(
+    ("told", "changes"),
+    [
+        ([entry(1, 0.0, indices=(0, 2)), entry(2, 0.01, indices=(4, 2))], {}),  # 2 and 3 were never told
+        ([entry(1, 0.0, indices=(0, 2)), entry(2, 0.01)], {}),
+        ([entry(1, 0.0, indices=(0, 1))], {}),
+        ([entry(1, 0.0, indices=(0, 2))], {"paired": False}),
+        ([entry(1, 0.0, indices=(0, 2))], {"rules": 3}),
+    ],
+)
+def test_experiments_whose_rows_are_not_aligned(tmp_path: Path, told: list[LogEntry], changes: dict[str, Any]):
+    bed = sources.experiment(archived(tmp_path / "x.zip", told, **{"rules": 4} | changes))
+    assert not bed.is_paired()
+    with pytest.raises(ValueError, match=r"paired: .* found an experiment that is not paired, or lacks samples"):
+        bed.is_paired(True)
 
 
 def test_exports_that_cannot_be_drawn_from(tmp_path: Path):

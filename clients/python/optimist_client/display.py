@@ -74,7 +74,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
             axes.plot([row.score], [place], "o", color=color)
         if row.generator in contrasts:
             line = axes.plot(contrasts[row.generator], [place] * 2, "|-", **thin)[0]
-            legend["interval of the difference from the best, drawn from the best score"] = line
+            legend["interval of the difference from the best, counted from the best score (dotted)"] = line
     axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel(f"{report.metric_title} ({'lower' if report.lower_is_better else 'higher'} is better)")
@@ -95,7 +95,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
 
 def _drawn_contrasts(report: Report) -> dict[str, list[float]]:
     """Where the interval of each difference ends on the axis of the scores, counted from the best one's score."""
-    best = next((row.score for row in report.standings if row.generator == report.decision.best), None)
+    best = next((row.score for row in report.standings if row.generator == report.leader), None)
     if best is None:
         return {}
     sign = 1.0 if report.lower_is_better else -1.0

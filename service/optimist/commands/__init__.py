@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands import archive, bandwidth, batches, demo, keys, score, scorer, serve, simulate
+from optimist.commands import archive, bandwidth, batches, contrast, demo, keys, score, scorer, serve, simulate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,6 +36,7 @@ for command in (
     serve.serve,
     scorer.scorer,
     score.score,
+    contrast.contrast,
     bandwidth.bandwidth,
     simulate.simulate,
     demo.demo,

@@ -85,7 +85,7 @@ def score(
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.evaluation.offline import read_reference, score_files
-    with said_plainly(ValueError), _progress() as begun:
+    with said_plainly(ValueError), progress() as begun:
         if "reference" in find(metric).needs and reference is None:
             raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
         rows = score_files(
@@ -108,13 +108,13 @@ def score(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
+def progress() -> Iterator[Callable[[str], None]]:
     """Shows, on a terminal, which generator is being scored and for how long; call it with each name."""
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        shown = progress.add_task("reading")
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("reading")
         numbers = count(1)
-        yield lambda name: progress.update(shown, description=f"scoring {name} ({next(numbers)})")
+        yield lambda name: bar.update(shown, description=f"scoring {name} ({next(numbers)})")
 
 
 def kernels_of(

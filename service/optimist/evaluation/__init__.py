@@ -1,11 +1,12 @@
-"""Scores and evaluations in memory, without I/O: `score` for one set of samples, `Evaluation` to ask and tell.
+"""Scores and evaluations in memory: `score` one set of samples, `contrast` several, ask and tell an `Evaluation`.
 
 The service does the same over HTTP and Redis. Simulations, tests and notebooks use this package.
 """
 
+from optimist.evaluation.comparison import Comparison, contrast
 from optimist.evaluation.online import Evaluation
 from optimist.evaluation.question import Question, declared_of
 from optimist.evaluation.single import score
 from optimist.evaluation.track import Track, first_rows
 
-__all__ = ["Evaluation", "Question", "Track", "declared_of", "first_rows", "score"]
+__all__ = ["Comparison", "Evaluation", "Question", "Track", "contrast", "declared_of", "first_rows", "score"]

@@ -1,4 +1,4 @@
-"""Scores of feature files, and the choice of a bandwidth. All scores are computed by `score`."""
+"""Scores and contrasts of feature files, and the choice of a bandwidth."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from optimist.evaluation import Question, declared_of, first_rows, score
+from optimist.evaluation.comparison import Comparison, Samples, compare
 from optimist.evaluation.folders import in_folder, of_metric
 from optimist.numerics.batches import BatchError, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
@@ -105,6 +106,29 @@ def score_files(
     names = Counter(row.name for row in found)
     distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
+
+
+def contrast_files(
+    files: Sequence[Path],
+    metric: str | Metric = "fid",
+    *,
+    paired: bool = False,
+    delta: float = 0.05,
+    device: str = "cpu",
+    beside: Path | None = None,
+    begun: Callable[[str], None] = lambda name: None,
+    **settings: Any,
+) -> Comparison:
+    """The scores of all generators in the files and folders, and their differences, as `optimist.contrast` makes them.
+
+    Files are read as by `score_files`, twice. Raises as `score_files` does.
+    """
+    question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=paired)
+    return compare(
+        lambda: (Samples(name, batch, file) for file, name, batch in _generators(files, question, beside)),
+        question,
+        begun,
+    )
 
 
 def choose_bandwidth(

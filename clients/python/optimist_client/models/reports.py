@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import Field, computed_field
@@ -43,6 +44,11 @@ class Standing(Answer):
     cost_per_sample: float | None = optional()
     cost: float | None = optional()
     """Samples told times the current cost per sample; None without a cost."""
+
+    def compared_error(self, scale: Scale) -> float:
+        """The error on the scale on which scores are compared; 0 if it is not known."""
+        of = self.score if scale == "log" else 1.0
+        return self.error / of if self.error and of else 0.0
 
     def overlaps(self, other: Standing) -> bool:
         """Whether the intervals of the two scores have a value in common; False if one is not known."""
@@ -112,25 +118,40 @@ class Report(Answer):
     @computed_field
     @property
     def overlap_text(self) -> str:
-        """Why intervals of scores overlap although the generators' difference excludes 0; "" if none do."""
+        """Why intervals of scores overlap although the generators' difference excludes 0, where this comes from samples
+        in common; "" if there is nothing to explain."""
         rows = {row.generator: row for row in self.standings}
-        best = rows.get(self.decision.best or "")
+        best = rows.get(self.leader or "")
         if best is None:
             return ""
-        clear = [one for one in self.contrasts if one.common and one.excludes_zero and one.generator in rows]
-        unlike = [one for one in clear if rows[one.generator].overlaps(best)]
+        known = [one for one in self.contrasts if one.common and one.generator in rows]
+        unlike = [one for one in known if rows[one.generator].overlaps(best) and self._needs_pairs(one, rows)]
         if not unlike:
             return ""
+        unlike.sort(key=lambda one: one.difference)
         names = listed([one.generator for one in unlike], len(self.contrasts))
         subject = f"interval of {names} overlaps" if len(unlike) == 1 else f"intervals of {names} overlap"
         their = "their difference excludes" if len(unlike) == 1 else "their differences from it exclude"
         common = _range([f"{n:,}" for n in sorted(one.common for one in unlike)])
         correlation = _range([f"{r:.2f}" for r in sorted(one.correlation for one in unlike)])
         return (
-            f"The {subject} that of {self.decision.best}, but {their} 0: they are compared on the same seeds or "
+            f"The {subject} that of {self.leader}, but {their} 0: they are compared on the same seeds or "
             f"prompts ({common} samples in common, correlation {correlation}), and the chance that both scores share "
             "drops out of their difference."
         )
+
+    def _needs_pairs(self, contrast: Contrast, rows: dict[str, Standing]) -> bool:
+        """Whether the difference excludes 0, and would not if the two scores were independent."""
+        errors = [rows[name].compared_error(self.scale) for name in (contrast.generator, contrast.against)]
+        if not contrast.excludes_zero or not contrast.error or contrast.margin is None:
+            return False
+        return abs(contrast.difference) <= contrast.margin / contrast.error * math.hypot(*errors)
+
+    @property
+    def leader(self) -> str | None:
+        """The generator that the others are compared with: the best one, or the best so far while not every generator
+        has an estimate."""
+        return self.contrasts[0].against if self.contrasts else self.decision.best
 
     @property
     def behind(self) -> dict[str, str]:
@@ -138,7 +159,7 @@ class Report(Answer):
         if not self.contrasts:
             return {}
         apart = {one.generator: one.text for one in self.contrasts}
-        leader = {self.decision.best: self.decision.rank}
+        leader = {self.leader: self.decision.rank}
         return {row.generator: leader.get(row.generator) or apart.get(row.generator, "…") for row in self.standings}
 
     @property
@@ -149,7 +170,7 @@ class Report(Answer):
     @property
     def ranking(self) -> list[Standing]:
         """The standings, best first, those without a score last."""
-        sign, best = 1 if self.lower_is_better else -1, self.decision.best
+        sign, best = 1 if self.lower_is_better else -1, self.leader
 
         def place(row: Standing) -> tuple[bool, bool, float]:
             return row.score is None, row.generator != best, sign * (row.score or 0.0)

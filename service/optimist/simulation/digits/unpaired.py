@@ -28,7 +28,7 @@ def play(config: ExperimentConfig, console: Console) -> TrialResult:
         TextColumn("{task.completed:,} samples"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         shown = progress.add_task("playing it again unpaired", total=rounds * config.batch_size)
         return trial.play(lambda: progress.advance(shown, config.batch_size))
 

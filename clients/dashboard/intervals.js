@@ -1,0 +1,62 @@
+// Intervals drawn as bars on a common axis, in a column of a table.
+import { h } from "./dom.js";
+import { score } from "./format.js";
+
+// The common axis of intervals { middle, lower, upper }, the best first; an end that is null is unbounded. It fits the
+// intervals of the better half, and the middles that are not far from them.
+// `at` maps a number to its position in percent, which lies outside of 0 to 100 beyond the axis.
+export function axis(intervals, unit = "") {
+  if (!intervals.length) return { at: () => 50, ticks: [] };
+  const near = intervals.slice(0, Math.max(4, Math.ceil(intervals.length / 2)));
+  const ends = near.flatMap(({ middle, lower, upper }) => [middle, lower ?? middle, upper ?? middle]);
+  const span = Math.max(...ends) - Math.min(...ends);
+  const close = (middle) => middle >= Math.min(...ends) - span && middle <= Math.max(...ends) + span;
+  const shown = [...ends, ...intervals.map(({ middle }) => middle).filter(close)];
+  const margin = 0.05 * (Math.max(...shown) - Math.min(...shown));
+  if (margin === 0) return { at: () => 50, ticks: [[50, `${score(shown[0])}${unit}`]] };
+  const [least, most] = [Math.min(...shown) - margin, Math.max(...shown) + margin];
+  const at = (number) => (100 * (number - least)) / (most - least);
+  const step = round((most - least) / 2);
+  const first = Math.ceil(least / step);
+  const ticks = Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) => {
+    const tick = (first + i) * step;
+    const text = Number(tick.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 });
+    return [at(tick), `${text}${unit}`];
+  });
+  return { at, ticks };
+}
+
+// The next smaller number of 1, 2, 5, 10, 20, …
+function round(number) {
+  const power = 10 ** Math.floor(Math.log10(number));
+  return power * (number >= 5 * power ? 5 : number >= 2 * power ? 2 : 1);
+}
+
+function place(element, style) {
+  element.style.cssText = style;
+  return element;
+}
+
+// The values of the axis, each above its line.
+export function values({ ticks }) {
+  const shift = (at) => (at < 3 ? 0 : at > 97 ? 100 : 50); // labels at the ends stay within the axis
+  return ticks.map(([at, text]) =>
+    place(h("span", { class: "value" }, text), `left:${at}%;transform:translateX(-${shift(at)}%)`));
+}
+
+// An interval. An end that lies beyond the axis, or is unbounded, is an arrow. `zero`: whether 0 is marked.
+export function bar({ middle, lower, upper }, { at, ticks }, color, label, zero = false) {
+  const [from, to] = [lower === null ? -Infinity : at(lower), upper === null ? Infinity : at(upper)];
+  const [left, right] = [from, to].map((end) => Math.min(100, Math.max(0, end)));
+  const said = `${label}${from < 0 || to > 100 ? "; the axis ends before" : ""}`;
+  return h("span", { class: "interval", role: "img", "aria-label": said, title: said }, [
+    ...ticks.map(([tick]) => place(h("span", { class: "tick" }), `left:${tick}%`)),
+    zero && place(h("span", { class: "tick zero" }), `left:${at(0)}%`),
+    to > 0 && from < 100 && place(
+      h("span", { class: "range" }), `left:${left}%;width:${Math.max(0.5, right - left)}%;background:${color}`),
+    from < 0 && place(h("span", { class: "arrow left" }), `border-right-color:${color}`),
+    to > 100 && place(h("span", { class: "arrow right" }), `border-left-color:${color}`),
+    at(middle) >= 0 && at(middle) <= 100 && place(
+      h("span", { class: "point" }), `left:${at(middle)}%;background:${color}`),
+  ]);
+}

@@ -1,0 +1,217 @@
+"""`optimist.contrast` and `optimist contrast FILE…`: differences of samples that are there, paired or not."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import optimist
+from optimist.commands import app
+
+D = 4
+REFERENCE = (np.zeros(D), np.eye(D))
+KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 32}
+Z = np.random.default_rng(0).standard_normal((600, D))
+SETS = {"wide": 1.5 * Z, "near": 1.3 * Z, "middle": 1.4 * Z}
+
+
+def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+    done = CliRunner().invoke(app, ["contrast", *(str(argument) for argument in arguments)])
+    assert done.exit_code == code, done.output
+    return done.stdout, " ".join(done.stderr.split())
+
+
+def test_common_seeds_make_differences_sharper_and_scores_are_those_of_score():
+    paired = optimist.contrast(SETS, "fid", reference=REFERENCE, paired=True)
+    apart = optimist.contrast(SETS, "fid", reference=REFERENCE)
+    assert list(paired.estimates) == ["near", "middle", "wide"]
+    for name, estimate in paired.estimates.items():
+        alone = optimist.score(SETS[name], "fid", reference=REFERENCE)
+        for field in ("value", "lower", "upper", "plug_in"):
+            assert getattr(estimate, field) == pytest.approx(getattr(alone, field), rel=1e-9)
+    for sharp, plain in zip(paired.between, apart.between, strict=True):
+        assert (sharp.generator, sharp.against) == (plain.generator, plain.against)
+        assert sharp.difference == pytest.approx(plain.difference, rel=1e-9)
+        assert sharp.error < 0.5 * plain.error
+        assert (sharp.common, plain.common) == (600, 0)
+        assert sharp.correlation > 0.7
+        assert plain.correlation == 0.0
+
+
+def test_independent_samples_have_the_errors_of_independent_scores():
+    found = optimist.contrast(SETS, "fid", reference=REFERENCE, delta=0.1)
+    one = found.contrasts[0]
+    errors = [found.estimates[name].stopping_error for name in (one.generator, one.against)]
+    assert one.error == pytest.approx(math.hypot(*errors), rel=1e-12)
+    assert one.margin == pytest.approx(1.6448536269514722 * one.error, rel=1e-12)
+
+
+def test_contrasts_are_those_of_an_evaluation_that_was_told_the_same():
+    evaluation = optimist.Evaluation(list(SETS), reference=REFERENCE, rescore_growth=0.0)
+    for name, rows in SETS.items():
+        evaluation.tell(name, rows)
+    for one in optimist.contrast(SETS, reference=REFERENCE, paired=True).between:
+        same = evaluation.contrast(one.generator, one.against)
+        assert (same.difference, same.error, same.correlation) == pytest.approx(
+            (one.difference, one.error, one.correlation), rel=1e-9
+        )
+        assert same.common == one.common
+
+
+def test_a_shorter_set_is_compared_with_what_the_longer_ones_had_at_its_length():
+    sets = {"a": 1.02 * Z, "b": 1.1 * Z[:300]}
+    uneven = optimist.contrast(sets, reference=REFERENCE, paired=True).contrasts[0]
+    even = optimist.contrast({"a": 1.02 * Z[:300], "b": 1.1 * Z[:300]}, reference=REFERENCE, paired=True).contrasts[0]
+    apart = optimist.contrast(sets, reference=REFERENCE).contrasts[0]
+    assert uneven.common == 300
+    assert uneven.error < 0.6 * apart.error
+    # The luck of the first 300 rows cancels, as it does at equal lengths.
+    assert abs(uneven.difference - even.difference) < 0.6 * apart.error
+
+
+def test_unrelated_rows_lose_nothing_by_a_false_claim():
+    rng = np.random.default_rng(1)
+    sets = {name: rng.standard_normal((400, D)) * scale for name, scale in (("a", 1.0), ("b", 1.2))}
+    claimed = optimist.contrast(sets, reference=REFERENCE, paired=True).contrasts[0]
+    apart = optimist.contrast(sets, reference=REFERENCE).contrasts[0]
+    assert claimed.difference == apart.difference
+    assert claimed.error == pytest.approx(apart.error, rel=0.1)
+
+
+@pytest.mark.parametrize("metric", ["rke", "vendi", "is", "conditional-vendi"])
+def test_every_kind_of_metric(metric: str):
+    rng = np.random.default_rng(2)
+    logits, prompts = rng.standard_normal((300, D)), rng.standard_normal((300, 2))
+    scales = {"a": 3.0, "b": 2.7}
+    settings: dict[str, Any] = {"kernel": KERNEL}
+    if metric == "is":
+        sets, settings = {name: np.exp(scale * logits) for name, scale in scales.items()}, {}
+        sets = {name: rows / rows.sum(1, keepdims=True) for name, rows in sets.items()}
+    elif metric == "conditional-vendi":
+        sets = {name: {"features": scale * logits, "prompts": prompts} for name, scale in scales.items()}
+        settings |= {"prompt_kernel": KERNEL, "order": 2.0}
+    else:
+        sets = {name: scale * logits for name, scale in scales.items()}
+    (one,) = optimist.contrast(sets, metric, paired=True, **settings).contrasts
+    (plain,) = optimist.contrast(sets, metric, **settings).contrasts
+    assert one.scale == "log"
+    assert one.text.endswith("%")
+    assert one.correlation > 0.5
+    assert one.error <= plain.error
+
+
+def test_the_median_bandwidth_is_that_of_an_experiment(tmp_path: Path):
+    np.save(tmp_path / "a.npy", SETS["near"])
+    np.save(tmp_path / "b.npy", SETS["wide"])
+    found = optimist.contrast(
+        {"a": tmp_path / "a.npy", "b": SETS["wide"]}, "rke", kernel=KERNEL | {"sigma": "median"}, paired=True
+    )
+    options = ("--metric=rke", "--sigma=median", "--frequencies=32", "--paired", "--json")
+    told = json.loads(run(tmp_path / "a.npy", tmp_path / "b.npy", *options)[0])
+    assert told["contrasts"][0]["difference"] == found.contrasts[0].difference
+    sigma = json.loads(
+        CliRunner().invoke(app, ["score", f"{tmp_path}/a.npy", f"{tmp_path}/b.npy", *options[:3], "--json"]).stdout
+    )[0]["bandwidths"]["kernel"]
+    known = optimist.contrast(
+        {"a": SETS["near"], "b": SETS["wide"]}, "rke", kernel=KERNEL | {"sigma": sigma}, paired=True
+    )
+    assert known.contrasts[0].difference == pytest.approx(found.contrasts[0].difference, rel=1e-9)
+
+
+def test_print_json_and_pandas_say_the_same():
+    found = optimist.contrast(SETS, reference=REFERENCE, paired=True)
+    assert f"{found}".startswith("FID, paired, intervals of 0.95\ngenerator")
+    said = found.to_dict()
+    assert json.loads(json.dumps(said, allow_nan=False)) == said
+    assert [row["name"] for row in said["scores"]] == list(found.estimates)
+    assert [one["difference"] for one in said["contrasts"]] == found.to_pandas()["difference"].tolist()
+    for one in found.between:
+        assert re.search(rf"^{one.generator} +{one.against} +{re.escape(one.text)} ", f"{found}", re.MULTILINE)
+
+
+def test_a_single_row_has_a_score_and_a_difference_without_interval():
+    (one,) = optimist.contrast({"a": Z[:1], "b": Z}, reference=REFERENCE, paired=True).contrasts
+    assert one.error is None
+    assert one.margin is None
+    assert "±" not in one.text
+
+
+@pytest.mark.parametrize(
+    ("sets", "options", "expected"),
+    [
+        ({"a": Z}, {}, "expected two or more sets of samples to compare, got 1"),
+        ({}, {}, "expected two or more sets of samples to compare, got 0"),
+        ([Z, Z], {}, "expected sets of samples by name"),
+        ({"a": Z, "b": np.ones(5)}, {}, "samples of 'b': "),
+        ({"a": Z, "b": Z[:, :2]}, {}, "samples of 'b': "),
+        ({"a": Z, "b": np.full((5, D), math.nan)}, {}, "samples of 'b': features: expected finite numbers"),
+        ({"a": Z, "b": Z}, {"delta": 0.0}, "delta must lie"),
+        ({"a": Z, "b": Z}, {"metric": "rke", "reference": None}, "needs kernel"),
+        (
+            {"a": Z, "b": Z},
+            {"metric": "rke", "reference": None, "kernel": KERNEL | {"features": None}},
+            "a contrast needs features=r",
+        ),
+    ],
+)
+def test_what_cannot_be_compared(sets: Any, options: dict[str, Any], expected: str):
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        optimist.contrast(sets, **{"reference": REFERENCE, **options})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    for name, rows in SETS.items():
+        np.save(tmp_path / f"{name}.npy", rows)
+    np.savez(tmp_path / "real.npz", mu=REFERENCE[0], sigma=REFERENCE[1])
+    return {name: tmp_path / f"{name}.npy" for name in SETS} | {"real": tmp_path / "real.npz"}
+
+
+def test_the_command_prints_what_the_function_says(files: dict[str, Path]):
+    named = [files[name] for name in SETS]
+    for options, paired in (((), False), (("--paired",), True)):
+        found = optimist.contrast(SETS, reference=REFERENCE, paired=paired)
+        assert run(*named, "--reference", files["real"], *options)[0] == f"{found}\n"
+    said = json.loads(run(*named, "--reference", files["real"], "--paired", "--json")[0])
+    assert said == json.loads(json.dumps(found.to_dict()))
+
+
+def test_of_more_than_six_files_the_differences_from_the_best_are_shown(tmp_path: Path):
+    np.savez(tmp_path / "levels.npz", **{f"level-{place}": (1.0 + 0.05 * place) * Z for place in range(7)})
+    np.savez(tmp_path / "real.npz", mu=REFERENCE[0], sigma=REFERENCE[1])
+    arguments = (tmp_path / "levels.npz", "--paired", "--reference", tmp_path / "real.npz")
+    assert len(run(*arguments)[0].split("\n\n")[1].splitlines()) == 1 + 6
+    assert len(run(*arguments, "--all")[0].split("\n\n")[1].splitlines()) == 1 + 21
+
+
+def test_equal_names_are_told_apart_by_their_files(tmp_path: Path, files: dict[str, Path]):
+    other = tmp_path / ("long-" * 25) / "near.npy"
+    other.parent.mkdir()
+    np.save(other, 1.3 * Z)
+    printed, _ = run(files["near"], other, "--reference", files["real"], "--paired")
+    assert f"{other}:near" in printed
+    assert f"{files['near']}:near" in printed
+
+
+def test_files_that_cannot_be_compared(tmp_path: Path, files: dict[str, Path]):
+    np.save(tmp_path / "narrow.npy", Z[:, :3])
+    np.save(tmp_path / "odd.npy", np.where(np.arange(D) == 1, math.nan, Z))
+    reference = ("--reference", files["real"])
+    for arguments, expected in (
+        ((files["near"], *reference), "expected two or more sets of samples to compare, got 1"),
+        ((files["near"], tmp_path / "narrow.npy", *reference), f"{tmp_path / 'narrow.npy'}: expected 4 columns"),
+        ((files["near"], tmp_path / "odd.npy", *reference), f"{tmp_path / 'odd.npy'}: array 'odd': features: "),
+        ((files["near"], tmp_path / "none.npy", *reference), f"{tmp_path / 'none.npy'}: no such file"),
+        ((files["near"], files["wide"]), "--reference FILE"),
+        ((files["near"], files["wide"], "--metric=rke"), "needs --sigma"),
+    ):
+        out, error = run(*arguments, code=1)
+        assert out == ""
+        assert expected in error
