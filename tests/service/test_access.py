@@ -26,7 +26,7 @@ from optimist.store import running_url
 from optimist_client import Fix, Optimist, tensors
 
 CONFIG = {"generators": ["a", "b"], "metric": "is", "dimension": 3, "seed": 1}
-BATCH = tensors.encode({"probabilities": np.eye(3)})
+BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
 TENSORS = {"content-type": tensors.MEDIA_TYPE}
 MOMENTS = {"content": tensors.encode({"mean": np.zeros(2), "covariance": np.eye(2)}), "headers": TENSORS}
 INSIDE = "/v1/experiments/shared"

@@ -20,7 +20,8 @@ from optimist.simulation.contenders import contenders
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.result import Result
 from optimist.simulation.run import Run
-from optimist.simulation.sources import ArraySource, GaussianSource, SourceSet
+from optimist.simulation.sources import ArraySource, Draw, GaussianSource, SourceSet
+from optimist.simulation.sources.arrays import ArrayStream
 from optimist.simulation.trial import TrialResult
 
 DATA = Path(__file__).parent.parent / "data"
@@ -212,6 +213,23 @@ def test_rows_that_are_aligned_are_compared_by_row():
     assert "FID of 3 generators, paired, 2 trials" in paired.table()
     assert "paired" not in unpaired.table()
     assert json.loads(paired.to_json())[0]["paired"] is True
+
+
+class Heedless(ArraySource):
+    """A source that ignores the common seed."""
+
+    def stream(self, draw: Draw) -> ArrayStream:
+        return super().stream(replace(draw, paired=False))
+
+
+def test_a_false_claim_changes_hardly_anything():
+    """200 streams take minutes: benchmarks/false_claim.py."""
+    made = {f"g{shift}": Heedless({"features": rows(seed, shift)}) for seed, shift in enumerate((0.0, 0.6, 0.8))}
+    settings: dict[str, Any] = {"policies": "top-two", "stop": True, "rounds": 60, "trials": 4}
+    claimed, honest = (simulated(made, paired=paired, **settings) for paired in (True, False))
+    assert claimed["top-two"].decided.all()
+    assert claimed.summaries[0].wrong_stops == 0
+    assert claimed["top-two"].samples.sum() == pytest.approx(honest["top-two"].samples.sum(), rel=0.1)
 
 
 def test_rules_before_pairing_draw_as_they_did():

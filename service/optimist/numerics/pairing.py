@@ -10,7 +10,7 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ growth of estimates: of generators in lockstep the one ahead then has an earlier
 Where every second one was missing (0.08), more exact ties were decided."""
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(NamedTuple):
     """An estimate of the same generator from fewer samples, which had all indices from 0 on."""
 
     samples: int

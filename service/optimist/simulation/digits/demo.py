@@ -76,7 +76,7 @@ class Demo:
             if report.decision.decided:
                 config = experiment.info.config
                 common = "seeds" if config.prompts is None else "prompts and seeds"
-                console.print(unpaired.saved(report, unpaired.play(config, console), common), soft_wrap=True)
+                console.print(unpaired.saved(report.samples, unpaired.play(config, console), common), soft_wrap=True)
             if keep:
                 console.print(f"The service keeps running on {url}: stop it with Ctrl-C.", soft_wrap=True)
                 with contextlib.suppress(KeyboardInterrupt):

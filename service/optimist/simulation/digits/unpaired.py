@@ -8,7 +8,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from optimist.simulation.contenders import Contender
 from optimist.simulation.sources import digits
 from optimist.simulation.trial import Trial, TrialResult
-from optimist_client import Report
 from optimist_client.models import ExperimentConfig
 
 
@@ -33,12 +32,12 @@ def play(config: ExperimentConfig, console: Console) -> TrialResult:
         return trial.play(lambda: progress.advance(shown, config.batch_size))
 
 
-def saved(report: Report, unpaired: TrialResult, common: str = "seeds") -> str:
-    """The sentence that compares the numbers of samples until the decision. `common` is what samples had in common."""
+def saved(took: int, unpaired: TrialResult, common: str = "seeds") -> str:
+    """The sentence that compares `took`, the paired samples until the decision. `common` is what they had in common."""
     samples = int(unpaired.samples.sum())
     more = "" if unpaired.decided else "more than "
-    times = samples / report.samples
+    times = samples / took
     return (
-        f"Sampled with the same {common} it took {report.samples:,} samples; without (played again with seeds of their "
+        f"Sampled with the same {common} it took {took:,} samples; without (played again with seeds of their "
         f"own) {more}{samples:,}: {more}{f'{times:.1f}' if times < 10 else f'{times:,.0f}'} times as many."
     )
