@@ -1,0 +1,84 @@
+"""Processor time of a pick and a decision, and the size of an estimate, without and with pairing.
+
+    python benchmarks/picks.py [--generators 20 100 1000] [--rounds 200]
+
+In process, without HTTP and Redis. A round takes the decision and a pick of `top-two`, as the service does after a
+batch. "unchanged": from the estimates of the round before. "changed": one estimate is new, and is read from its JSON,
+as after a scorer published it. The estimates are made by hand: G generators whose influences correlate at 0.95, with
+trails of full length. "Size" is that of one estimate as it is stored, in bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import COMMON, TRAIL, Earlier, Pairing
+from optimist.policies import Arm, Policy, Stopping
+
+TOLD = 1000
+POLICY = Policy("top-two", 2, Stopping())
+
+
+def stored(place: int, paired: bool) -> str:
+    """The estimate of one generator as JSON. Counts differ, so that there are control variates."""
+    rng = np.random.default_rng(place)
+    n, value = 200 + 5 * (place % 3), 5.0 + 0.1 * place + 0.01 * rng.standard_normal()
+    pairing = None
+    if paired:
+        shared = np.random.default_rng(0).standard_normal(COMMON)
+        own = rng.standard_normal(COMMON)
+        influence = (np.sqrt(0.95) * shared + np.sqrt(0.05) * own).astype(np.float32)
+        trail = tuple(
+            Earlier(10 + 3 * k, value + 0.1 * rng.standard_normal(), 60.0 / (10 + 3 * k), 0.9) for k in range(TRAIL)
+        )
+        pairing = Pairing(influence, 0.9, 0.01, 0.02, end=n, trail=trail)
+    estimate = Estimate(value, value, n, value - 0.7, value + 0.7, value - 0.7, 0.3, 0.35, pairing=pairing)
+    return json.dumps(estimate.to_dict())
+
+
+def rounds(texts: list[str], count: int, changes: bool) -> float:
+    """Median processor time of a round, in microseconds."""
+    estimates = [Estimate.from_dict(json.loads(text)) for text in texts]
+
+    def one(number: int) -> None:
+        if changes:
+            place = number % len(texts)
+            estimates[place] = Estimate.from_dict(json.loads(texts[place]))
+        arms = [Arm(f"g{place}", found, found.samples, found.samples // 5) for place, found in enumerate(estimates)]
+        POLICY.stopping.decide(arms, TOLD)
+        POLICY.pick(arms, TOLD, number)
+
+    one(0)
+    return statistics.median(timed(one, number) for number in range(1, count + 1))
+
+
+def timed(action: Callable[[int], None], number: int) -> float:
+    """Processor time of an action, in microseconds."""
+    begun = time.thread_time()
+    action(number)
+    return 1e6 * (time.thread_time() - begun)
+
+
+def main() -> None:
+    """Run the measurements and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--generators", type=int, nargs="+", default=[20, 100, 1000])
+    parser.add_argument("--rounds", type=int, default=200)
+    options = parser.parse_args()
+    print("| generators | | unchanged, µs | changed, µs | size |\n| --- | --- | --- | --- | --- |")
+    for generators in options.generators:
+        for name, paired in (("unpaired", False), ("paired", True)):
+            texts = [stored(place, paired) for place in range(generators)]
+            times = " | ".join(f"{rounds(texts, options.rounds, changes):,.0f}" for changes in (False, True))
+            print(f"| {generators} | {name} | {times} | {len(texts[0]):,} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
