@@ -76,7 +76,7 @@ def shifted(estimate: Estimate, by: float) -> Estimate:
     moved = replace(estimate, value=estimate.value + by)
     if moved.pairing is None:
         return moved
-    trail = tuple(replace(past, value=past.value + by) for past in moved.pairing.trail)
+    trail = tuple(past._replace(value=past.value + by) for past in moved.pairing.trail)
     return replace(moved, pairing=replace(moved.pairing, trail=trail))
 
 

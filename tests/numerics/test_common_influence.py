@@ -503,3 +503,14 @@ def test_on_a_list_differences_are_as_uncertain_as_their_errors_say(n: int):
     assert 0.8 < rms["list"] < 1.25, rms
     # As those of a sample the influences would claim that the prompts' share is common, which passes have cancelled.
     assert rms["sample"] > 1.4, rms
+
+
+def test_fid_has_no_influence_where_its_value_is_unstable():
+    """With rank + 1 samples, generators of one noise have values that differ by chance they do not share."""
+    metric = FrechetDistance(reference())
+    bound = InfluenceBound(metric)
+    for count in (D, D + 1, D + 2):
+        arrays = arrays_of(metric, count)
+        found = bound.estimate(taken(metric, arrays), arrays)
+        assert (found.pairing is None) == (count == D + 1)
+        assert found.standard_error == bound.estimate(taken(metric, arrays)).standard_error

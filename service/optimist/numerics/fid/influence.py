@@ -73,7 +73,9 @@ class FrechetInfluence:
     def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
         """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
 
-        Raises ValueError on fewer.
+        There is no influence at n = rank + 1. The smallest eigenvalue of M may there be so close to 0 that the estimate
+        is off by a standard error, in one generator and not in another: no chance that they share. Raises ValueError
+        on fewer samples.
         """
         n, reference = statistic.samples, self._reference
         if n < 2:
@@ -112,7 +114,7 @@ class FrechetInfluence:
             first_order=linear_share(influence_variance / n, plain),
             systematic_selection=0.02 * extrapolated,
             systematic_stopping=0.05 * extrapolated,
-            influence=of_common[0] if of_common else None,
+            influence=of_common[0] if of_common and n != reference.rank + 1 else None,
         )
 
     def _few(self, rows: Tensor, *common: Tensor) -> _Geometry:
