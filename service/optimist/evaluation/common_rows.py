@@ -64,7 +64,9 @@ class CommonRows:
         added = sorted(set(range(first, min(end, COMMON))).difference(held))
         if added:
             place = torch.tensor(added) - first
-            order = torch.tensor([*held, *added]).argsort()
+            # Picks in order add at the end: most batches need no sorting, which takes most of the time.
+            is_sorted = not held or held[-1] < added[0]
+            order = slice(None) if is_sorted else torch.tensor([*held, *added]).argsort()
             for name, rows in self._rows.items():
                 self._rows[name] = torch.cat([rows, batch[name][place].to("cpu", torch.float64)])[order]
             if self._listed is not None:
