@@ -10,22 +10,23 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from optimist.commands.score import kernels_of, progress
+from optimist.commands.score import check_reference, kernels_of, progress
 from optimist.commands.shared import (
     ORDER,
     AsJson,
     Device,
     Frequencies,
     KernelName,
+    KernelSeed,
     MetricName,
     PromptSigma,
     ReferenceFile,
+    Sigma,
     Truncation,
     extras,
     said_plainly,
     settings_of,
 )
-from optimist_client.metrics import find
 
 
 def contrast(
@@ -46,12 +47,10 @@ def contrast(
     order: Annotated[float, typer.Option(help=ORDER)] = 1.0,
     truncation: Truncation = None,
     kernel: KernelName = None,
-    sigma: Annotated[
-        str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
-    ] = None,
+    sigma: Sigma = None,
     prompt_sigma: PromptSigma = None,
     frequencies: Frequencies = None,
-    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
+    kernel_seed: KernelSeed = None,
     every: Annotated[
         bool, typer.Option("--all", help="Print all differences of more than six generators, too.")
     ] = False,
@@ -67,8 +66,7 @@ def contrast(
     with extras("server,scoring"):
         from optimist.evaluation.offline import contrast_files, read_reference
     with said_plainly(ValueError), progress() as begun:
-        if "reference" in find(metric).needs and reference is None:
-            raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
+        check_reference(metric, reference)
         found = contrast_files(
             files,
             metric,

@@ -22,10 +22,12 @@ from optimist.commands.shared import (
     Device,
     Frequencies,
     KernelName,
+    KernelSeed,
     LogFormat,
     MetricName,
     PromptSigma,
     ReferenceFile,
+    Sigma,
     Truncation,
     console,
     extras,
@@ -58,13 +60,11 @@ def score(
     order: Annotated[float, typer.Option(help=ORDER)] = 1.0,
     truncation: Truncation = None,
     kernel: KernelName = None,
-    sigma: Annotated[
-        str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
-    ] = None,
+    sigma: Sigma = None,
     prompt_sigma: PromptSigma = None,
     frequencies: Frequencies = None,
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
-    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
+    kernel_seed: KernelSeed = None,
     device: Device = None,
     as_json: AsJson = False,
     redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
@@ -86,8 +86,7 @@ def score(
     with extras("server,scoring"):
         from optimist.evaluation.offline import read_reference, score_files
     with said_plainly(ValueError), progress() as begun:
-        if "reference" in find(metric).needs and reference is None:
-            raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
+        check_reference(metric, reference)
         rows = score_files(
             files or [],
             metric,
@@ -115,6 +114,12 @@ def progress() -> Iterator[Callable[[str], None]]:
         shown = bar.add_task("reading")
         numbers = count(1)
         yield lambda name: bar.update(shown, description=f"scoring {name} ({next(numbers)})")
+
+
+def check_reference(metric: str, reference: Path | None) -> None:
+    """Raise ValueError if the metric needs a reference and none is given."""
+    if "reference" in find(metric).needs and reference is None:
+        raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
 
 
 def kernels_of(

@@ -50,6 +50,9 @@ Truncation = Annotated[int | None, typer.Option(help=f"Only the t largest eigenv
 KernelName = Annotated[
     Literal["gaussian", "cosine"] | None, typer.Option(help=f"The kernel; gaussian by default. {_of('kernel')}")
 ]
+Sigma = Annotated[
+    str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
+]
 PromptSigma = Annotated[
     str | None, typer.Option(help=f"Bandwidth of the prompts' gaussian kernel. {_of('prompt_kernel')}")
 ]
@@ -57,6 +60,8 @@ PromptSigma = Annotated[
 Frequencies = Annotated[
     int | None, typer.Option(min=1, help="Number of random frequencies of the gaussian kernel, r; 1000 by default.")
 ]
+
+KernelSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 

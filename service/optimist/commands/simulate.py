@@ -18,6 +18,7 @@ from optimist.commands.shared import (
     ORDER,
     Frequencies,
     KernelName,
+    KernelSeed,
     MetricName,
     PromptSigma,
     ReferenceFile,
@@ -88,7 +89,7 @@ def simulate(
     sigma: Annotated[str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number, or median.")] = None,
     prompt_sigma: PromptSigma = None,
     frequencies: Frequencies = None,
-    kernel_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")] = None,
+    kernel_seed: KernelSeed = None,
     jobs: Annotated[int, typer.Option(help="Number of processes; -1 uses all cores.")] = 1,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the results to this file: one object per policy.")

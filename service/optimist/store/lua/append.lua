@@ -3,7 +3,8 @@
 -- args: generator key digest rows body start measures channel experiment remembered seconds
 
 -- Accepts a batch without a pick. key: idempotency key. start: index of the first row in the generator's sequence, or ''
--- for rows without indices. remembered, seconds: how many keys are remembered, and for how long. Answers {answer, 1 if it was appended before, else 0; 0 and what is suspicious about it if it was not}.
+-- for rows without indices. remembered, seconds: how many keys are remembered, and for how long. Answers {answer, 1 if
+-- it was appended before, else 0; 0 and what is suspicious about it if it was not}.
 
 -- The same key for another generator is another batch.
 key = generator .. '\t' .. key
