@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
+from optimist_client.metric_fields import MetricField, WatchedField, kind_of, metric_of
 from optimist_client.metrics import Kernel, Metric, declared, find
-from optimist_client.metrics.base import Dimension
+from optimist_client.metrics.base import ArrayName, Dimension
 from optimist_client.metrics.kernel import Order, Truncation
 from optimist_client.tolerance import Tolerance
 from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
 
-BoundName = Literal["influence", "theorem", "authors", "naive"]
+BoundName = str
+"""A name of `Metric.bounds`; `check_bound` checks it."""
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
 
-RULES = 4
+RULES = 5
 """Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
 
 2: batches are checked for absurd rows, for more rows than were asked for, and for copies; the bandwidth "median" is the
 median of the generators' own medians.
 3: the stopping threshold covers nearly tied generators; Vendi scores of orders below 2 are estimated by leave-one-out.
 4: generators are sampled with the same seeds, and compared by the samples that they have in common (`paired`).
+5: where every generator has a cost, expensive ones are sampled less (`weigh_costs`); further metrics can be watched.
 """
+
+MOST_WATCHED = 16
+"""How many metrics an experiment can watch."""
 
 MAX_MAGNITUDE = 1e6
 """Default of `max_magnitude`."""
@@ -61,41 +66,6 @@ def resolve_preset(policy: str, metric: type[Metric], bound: str | None = None) 
     return {"policy": "greedy" if policy == "greedy" else "ucb", "bound": fixed, "warmup": 1, "rescore_growth": 0.0}
 
 
-def _metric(value: Any) -> str | Metric:
-    """The name of a metric whose settings are fields of the config, or a metric as an object."""
-    if isinstance(value, str):
-        return value if find(value).flat else find(value)()
-    if isinstance(value, Mapping):
-        return find(value.get("name")).model_validate(value)
-    if isinstance(value, Metric):
-        return value
-    raise ValueError(f"expected the name of a metric, or an object with its name and settings; got {value!r}")
-
-
-def _kind(metric: str | Metric) -> type[Metric]:
-    return find(metric) if isinstance(metric, str) else type(metric)
-
-
-def _on_the_wire(metric: str | Metric) -> Any:
-    # Through JSON text, because pydantic writes infinity as a string there.
-    return metric if isinstance(metric, str) else json.loads(metric.model_dump_json())
-
-
-MetricField = Annotated[
-    str | Metric,
-    PlainValidator(_metric),
-    PlainSerializer(_on_the_wire),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "enum": [name for name, metric in declared().items() if metric.flat]},
-                {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-            ]
-        }
-    ),
-]
-
-
 class BoundOptions(Wire):
     """Constants of the papers' bounds; None means the default of equations.md §1."""
 
@@ -120,12 +90,17 @@ class ExperimentConfig(Wire):
     generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000)]
     metric: MetricField = "fid"
     """The metric by its name, with its settings in the fields beside it, or as an object with `name` and settings."""
+    watch: Annotated[list[WatchedField], Field(max_length=MOST_WATCHED)] = optional([])
+    """Further metrics of the same samples, as objects; they are reported, with the bound "influence", and decide
+    nothing. Each has a `label`, unique in the experiment, by which reports name it."""
     reference: Identifier | None = None
     """Name of an uploaded reference; `fid` needs one."""
     dimension: Dimension | None = None
     """Width of the features, or number of classes; metrics without a reference need it."""
     embedding: EmbeddingName | None = None
     """Name of the embedding that produces the tensors; tells that name another one are refused. None: not checked."""
+    embeddings: dict[ArrayName, EmbeddingName] | None = optional()
+    """The same by array, where several arrays have embeddings of their own; then `embedding` is None."""
     order: Order = 1.0
     """α of the Vendi score, 1e-6 or more; "Infinity" for the largest eigenvalue alone."""
     truncation: Truncation | None = None
@@ -186,6 +161,9 @@ class ExperimentConfig(Wire):
     """Whether sample i of every generator gets the same seed (and prompt), and generators are compared by the samples
     that they have in common. False: every generator gets seeds of its own, and its score is independent of the others'.
     Experiments from before rules 4 are not paired."""
+    weigh_costs: bool = optional(True)
+    """Whether `top-two` samples expensive generators less, where every active generator has a cost above 0. Experiments
+    from before rules 5 do not."""
 
     @model_validator(mode="before")
     @classmethod
@@ -198,7 +176,7 @@ class ExperimentConfig(Wire):
         # Values of another type are refused by the validation of the fields.
         if not isinstance(policy, str) or not isinstance(bound, str | None):
             return data
-        settings = resolve_preset(policy, _kind(_metric(metric)), bound)
+        settings = resolve_preset(policy, kind_of(metric_of(metric)), bound)
         return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
 
     @model_validator(mode="after")
@@ -216,7 +194,7 @@ class ExperimentConfig(Wire):
         # A metric may derive a setting from another one, as the features of `prompt_kernel` from those of `kernel`.
         for name in given:
             object.__setattr__(self, name, declared.setting(name))
-        if self.prompts is not None and not declared.takes_prompts:
+        if self.prompts is not None and not any(metric.takes_prompts for metric in (declared, *self.watch)):
             raise ValueError(f"metric {declared.name!r} does not take prompts")
         if missing := sorted(name for name in declared.needs if self.setting(name) is None):
             raise ValueError(f"metric {declared.name!r} needs {', '.join(missing)}")
@@ -224,17 +202,25 @@ class ExperimentConfig(Wire):
         declared.check_tolerance(self.tolerance)
         declared.check_options(self.bound, self.bound_options.given())
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
+        check_watched(declared, self.watch, has_prompts=self.prompts is not None)
+        if self.embedding is not None and self.embeddings is not None:
+            raise ValueError("embedding, embeddings: expected one of the two")
         return self
 
     @property
     def kind(self) -> type[Metric]:
         """The class of the metric, for facts that do not depend on its settings."""
-        return _kind(self.metric)
+        return kind_of(self.metric)
 
     @property
     def declared(self) -> Metric:
         """The metric as an object, whichever way it was given."""
         return self.metric if isinstance(self.metric, Metric) else self.kind.of(self._given)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """All metrics as objects by their labels, the one that decides first."""
+        return {metric.shown_label: metric for metric in (self.declared, *self.watch)}
 
     def setting(self, name: str) -> Any:
         """A setting of the metric, or `prompts`; None where there is none."""
@@ -247,10 +233,9 @@ class ExperimentConfig(Wire):
         """The kernels of the metric by the setting that holds them."""
         return {name: kernel for name in self.kind.kernels if (kernel := self.setting(name)) is not None}
 
-    @property
-    def list_length(self) -> int | None:
-        """How many prompts there are, if the score is that on exactly these, and the metric can say it; else None."""
-        if self.prompts is None or self.prompts_are == "sample" or not self.declared.scores_lists:
+    def list_length(self, metric: Metric) -> int | None:
+        """How many prompts there are, if the score is that on exactly these, and `metric` can say it; else None."""
+        if self.prompts is None or self.prompts_are == "sample" or not metric.scores_lists:
             return None
         return len(self.prompts)
 
@@ -259,6 +244,20 @@ class ExperimentConfig(Wire):
         """The metric's settings that stand beside its name."""
         fields = type(self).model_fields
         return {name: value for name in SETTINGS if (value := getattr(self, name)) != fields[name].default}
+
+
+def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool) -> None:
+    """Raise ValueError if the primary metric cannot decide, if a watched one lacks a setting, or if labels repeat."""
+    if not primary.decides:
+        raise ValueError(f"metric {primary.name!r} cannot decide: it can only be watched")
+    for metric in watch:
+        given = {name for name in metric.needs if metric.setting(name) is not None}
+        given |= {"prompts"} if has_prompts else set()
+        if missing := metric.needs - given:
+            raise ValueError(f"watch: metric {metric.shown_label!r} needs {', '.join(sorted(missing))}")
+    labels = [metric.shown_label for metric in (primary, *watch)]
+    if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
 
 
 def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:
@@ -282,8 +281,9 @@ def _beside_the_name(data: Mapping[str, Any]) -> dict[str, Any]:
         kind.check_settings(set(settings))
     else:
         return dict(data)
-    if not kind.flat:
+    if not kind.flat or settings.get("label") is not None or settings.get("reads") is not None:
         return dict(data)
+    settings = {name: value for name, value in settings.items() if name not in ("label", "reads")}
     if twice := sorted(name for name in settings if data.get(name) is not None):
         raise ValueError(f"{', '.join(twice)}: given twice, in the metric and beside it")
     return {**data, **settings, "metric": kind.name}

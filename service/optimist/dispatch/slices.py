@@ -82,7 +82,7 @@ def _with_prompts(experiment: Experiment, part: Slice) -> Slice:
     config = experiment.config
     if config.prompts is None:
         return part
-    is_list = config.list_length is not None
+    is_list = any(config.list_length(metric) for metric in config.metrics.values())
     order = prompt_order(len(config.prompts), config.seed, part.start, part.size, passes=is_list)
     prompts = [config.prompts[index] for index in order]
     return Slice(part.start, part.size, prompts, order if is_list else None, part.again, part.left)

@@ -77,7 +77,7 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
         options=config.bound_options.given(),
         device=device,
         rules=experiment.rules,
-        prompts=config.list_length,
+        prompts=config.list_length(metric),
         paired=experiment.is_paired,
     )
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from optimist.numerics.bound import Bound
+    from optimist.numerics.real_data import RealData, Reference
     from optimist.numerics.score import Score
 
 
@@ -52,9 +53,17 @@ class Implementation(Protocol):
     """
 
     def make(self, declared: Any, setting: Setting) -> Score:
-        """Return the score of a declared metric, whose kernels are fixed and whose reference is a `Reference`.
+        """Return the score of a declared metric, whose kernels are fixed and whose reference is what `reference` made.
 
         Raises ValueError if its settings do not fit the widths.
+        """
+        ...
+
+    def reference(self, declared: Any, data: RealData, device: torch.device | str) -> Reference:
+        """For metrics with a reference: what the metric makes of real data, once; it is shared by experiments.
+
+        It depends on the data and on the metric's settings other than `label` and `reads` only. Raises ValueError if
+        the data does not suffice, as where rows are needed and were not kept.
         """
         ...
 
@@ -97,6 +106,11 @@ def implementation(metric: str) -> Implementation:
 def make_metric(declared: Metric, setting: Setting) -> Score:
     """The score of a declared metric. Raises ValueError if its settings do not fit the widths."""
     return implementation(declared.name).make(declared, setting)
+
+
+def make_reference(declared: Metric, data: RealData, device: torch.device | str = "cpu") -> Reference:
+    """What a metric makes of real data. Raises ValueError where the data does not suffice."""
+    return implementation(declared.name).reference(declared, data, device)
 
 
 def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float | None) -> Bound:

@@ -8,9 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from optimist_client.validation import in_words
-from optimist_client.wire import Wire
+from optimist_client.wire import Identifier, Wire, optional
 
 Scale = Literal["linear", "log"]
+ArrayName = Identifier
+"""Name of an array of a batch."""
 Dimension = Annotated[int, Field(ge=1, le=16_384)]
 """Number of columns of an array of a batch."""
 
@@ -51,8 +53,15 @@ class Metric(Wire):
     """Batches per generator before the policy chooses, with the bound `influence` (decisions.md §3)."""
     takes_prompts: ClassVar[bool] = False
     """Whether its samples may belong to prompts though it reads no array of them."""
+    decides: ClassVar[bool] = True
+    """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
     flat: ClassVar[bool] = False
     """Whether its settings are fields of the config next to its name, also on the wire, as in version 0.1."""
+
+    label: Identifier | None = optional()
+    """What reports call it; by default its name, followed by the array that it `reads`. See `shown_label`."""
+    reads: ArrayName | None = optional()
+    """The array of a batch that it takes as its first one; by default the one of the same name."""
 
     @model_validator(mode="before")
     @classmethod
@@ -70,8 +79,19 @@ class Metric(Wire):
 
     @classmethod
     def settings(cls) -> frozenset[str]:
-        """The names of its settings."""
-        return frozenset(cls.model_fields)
+        """The names of its settings, without `label` and `reads`, which every metric has."""
+        return frozenset(cls.model_fields) - {"label", "reads"}
+
+    @property
+    def shown_label(self) -> str:
+        """`label`, or its default."""
+        return self.label or (self.name if self.reads is None else f"{self.name}-{self.reads}"[:64])
+
+    @property
+    def array_names(self) -> dict[str, str]:
+        """The name that each of its `arrays` has in a batch."""
+        names = {array: array for array in self.arrays}
+        return names if self.reads is None else {**names, self.first_array(): self.reads}
 
     def setting(self, name: str) -> Any:
         """The setting of this name; None if the metric does not have it."""
@@ -118,7 +138,7 @@ class Metric(Wire):
     @classmethod
     def check_settings(cls, given: set[str]) -> None:
         """Raise ValueError if the metric does not take one of the settings `given`."""
-        if foreign := sorted(given - cls.settings()):
+        if foreign := sorted(given - cls.settings() - {"label", "reads"}):
             takes = ", ".join(sorted(cls.settings())) or "no settings"
             raise ValueError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}")
 

@@ -15,10 +15,12 @@ from optimist_client.models.experiments import (
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.progress import Curve, GeneratorProgress, OpenPickInfo, Progress
-from optimist_client.models.reports import Overview, Regret, Report, Standing, Summary
+from optimist_client.models.reports import Overview, Regret, Report, Summary
 from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
 from optimist_client.models.service import Problem, Role, Session
+from optimist_client.models.standings import Standing
 from optimist_client.models.suspects import SuspectBatch
+from optimist_client.models.watched import WatchedReport
 from optimist_client.wire import Identifier
 
 __all__ = [
@@ -60,4 +62,5 @@ __all__ = [
     "SuspectBatch",
     "TellReply",
     "Verdict",
+    "WatchedReport",
 ]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from optimist_client.config import ExperimentConfig
+from optimist_client.metrics import Metric
 from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, optional
 
 State = Literal["warming up", "running", "decided", "out of budget", "stopped"]
@@ -35,6 +36,9 @@ class Experiment(Answer):
     config: ExperimentConfig
     dimension: int
     """Width of the feature vectors that are told, or number of classes."""
+    columns: dict[str, int] | None = optional()
+    """The columns of each array that a batch must hold, in the order of the metrics. None where the arrays are those of
+    the primary metric by their own names: `widths` then follows from `dimension` and the settings."""
     reference_digest: str | None = None
     reference_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
     """`ReferenceInfo.scale` of its reference."""
@@ -64,9 +68,21 @@ class Experiment(Answer):
         """Whether its generators are compared by the samples that they have in common."""
         return self.is_indexed and self.config.paired
 
+    def widths_of(self, metric: Metric) -> dict[str, int]:
+        """The columns of the arrays of one of its metrics, by the metric's own names."""
+        widths = self.widths
+        return {array: widths[name] for array, name in metric.array_names.items()}
+
+    @property
+    def weighs_costs(self) -> bool:
+        """Whether the policy samples expensive generators less."""
+        return self.rules >= 5 and self.config.weigh_costs
+
     @property
     def widths(self) -> dict[str, int]:
         """The columns of each array that a batch must hold."""
+        if self.columns is not None:
+            return dict(self.columns)
         first, *others = self.config.kind.arrays.items()
         return {first[0]: self.dimension} | {array: self.config.setting(field) for array, field in others}
 

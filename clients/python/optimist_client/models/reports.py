@@ -11,50 +11,13 @@ from optimist_client import display
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import DecisionInfo, listed
-from optimist_client.models.experiments import GeneratorState, State
+from optimist_client.models.experiments import State
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Retraction
+from optimist_client.models.standings import Standing
 from optimist_client.models.suspects import SuspectBatch
-from optimist_client.wire import Answer, GeneratorName, Identifier, optional
-
-
-class Standing(Answer):
-    """One generator in the report. Scores, errors and bounds are on the metric's natural scale; None if unknown."""
-
-    generator: GeneratorName
-    state: GeneratorState
-    score: float | None
-    error: float | None
-    lower: float | None
-    upper: float | None
-    samples: int
-    batches: int
-    pick_ratio: float
-    pending: int
-    """Samples pending under open picks."""
-    scored_samples: int
-    """Number of samples behind the score."""
-    warnings: tuple[str, ...] = ()
-    damaged: bool = False
-    """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
-    bracket: tuple[float, float] | None = optional()
-    """Two values between which the true score lies on average, beside the interval: the score of the samples as they
-    are, which is too low, and one from predicting each sample by the others, which is too high. Only for scores of
-    orders below 2."""
-    cost_per_sample: float | None = optional()
-    cost: float | None = optional()
-    """Samples told times the current cost per sample; None without a cost."""
-
-    def compared_error(self, scale: Scale) -> float:
-        """The error on the scale on which scores are compared; 0 if it is not known."""
-        of = self.score if scale == "log" else 1.0
-        return self.error / of if self.error and of else 0.0
-
-    def overlaps(self, other: Standing) -> bool:
-        """Whether the intervals of the two scores have a value in common; False if one is not known."""
-        if self.lower is None or self.upper is None or other.lower is None or other.upper is None:
-            return False
-        return self.lower <= other.upper and other.lower <= self.upper
+from optimist_client.models.watched import WatchedReport
+from optimist_client.wire import Answer, Identifier, optional
 
 
 class Regret(Answer):
@@ -89,6 +52,10 @@ class Report(Answer):
     cost: float | None = optional()
     """Cost of all samples told, including those of retired generators; None if no generator has a cost."""
     max_cost: float | None = optional()
+    uniform_cost: float | None = optional()
+    """Estimated cost of uniform sampling for the same certainty, as `uniform_samples`; None without costs."""
+    decision_cost: float | None = optional()
+    """Cost of the samples that had been told when it was decided; None before, and without costs."""
     regret: Regret | None
     """None until every generator has an estimate."""
     optimal_pick_ratio: float | None
@@ -104,6 +71,10 @@ class Report(Answer):
     """Accepted batches that count no longer, the newest last."""
     contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """How far each other generator that has an estimate is behind the best one, in the order of the standings."""
+    watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(
+        default_factory=dict
+    )
+    """The standings by the watched metrics, by their labels."""
     hint: str | None = optional()
     """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     progress: Progress | None = None
@@ -249,6 +220,10 @@ class Summary(Answer):
     error: float | None
     samples: int
     budget: int | None
+    cost: float | None = optional()
+    """Cost of all samples told; None if no generator has a cost."""
+    decision_cost: float | None = optional()
+    """As in `Report`."""
 
 
 class Overview(Answer):

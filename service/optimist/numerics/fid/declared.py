@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from optimist.numerics.fid.bounds import FrechetAuthorsBound, FrechetNaiveBound, FrechetTheoremBound
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting
 from optimist_client.metrics import FID
 
@@ -17,3 +20,9 @@ def make(declared: FID, setting: Setting) -> FrechetDistance:
     if not isinstance(declared.reference, Reference):
         raise ValueError(f"the metric {declared.name!r} needs a reference: real features, or their mean and covariance")
     return FrechetDistance(declared.reference)
+
+
+def reference(declared: FID, data: RealData, device: torch.device | str) -> Reference:
+    """The moments with their eigenbasis. Raises ValueError, as `Reference` does."""
+    del declared
+    return Reference(data.mean, data.covariance, device)

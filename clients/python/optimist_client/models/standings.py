@@ -1,0 +1,46 @@
+"""One generator in the standings of a report."""
+
+from __future__ import annotations
+
+from optimist_client.metrics import Scale
+from optimist_client.models.experiments import GeneratorState
+from optimist_client.wire import Answer, GeneratorName, optional
+
+
+class Standing(Answer):
+    """One generator in the report. Scores, errors and bounds are on the metric's natural scale; None if unknown."""
+
+    generator: GeneratorName
+    state: GeneratorState
+    score: float | None
+    error: float | None
+    lower: float | None
+    upper: float | None
+    samples: int
+    batches: int
+    pick_ratio: float
+    pending: int
+    """Samples pending under open picks."""
+    scored_samples: int
+    """Number of samples behind the score."""
+    warnings: tuple[str, ...] = ()
+    damaged: bool = False
+    """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
+    bracket: tuple[float, float] | None = optional()
+    """Two values between which the true score lies on average, beside the interval: the score of the samples as they
+    are, which is too low, and one from predicting each sample by the others, which is too high. Only for scores of
+    orders below 2."""
+    cost_per_sample: float | None = optional()
+    cost: float | None = optional()
+    """Samples told times the current cost per sample; None without a cost."""
+
+    def compared_error(self, scale: Scale) -> float:
+        """The error on the scale on which scores are compared; 0 if it is not known."""
+        of = self.score if scale == "log" else 1.0
+        return self.error / of if self.error and of else 0.0
+
+    def overlaps(self, other: Standing) -> bool:
+        """Whether the intervals of the two scores have a value in common; False if one is not known."""
+        if self.lower is None or self.upper is None or other.lower is None or other.upper is None:
+            return False
+        return self.lower <= other.upper and other.lower <= self.upper

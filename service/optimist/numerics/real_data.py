@@ -1,0 +1,42 @@
+"""What is known of real data, and the interface of what a metric makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class RealData:
+    """Real data as it is stored, float64: the moments of all its features, and the rows where they were kept.
+
+    A metric that needs rows refuses data without them, see `Implementation.reference`.
+    """
+
+    mean: NDArray[Any]
+    """(d,)"""
+    covariance: NDArray[Any]
+    """(d, d), the unbiased one where it was computed from rows."""
+    rows: NDArray[Any] | None = None
+    """(m, d)"""
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return len(self.mean)
+
+
+class Reference(Protocol):
+    """What a metric has made of real data, once: moments with their eigenbasis, a mean map, rows, radii."""
+
+    @property
+    def dimension(self) -> int:
+        """The columns of the features that it is compared with."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its tensors, including those computed on demand so far."""
+        ...
