@@ -17,7 +17,7 @@ from optimist.evaluation.arrays import (
     tensors_of,
     with_sizes,
 )
-from optimist.evaluation.question import Question, by_label, declared_of
+from optimist.evaluation.question import Question, by_label, prepared, with_real_data
 from optimist.evaluation.told import Start, Told, checked_prompts, checked_start, names_of
 from optimist.evaluation.track import Track
 from optimist.evaluation.tracks import Tracks
@@ -104,9 +104,8 @@ class Evaluation:
         names, place = names_of(generators), find_device(device)
         check_text("bound", "influence" if bound is None else bound)
         preset: dict[str, Any] = {"bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
-        declared = declared_of(
+        declared = with_real_data(
             metric,
-            place,
             reference=reference,
             order=order,
             truncation=truncation,
@@ -128,7 +127,7 @@ class Evaluation:
         self.generators = names
         self.batch_size = batch_size
         check_prompts_are(prompts_are, bool(prompts), bound)
-        metrics = by_label([declared, *(declared_of(metric, place) for metric in watch)])
+        metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
             raise ValueError(f"metric {declared.name!r} does not take prompts")
         if not isinstance(paired, bool):
@@ -137,15 +136,14 @@ class Evaluation:
         self._metrics: dict[str, Tracks] = {}  # by label, the one that decides first
         for label, metric in metrics.items():
             how = {"bound": bound, "options": options} if metric is declared else {}
-            listed = (self._list_length or None) if metric.scores_lists else None
-            question = Question(metric, delta=delta, device=place, rules=rules, prompts=listed, paired=paired, **how)
+            how["prompts"] = (self._list_length or None) if metric.scores_lists else None
+            question = Question(prepared(metric, place), delta=delta, device=place, rules=rules, paired=paired, **how)
             self._metrics[label] = Tracks(question, names, growth)
         columns_of(self._questions)  # raises where metrics cannot read the same array
         self._primary = self._metrics[declared.shown_label]
         self._checks_sizes = rules >= 2
-        self._plausibility = Plausibility(
-            reference_scales(self._questions), check_number("max_magnitude", max_magnitude)
-        )
+        scales = reference_scales(metrics.values())
+        self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
         self._samples = dict.fromkeys(self.generators, 0)
         self._batches = dict.fromkeys(self.generators, 0)
