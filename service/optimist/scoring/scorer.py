@@ -20,20 +20,17 @@ from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Arguments, Experiments, Result
 from optimist.scoring.fairness import SHORT, FairQueue
-from optimist.scoring.overview import Overview
-from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key
+from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.records import Records
 from optimist.store import (
     DUE,
     MODES,
     WATCHED_MODES,
-    Announcement,
     Damaged,
-    GeneratorState,
     NotFound,
     Store,
     StoreError,
     Superseded,
-    WatchedState,
 )
 from optimist.store.outage import Outage
 
@@ -75,10 +72,8 @@ class Scorer:
         self._queue = FairQueue(threads)
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
-        self._records: dict[Key, GeneratorRecord] = {}
-        self._labels: dict[str, tuple[str, ...]] = {}  # of the watched metrics, by experiment
+        self._records = Records()
         self._turns: set[asyncio.Task[None]] = set()
-        self._overview = Overview()
         self._outage = Outage()
         self._swept = time.monotonic()
         self._is_ending = False
@@ -96,7 +91,8 @@ class Scorer:
             async with self._store.announcements(DUE, MODES, WATCHED_MODES) as announcements:
                 async for announcement in announcements:
                     if announcement is not None:
-                        self._hear(announcement)
+                        for record in self._records.hear(announcement):
+                            self._schedule(record)
         finally:
             self._is_ending = True
             tasks = [*loops, *self._turns]
@@ -112,65 +108,25 @@ class Scorer:
                         with contextlib.suppress(NotFound):
                             await self._release(record)
 
-    def _hear(self, announcement: Announcement) -> None:
-        name, ordinal = announcement.experiment, announcement.generator
-        # What is due is due by all metrics; those of an experiment that no sweep has seen yet are found by the next one.
-        labels = ("", *self._labels.get(name, ())) if announcement.channel == DUE else (announcement.label,)
-        for label in labels:
-            record = self._record(name, ordinal, label)
-            record.due = max(record.due, announcement.seq)
-            record.wants_modes |= announcement.channel != DUE
-            self._schedule(record)
-
     async def _sweep_for_ever(self) -> None:
         while not self._is_ending:
             with _going_on(), self._outage.noticed():
                 names = set(await self._store.experiments())
-                self._forget_others(names)
+                self._records.keep(names)
+                self._experiments.keep(names)
                 for name in names:
                     with _going_on():
                         await self._sweep(name)
-                records = self._records.values()
-                held = sum(record.is_held for record in records)
-                self._overview.show(len(names), held, kept(records, self._experiments))
+                held = sum(record.is_held for record in self._records.values())
+                self._records.overview.show(len(names), held, kept(self._records.values(), self._experiments))
             self._swept = time.monotonic()
             await asyncio.sleep(SWEEP)
 
-    def _forget_others(self, names: set[str]) -> None:
-        """Forget deleted experiments. Their claimed generators are released later, as idle ones."""
-        self._experiments.keep(names)
-        self._labels = {name: labels for name, labels in self._labels.items() if name in names}
-        for key, record in list(self._records.items()):
-            if record.name not in names and record.state == "idle" and not record.is_held:
-                del self._records[key]
-
     async def _sweep(self, name: str) -> None:
         state = await self._store.state(name)
-        self._labels[name] = state.labels
         watched = await self._store.watched(name, estimates=False) if state.labels else {}
-        for generator in state.generators:
-            units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
-            for label, unit in units.items():
-                if unit is not None:  # a generator may have joined between the two reads
-                    self._look_at(name, generator, label, unit)
-
-    def _look_at(self, name: str, generator: GeneratorState, label: str, unit: GeneratorState | WatchedState) -> None:
-        """Queue a generator if an estimate of it is due by a metric, or a snapshot; unit: its state by this metric."""
-        record = self._records.get((name, generator.ordinal, label))
-        is_outgrown = unit.log_bytes >= (LONGEST_TAIL if record is None else record.room)
-        self._overview.add(name, generator, label, unit, is_outgrown)
-        is_owed = is_outgrown or generator.due_seq > unit.estimate_seq
-        if record is not None:
-            record.due, record.samples = generator.due_seq, generator.samples
-            is_owed = record.problem != "failed" and (is_owed or record.problem == "broken off")
-        if is_owed:
-            record = record or self._record(name, generator.ordinal, label, generator.due_seq, generator.samples)
+        for record in self._records.look_at(name, state, watched):
             self._schedule(record)
-
-    def _record(self, name: str, ordinal: int, label: str, due: int = 0, samples: int = 0) -> GeneratorRecord:
-        """The record of a generator and a metric; created with these values if there is none."""
-        fresh = GeneratorRecord(name, ordinal, label, due=due, samples=samples)
-        return self._records.setdefault(fresh.key, fresh)
 
     async def _renew_for_ever(self) -> None:
         while not self._is_ending:
