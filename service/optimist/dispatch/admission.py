@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from optimist.numerics.kernel.open_kernels import map_size
 from optimist_client import tensors
+from optimist_client.metrics import Kernel, Metric
 from optimist_client.models import Experiment, ExperimentConfig
 
 
@@ -21,15 +22,20 @@ def check_maps(config: ExperimentConfig, most: int) -> None:
         raise ValueError(f"{of}: expected a feature map of at most {most:,} numbers, got {each} × features = {found:,}")
 
 
-def check_fitted(experiment: Experiment, fitted: bytes) -> None:
-    """Raise ValueError unless what the first samples fixed is what the experiment's open kernels left to them."""
+def kernels_of(metric: Metric) -> dict[str, Kernel]:
+    """The kernels of a metric by the setting that holds them."""
+    return {name: kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None}
+
+
+def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
+    """Raise ValueError unless what the first samples fixed is what the open kernels of a metric left to them."""
     expected: dict[str, tuple[int, ...]] = {}
-    looks_at = experiment.config.kind.kernels
-    for field, kernel in experiment.config.kernels.items():
+    widths = experiment.widths_of(metric)
+    for field, kernel in kernels_of(metric).items():
         if kernel.is_open:
             expected[f"{field}.sigma"] = (1,)
             if kernel.name == "nystrom":
-                expected[f"{field}.landmarks"] = (kernel.features, experiment.widths[looks_at[field]])
+                expected[f"{field}.landmarks"] = (kernel.features, widths[metric.kernels[field]])
     found = {name: array.shape for name, array in tensors.decode(fitted).items()}
     if found != expected:
         raise ValueError(f"what the first samples fixed: expected arrays {expected}, found {found}")

@@ -61,7 +61,8 @@ def question_in(archive: Archive) -> Question:
     has_reference = experiment.config.setting("reference") is not None
     reference = stored_reference(archive.reference()[1]) if has_reference else None
     question = question_of(experiment, reference)
-    return question if archive.fitted is None else unpack_kernels(question, archive.fitted)
+    fitted = archive.fitted()
+    return question if fitted is None else unpack_kernels(question, fitted)
 
 
 @dataclass(frozen=True)
