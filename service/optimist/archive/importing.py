@@ -116,7 +116,7 @@ def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
     """Raise ArchiveError if the feature maps are too large, or the fitted parts do not match the config."""
     metrics = ("", *archive.labels), experiment.config.metrics.values()
     try:
-        check_maps(experiment.config, most)
+        check_maps(experiment, most)
         for label, metric in zip(*metrics, strict=True):
             fitted = archive.fitted(label)
             if fitted is not None:
