@@ -61,7 +61,8 @@ def question_in(archive: Archive) -> Question:
     """The question of an exported experiment, with the kernels that its samples have fixed, if they have."""
     experiment = archive.contents.experiment
     question = question_of(experiment, real_data_in(archive))
-    return question if archive.fitted is None else unpack_kernels(question, archive.fitted)
+    fitted = archive.fitted()
+    return question if fitted is None else unpack_kernels(question, fitted)
 
 
 def real_data_in(archive: Archive) -> RealData | None:
