@@ -31,6 +31,16 @@ def as_matrices(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -
     }
 
 
+def readers_of(metrics: Iterable[Metric]) -> dict[str, list[str]]:
+    """The labels of the metrics that read each array of a batch, by its name; {} for a single metric."""
+    known = list(metrics)
+    readers: dict[str, list[str]] = {}
+    for metric in known if len(known) > 1 else ():
+        for array in metric.array_names.values():
+            readers.setdefault(array, []).append(metric.shown_label)
+    return readers
+
+
 def check_batch(
     arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int], readers: Mapping[str, Sequence[str]] | None = None
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, aside, read_arrays
 from optimist.api.problems import invalid
-from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values
+from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import magnitudes, sized
 from optimist.settings import Settings
 from optimist.store import Measures, Size
@@ -60,14 +59,10 @@ class Expected:
 
     @classmethod
     def _made(cls, experiment: Experiment) -> Expected:
-        labelled, readers = experiment.config.metrics, defaultdict[str, list[str]](list)
-        for label, metric in labelled.items() if len(labelled) > 1 else ():
-            for array in metric.array_names.values():
-                readers[array].append(label)
-        metrics = list(labelled.values())
+        metrics = list(experiment.config.metrics.values())
         scales, embeddings = experiment.reference_scales, experiment.config.embedding_names
-        first = metrics[0].first_name
-        return cls(experiment.widths, metrics, dict(readers), sized(metrics), scales, embeddings, first)
+        first, readers = metrics[0].first_name, readers_of(metrics)
+        return cls(experiment.widths, metrics, readers, sized(metrics), scales, embeddings, first)
 
 
 _expected: dict[str, tuple[ExperimentConfig, Expected]] = {}
