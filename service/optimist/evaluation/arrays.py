@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import BatchError, check_batch, check_directions
+from optimist.numerics.batches import BatchError, check_batch, check_directions, check_values
 from optimist.numerics.checks import real_array
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.moments import moments_of_features
@@ -48,6 +48,7 @@ def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] |
         if kernel.name == "cosine":
             array = question.metric.kernels[field]
             check_directions(array, arrays[array])
+    check_values(arrays, question.metric)
 
 
 def tensors_of(arrays: Arrays) -> dict[str, Tensor]:

@@ -111,7 +111,7 @@ class Evaluation:
         check_whole("seed", seed, 0)
         if warmup is not None:
             check_whole("warmup", warmup, 1)
-        check_policy(policy, bound)
+        check_policy(policy, bound, type(declared))
         self.generators = names
         self.batch_size = batch_size
         check_prompts_are(prompts_are, bool(prompts), bound)
@@ -120,7 +120,7 @@ class Evaluation:
         listed = len(prompts) if prompts and prompts_are == "list" and declared.scores_lists else None
         if not isinstance(paired, bool):
             raise ValueError(f"paired: expected True or False, got {paired!r}")
-        self._question = Question(declared, bound, delta, options, place, rules, listed, paired)
+        self._question = Question(declared, bound, delta, options, place, rules, listed, paired, len(names))
         self._list_length = len(prompts or ()) if prompts_are == "list" else None
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")

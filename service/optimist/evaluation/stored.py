@@ -79,6 +79,7 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
         rules=experiment.rules,
         prompts=config.list_length(metric),
         paired=experiment.is_paired,
+        generators=len(config.generators),
     )
 
 

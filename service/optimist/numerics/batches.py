@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, LONGEST_ID, unpack_ids
 
 LARGEST = 1e30
@@ -34,6 +35,19 @@ def check_batch(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -
         check_probabilities(arrays["probabilities"])
     if IDS in arrays:
         _check_ids(arrays[IDS])
+
+
+def check_values(arrays: Mapping[str, NDArray[Any]], metric: Metric) -> None:
+    """Raise `BatchError` for a number outside the limits that `metric` sets to an array of a checked batch."""
+    for own, (low, high) in metric.limits.items():
+        name = metric.array_names[own]
+        rows = arrays[name]
+        outside = ~((rows >= low) & (rows <= high))
+        if outside.any():
+            row, column = np.unravel_index(int(np.argmax(outside)), rows.shape)
+            raise BatchError(
+                f"{name}: expected numbers from {low:g} to {high:g}, got {rows[row, column]:g} in row {row}"
+            )
 
 
 def check_shapes(shapes: Mapping[str, tuple[int, ...]], widths: Mapping[str, int]) -> None:

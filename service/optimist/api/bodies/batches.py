@@ -10,7 +10,7 @@ from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, aside, read_arrays
 from optimist.api.problems import invalid
-from optimist.numerics.batches import BatchError, check_batch, check_directions, check_shapes
+from optimist.numerics.batches import BatchError, check_batch, check_directions, check_shapes, check_values
 from optimist.numerics.plausibility import magnitudes
 from optimist.settings import Settings
 from optimist.store import Measures, Size
@@ -77,6 +77,8 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_row
     for field, kernel in config.kernels.items():
         if kernel.name == "cosine":
             _refusing(check_directions, config.kind.kernels[field], arrays[config.kind.kernels[field]])
+    for metric in config.metrics.values():
+        _refusing(check_values, arrays, metric)
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
     measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None
@@ -84,10 +86,12 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_row
 
 
 def _measures(arrays: Arrays, digest: str, experiment: Experiment) -> Measures:
-    config, samples = experiment.config, {name: arrays[name] for name in experiment.widths if name != PROMPTS}
+    config, telling = experiment.config, [m for m in experiment.config.metrics.values() if not m.repeats]
+    read = {name for metric in telling for name in metric.array_names.values()} - {PROMPTS}
+    samples = {name: arrays[name] for name in experiment.widths if name in read}
     references = {FEATURES: experiment.reference_scale}
     return Measures(
-        content=digest if len(samples) == len(arrays) else tensors.digest(samples),
+        content=(digest if len(samples) == len(arrays) else tensors.digest(samples)) if samples else "",
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
         limit=config.max_magnitude,
         refuse_copies=config.refuse_copies,
