@@ -86,7 +86,7 @@ def _check(experiment: Experiment, stored: ExperimentState) -> None:
             "it was exported by a later version of the service"
         )
     try:
-        check_policy(config.policy, config.bound)
+        check_policy(config.policy, config.bound, config.kind)
         for generator in stored.generators:
             sound = generator.estimate is None or Estimate.from_dict(json.loads(generator.estimate)).is_sound()
             if not sound or not generator.estimate_seq <= generator.due_seq:

@@ -122,7 +122,7 @@ class Evaluation:
         check_whole("seed", seed, 0)
         if warmup is not None:
             check_whole("warmup", warmup, 1)
-        check_policy(policy, bound)
+        check_policy(policy, bound, type(declared))
         self.generators = names
         self.batch_size = batch_size
         check_prompts_are(prompts_are, bool(prompts), bound)
@@ -136,7 +136,8 @@ class Evaluation:
         for label, metric in metrics.items():
             how = {"bound": bound, "options": options} if metric is declared else {}
             how["prompts"] = (self._list_length or None) if metric.scores_lists else None
-            question = Question(prepared(metric, place), delta=delta, device=place, rules=rules, paired=paired, **how)
+            how |= {"device": place, "rules": rules, "paired": paired, "generators": len(names)}
+            question = Question(prepared(metric, place), delta=delta, **how)
             self._metrics[label] = Tracks(question, names, growth)
         columns_of(self._questions)  # raises where metrics cannot read the same array
         self._primary = self._metrics[declared.shown_label]

@@ -37,6 +37,8 @@ class Expected:
     metrics: Sequence[Metric]
     readers: dict[str, list[str]]
     """The labels of the metrics that read each array; {} where there is one metric."""
+    telling: list[str]
+    """The arrays in which equal numbers mean that a batch is a copy."""
     sized: list[str]
     """The arrays whose sizes are checked."""
     scales: dict[str, float]
@@ -62,7 +64,9 @@ class Expected:
         metrics = list(experiment.config.metrics.values())
         scales, embeddings = experiment.reference_scales, experiment.config.embedding_names
         first, readers = metrics[0].first_name, readers_of(metrics)
-        return cls(experiment.widths, metrics, readers, sized(metrics), scales, embeddings, first)
+        told = {name for metric in metrics if not metric.repeats for name in metric.array_names.values()} - {PROMPTS}
+        telling = [name for name in experiment.widths if name in told]
+        return cls(experiment.widths, metrics, readers, telling, sized(metrics), scales, embeddings, first)
 
 
 _expected: dict[str, tuple[ExperimentConfig, Expected]] = {}
@@ -131,9 +135,9 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, expecte
 
 
 def _measures(arrays: Arrays, digest: str, experiment: Experiment, expected: Expected) -> Measures:
-    config, samples = experiment.config, {name: arrays[name] for name in expected.widths if name != PROMPTS}
+    config, samples = experiment.config, {name: arrays[name] for name in expected.telling}
     return Measures(
-        content=digest if len(samples) == len(arrays) else tensors.digest(samples),
+        content=(digest if len(samples) == len(arrays) else tensors.digest(samples)) if samples else "",
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
         limit=config.max_magnitude,
         refuse_copies=config.refuse_copies,
