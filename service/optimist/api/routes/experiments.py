@@ -167,7 +167,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     if change.state == "running" and state.stored.decision is not None:
         await store.reopen(name, state.stored.decision)
     context.polls.changed(name)
-    return report_of(await context.state(experiment))
+    return await context.report(experiment)
 
 
 @router.delete("/{name}", status_code=204)
@@ -197,7 +197,8 @@ async def get_report(
     state = await context.state(experiment)
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
-    return respond(Body.of(report_of(state, context.settings.hint_after).model_dump_json()), if_none_match)
+    report = report_of(state, context.settings.hint_after, watched=await context.watched(experiment))
+    return respond(Body.of(report.model_dump_json()), if_none_match)
 
 
 @router.get("/{name}/contrast")
