@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
-from optimist.store.formats import FORMAT, mark_at_least
+from optimist.store.formats import RETRACTING, mark_at_least
 from optimist.store.index import Index
 from optimist.store.parsing import PREFIX, SAME
 from optimist.store.records import LogEntry, Snapshot, chained
@@ -140,7 +140,7 @@ class Restoration:
         if retractions:  # as retract.lua leaves them
             counts |= {"claims": LOCKED, "claimed": 0, "retractions": sum(one.position > 0 for one in retractions)}
             counts |= {f"{PREFIX}{one.generator}_{one.position or one.seq}": one.record for one in retractions}
-            await mark_at_least(self._commands.redis, FORMAT)
+            await mark_at_least(self._commands.redis, RETRACTING)
         for state in stored.generators:
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             if state.estimate:
