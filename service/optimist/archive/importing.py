@@ -103,9 +103,9 @@ def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
     """Raise ArchiveError if the feature maps are too large, or the fitted parts do not match the config."""
     fitted = archive.fitted
     try:
-        check_maps(experiment.config, most)
+        check_maps(experiment, most)
         if fitted is not None:
-            check_fitted(experiment, fitted)
+            check_fitted(experiment, experiment.config.declared, fitted)
     except ValueError as error:
         raise ArchiveError(str(error)) from None
 

@@ -39,6 +39,10 @@ class Experiment(Answer):
     columns: dict[str, int] | None = optional()
     """The columns of each array that a batch must hold, in the order of the metrics. None where the arrays are those of
     the primary metric by their own names: `widths` then follows from `dimension` and the settings."""
+    scales: dict[str, float] | None = optional()
+    """`ReferenceInfo.scale` of the references by the array that is compared with them; stored where `columns` are."""
+    references: dict[Identifier, str] | None = optional()
+    """The digests of the references of all metrics by name; stored where `columns` are."""
     reference_digest: str | None = None
     reference_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
     """`ReferenceInfo.scale` of its reference."""
@@ -72,6 +76,21 @@ class Experiment(Answer):
         """The columns of the arrays of one of its metrics, by the metric's own names."""
         widths = self.widths
         return {array: widths[name] for array, name in metric.array_names.items()}
+
+    @property
+    def reference_digests(self) -> dict[str, str]:
+        """The digest of each reference by its name."""
+        if self.references is not None:
+            return dict(self.references)
+        return {} if self.reference_digest is None else {self.config.setting("reference"): self.reference_digest}
+
+    @property
+    def reference_scales(self) -> dict[str, float]:
+        """The scale of real data by the array that is compared with it, as far as it is known."""
+        if self.scales is not None:
+            return dict(self.scales)
+        first = self.config.declared.first_name
+        return {} if self.reference_scale is None else {first: self.reference_scale}
 
     @property
     def weighs_costs(self) -> bool:
