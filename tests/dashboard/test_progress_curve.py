@@ -101,5 +101,6 @@ def test_curves_of_watched_metrics_come_by_label_and_share_their_limit():
     assert len(known.curve.samples) == 10
     assert {label: len(kept.samples) for label, kept in known.watched.items()} == {"rke": 3000, "is": 1000}
     assert known.watched["rke"].samples[-1] == 3 * MOST_POINTS
-    [known] = curve.generators(["a"], curve.checkpoints(0)[2], MOST_POINTS)
-    assert known.watched["is"].samples == [MOST_POINTS - 1, MOST_POINTS]
+    [known] = curve.generators(["a"], curve.checkpoints(0)[2], 3 * MOST_POINTS)
+    assert known.watched["is"].samples == [MOST_POINTS]
+    assert known.watched["rke"].samples == [3 * MOST_POINTS - 1, 3 * MOST_POINTS]

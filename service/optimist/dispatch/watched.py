@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from optimist.dispatch.standings import standing_of
-from optimist.dispatch.state import PolicyState
+from optimist.dispatch.state import PolicyState, needed_to_fit
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.policies import Arm, Stopping, described
 from optimist.store import Unit, WatchedState
 from optimist_client.metrics import Metric
@@ -83,8 +82,7 @@ def contrasts_from_best(arms: Sequence[Arm], delta: float, best: str | None) -> 
 
 def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:
     """Whether every estimate that is due and can be made has been made."""
-    kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
-    needed = 0 if any(positions) else rows_to_fit(kernels, len(state.stored.active))
+    needed = 0 if any(positions) else needed_to_fit(metric, len(state.stored.active))
     if any(generator.samples < needed for generator in state.stored.active):
         return True
     return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))
