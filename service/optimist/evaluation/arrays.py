@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import BatchError, check_batch, check_directions
+from optimist.numerics.batches import BatchError, check_batch, check_values
 from optimist.numerics.checks import real_array
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.moments import moments_of_features
@@ -44,10 +44,7 @@ def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] |
     """Raise `BatchError` unless the arrays are a valid batch of the question, and have these `widths` if given."""
     own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.arrays}
     check_batch(arrays, widths or own | question.widths)
-    for field, kernel in question.kernels.items():
-        if kernel.name == "cosine":
-            array = question.metric.kernels[field]
-            check_directions(array, arrays[array])
+    check_values(arrays, [question.metric])
 
 
 def tensors_of(arrays: Arrays) -> dict[str, Tensor]:

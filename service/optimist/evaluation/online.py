@@ -16,7 +16,7 @@ from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
-from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
+from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale, sized
 from optimist.policies import (
     Arm,
     Decision,
@@ -177,7 +177,7 @@ class Evaluation:
         self._check_name(generator)
         arrays = arrays_of(batch, self._question.metric)
         check_arrays(arrays, self._question, self._widths)
-        sizes = magnitudes(arrays, self._question.arrays) if self._checks_sizes else []
+        sizes = magnitudes(arrays, sized([self._question.metric])) if self._checks_sizes else []
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))

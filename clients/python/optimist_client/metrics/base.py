@@ -61,6 +61,8 @@ class Metric(Wire):
     """The papers' algorithms for it by name, each with its bound."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """What an experiment must specify: settings, and "prompts" if the samples of a batch belong to prompts."""
+    simplex: ClassVar[frozenset[str]] = frozenset()
+    """Its own arrays whose rows are probabilities: numbers of at least 0 that sum to 1."""
     kernels: ClassVar[Mapping[str, str]] = {}
     """The settings that are kernels, each with the array it applies to."""
     offers: ClassVar[frozenset[str]] = frozenset()
@@ -129,6 +131,12 @@ class Metric(Wire):
         """The number of columns of each array, as far as the settings determine it."""
         known = {array: self.setting(field) for array, field in self.arrays.items() if field}
         return {array: columns for array, columns in known.items() if columns is not None}
+
+    @property
+    def directed(self) -> frozenset[str]:
+        """Its own arrays of which only the direction of a row counts, so that a row of zeros is refused."""
+        kernels = {array: self.setting(field) for field, array in self.kernels.items()}
+        return frozenset(array for array, kernel in kernels.items() if kernel is not None and kernel.name == "cosine")
 
     @property
     def scores_lists(self) -> bool:
