@@ -64,6 +64,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     instance=new.instance,
                     keep_log=config.keep_log,
                     batch_size=config.batch_size if new.is_indexed else None,
+                    labels=[metric.shown_label for metric in config.watch],
                 )
     existing = await context.experiment(config.name)
     # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
