@@ -53,12 +53,12 @@ export class Metrics {
     say(this.apart, report.disagreement ?? "");
     const rows = ranked(report);
     const columns = metrics.map((metric) => ({ metric, scale: axis(inOrder(metric).map(asInterval)) }));
-    fill(this.head, h("th", { scope: "col" }, "Generator"), columns.map(head));
+    fill(this.head, h("th", { scope: "col" }, "Generator"), ...columns.map(head));
     fill(this.body, rows.map(({ generator }) => h("tr", {}, [
       h("th", { scope: "row" }, h("span", { class: "label" }, [
         swatch(this.palette.colour(generator)), h("span", { class: "name" }, generator),
       ])),
-      columns.map((column) => cell(column, generator, this.palette.colour(generator))),
+      ...columns.map((column) => cell(column, generator, this.palette.colour(generator))),
     ])));
     fill(this.warnings, metrics.slice(1).flatMap(({ title, standings }) => standings.flatMap((standing) =>
       standing.warnings.map((warning) => h("li", {}, `${standing.generator}, ${title}: ${warning}`)))));

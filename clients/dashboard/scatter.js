@@ -53,6 +53,7 @@ export class Scatter {
     react(Plotly, this.chart, [boundary(front, across), ...traces], {
       hovermode: "closest",
       showlegend: points.length <= DRAWN,
+      margin: { l: 8, r: 12, t: 24, b: 8 }, // room for a name above the highest point
       xaxis: { title: title(across) },
       yaxis: { title: title(up) },
     });
@@ -87,7 +88,7 @@ function marker({ generator, x, y }, onFront, across, up, palette) {
   return {
     type: "scatter", mode: onFront ? "markers+text" : "markers", name: generator, x: [x.score], y: [y.score],
     error_x: bars(x, color), error_y: bars(y, color),
-    text: [name], textposition: "top right", textfont: { size: 11, color: styleValue("--ink") },
+    text: [name], textposition: "top center", cliponaxis: false, textfont: { size: 11, color: styleValue("--ink") },
     marker: { color: onFront ? color : styleValue("--card"), size: 10, line: { color, width: 2 } },
     hoverinfo: "text", hovertext: [`<b>${name}</b><br>${said}`],
   };

@@ -179,7 +179,7 @@ class Report(Answer):
             spent = f"about {self.uniform_samples:,} samples ({self.uniform_samples / self.samples:.1f} times)"
             said.append(f"Uniform sampling would have spent {spent}.")
         if self.uniform_cost is not None and self.cost:
-            spent = f"about {self.uniform_cost:,.3g} ({self.uniform_cost / self.cost:.1f} times)"
+            spent = f"about {float(f'{self.uniform_cost:.3g}'):,g} ({self.uniform_cost / self.cost:.1f} times)"
             said.append(f"Uniform sampling would have cost {spent}.")
         return said
 
