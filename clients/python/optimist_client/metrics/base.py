@@ -112,6 +112,12 @@ class Metric(Wire):
         return self.label or (self.name if self.reads is None else f"{self.name}-{self.reads}"[:64])
 
     @property
+    def shown_title(self) -> str:
+        """`title`, followed by what tells it from other metrics of its class: `label`, or the array that it `reads`."""
+        apart = self.label or self.reads
+        return self.title if apart in (None, self.name) else f"{self.title} ({apart})"
+
+    @property
     def array_names(self) -> dict[str, str]:
         """The name that each of its `arrays` has in a batch."""
         names = {array: array for array in self.arrays}

@@ -10,7 +10,6 @@ from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
-from optimist.dispatch.report import report_of
 from optimist.store import COST
 from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 
@@ -30,7 +29,7 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     most = context.settings.max_generators
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
-    return report_of(await context.state(experiment))
+    return await context.report(experiment)
 
 
 @router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -79,4 +78,4 @@ async def change_generator(name: Identifier, generator: str, change: GeneratorCh
     if change.cost is not None:
         await context.store.control(name, {f"{COST}{generator}": repr(change.cost)})
     context.polls.changed(name)
-    return report_of(await context.state(experiment))
+    return await context.report(experiment)
