@@ -136,9 +136,7 @@ local function check(g, rows, measures, record)
   found.large = #large > 0 and table.concat(large, '; ') or nil
 
   if content ~= '' then
-    if content ~= '' then
     compare(found, g, contents or '')
-  end
   end
   if found.copy and refuses then
     return nil, {'refused', 'the batch repeats the one at position ' .. found.copy .. ' of its generator, and the '
