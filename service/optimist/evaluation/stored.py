@@ -94,6 +94,7 @@ def question_of(
         rules=experiment.rules,
         prompts=config.list_length(metric),
         paired=experiment.is_paired,
+        generators=len(config.generators),
     )
 
 
