@@ -11,6 +11,9 @@ from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Errors
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 
+UNRELATED = 0.25
+"""Correlation ρ_L above which costs are not weighed: at unequal counts a contrast loses more than they can save."""
+
 
 def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
     """Position of the arm to sample: the leader with probability gain_l/(gain_l + gain_c), else the challenger.
@@ -20,9 +23,9 @@ def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int
     with sd_select, sd_stop is used instead, and the leader is the best arm. This samples what still prevents the stop,
     first of all an arm with fewer than `FEWEST_SAMPLES` samples.
 
-    Where all arms have a cost c, a gain is what a unit of cost takes off the variance, gain/c, and the challenger has
-    the least ½ D_j₊²/Var(D_j) + log(c_j · picks_j). The samples of two arms are then in the ratio that is cheapest,
-    (sd_l/sd_c)·√(c_c/c_l) if they are not paired.
+    Where all arms have a cost c, and none is correlated with the leader, a gain is what a unit of cost takes off the
+    variance, gain/c, and the challenger has the least ½ D_j₊²/Var(D_j) + log(c_j · picks_j). The samples of two arms
+    are then in the ratio that is cheapest, (σ_l/σ_c)·√(c_c/c_l).
     """
     if len(arms) == 1:
         return 0
@@ -40,7 +43,7 @@ def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int
     variances = [(error * arm.shrink) ** 2 for arm, error in zip(arms, contrasts.errors_of(kind), strict=True)]
     against = contrasts.against(leader)
     differences, reductions = against.differences, against.reductions(kind)
-    costs = prices(arms)
+    costs = prices(arms) if max(against.rho) <= UNRELATED else None
 
     def misfit(rival: int) -> float:
         gap = max(differences[rival], 0.0)
