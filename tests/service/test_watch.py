@@ -13,8 +13,8 @@ from npy import saved
 from processes import Service
 
 from optimist.archive.file import Archive
-from optimist_client import Conflict, Fix, NotFound, Optimist
-from optimist_client.metrics import FID, RKE, Cosine, Gaussian, InceptionScore, Vendi
+from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist
+from optimist_client.metrics import FID, RKE, Cosine, Gaussian, InceptionScore, Mean, Vendi, WinRate
 from optimist_client.tensors import MEDIA_TYPE, decode, encode
 
 KERNEL = Gaussian(sigma=2.0, features=8)
@@ -152,14 +152,14 @@ def batch(rows: int = 5, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-SCORE = RKE(kernel=KERNEL, reads="score", dimension=1)
+SCORE = Mean(reads="score")
 
 
 def test_a_batch_holds_the_arrays_of_all_metrics(client: Optimist, name: str):
     pick = client.create_experiment(name, ["a"], reference="watch-real", watch=[*WATCH, SCORE]).ask()
     assert pick is not None
     whole = batch()
-    for array, readers in (("dinov2", "fid-dinov2"), ("features", "fid, rke"), ("score", "rke-score")):
+    for array, readers in (("dinov2", "fid-dinov2"), ("features", "fid, rke"), ("score", "mean-score")):
         less = {known: rows for known, rows in whole.items() if known != array}
         with pytest.raises(Fix, match=rf"; found [a-z0-9, ]+; {array} is read by {readers}"):
             pick.tell(less)
@@ -213,6 +213,28 @@ def test_numbers_are_checked_by_what_reads_them(client: Optimist, name: str):
     with pytest.raises(Fix, match="unit: the cosine kernel needs rows that are not all zero; row 3 is"):
         pick.tell(good | {"unit": np.array([[1.0, 0.0]] * 3 + [[0.0, 0.0]] * 2)})
     assert pick.tell(good).samples == 5
+
+
+def test_values_of_a_judge_repeat_and_have_a_range(client: Optimist, name: str):
+    """Few values repeat by themselves: only the other arrays tell a copy."""
+    both = client.create_experiment(name, ["a"], reference="watch-real", watch=[WinRate()])
+    alone = client.create_experiment(f"{name}-alone", ["a"], metric=WinRate(), watch=[Mean(reads="cost")])
+    won, features = np.array([0.0, 0.5, 1.0, 1.0, 1.0]), batch()["features"]
+
+    def tell(experiment: Experiment, **arrays: np.ndarray) -> None:
+        pick = experiment.ask()
+        assert pick is not None
+        pick.tell(arrays)
+
+    with pytest.raises(Fix, match=r"values: expected numbers from 0 to 1, got 1\.5 in row 2"):
+        tell(both, features=features, values=won * 1.5)
+    for place in range(3):
+        tell(alone, values=won, cost=np.ones(5))
+        tell(both, features=features + place, values=won)
+    assert not alone.report().suspects
+    assert not both.report().suspects
+    tell(both, features=features + 2, values=np.zeros(5))
+    assert [one.position for one in both.report().suspects] == [4]
 
 
 def test_sizes_are_compared_by_array(client: Optimist, name: str):

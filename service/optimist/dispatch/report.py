@@ -25,7 +25,7 @@ def report_of(
     told = state.stored.counted
     decision = explained_decision(state) if explain else state.decision
     scores = {arm.name: arm.estimate.score for arm in state.arms if arm.estimate is not None}
-    metric = state.config.kind
+    metric = state.config.declared
     best = decision.best
     regret = None
     if told and best is not None and best in scores and len(scores) == len(state.arms):

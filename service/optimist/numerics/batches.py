@@ -31,6 +31,16 @@ def as_matrices(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -
     }
 
 
+def readers_of(metrics: Iterable[Metric]) -> dict[str, list[str]]:
+    """The labels of the metrics that read each array of a batch, by its name; {} for a single metric."""
+    known = list(metrics)
+    readers: dict[str, list[str]] = {}
+    for metric in known if len(known) > 1 else ():
+        for array in metric.array_names.values():
+            readers.setdefault(array, []).append(metric.shown_label)
+    return readers
+
+
 def check_batch(
     arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int], readers: Mapping[str, Sequence[str]] | None = None
 ) -> None:
@@ -54,6 +64,8 @@ def check_values(arrays: Mapping[str, NDArray[Any]], metrics: Iterable[Metric]) 
             check_probabilities(names[own], arrays[names[own]])
         for own in metric.directed:
             check_directions(names[own], arrays[names[own]])
+        for own, (low, high) in metric.limits.items():
+            check_range(names[own], arrays[names[own]], low, high)
 
 
 def check_shapes(
@@ -123,6 +135,14 @@ def check_directions(name: str, rows: NDArray[np.floating]) -> None:
     zero = ~rows.any(axis=1)
     if zero.any():
         raise BatchError(f"{name}: the cosine kernel needs rows that are not all zero; row {int(np.argmax(zero))} is")
+
+
+def check_range(name: str, rows: NDArray[np.floating], low: float, high: float) -> None:
+    """Raise `BatchError` for a number outside of the range."""
+    outside = ~((rows >= low) & (rows <= high))
+    if outside.any():
+        row, column = np.unravel_index(int(np.argmax(outside)), rows.shape)
+        raise BatchError(f"{name}: expected numbers from {low:g} to {high:g}, got {rows[row, column]:g} in row {row}")
 
 
 def check_probabilities(name: str, rows: NDArray[np.floating]) -> None:

@@ -77,14 +77,14 @@ def usual_scale(scales: Iterable[float]) -> float | None:
 class Plausibility:
     """The usual sizes of the generators of one evaluation in memory, as the service keeps them in its store.
 
-    reference: scale of the real features, where there is a reference. limit: times the usual size above which a batch
-    is refused.
+    references: scale of the real features of those arrays that have a reference. limit: times the usual size above
+    which a batch is refused.
     """
 
-    def __init__(self, reference: float | None = None, limit: float = MAX_MAGNITUDE) -> None:
+    def __init__(self, references: Mapping[str, float] | None = None, limit: float = MAX_MAGNITUDE) -> None:
         if not limit > 1:
             raise ValueError(f"max_magnitude must be greater than 1, not {limit}")
-        self._reference = reference
+        self._references = dict(references or {})
         self._limit = limit
         self._rows: dict[str, int] = {}
         self._squares: dict[str, dict[str, float]] = {}
@@ -120,4 +120,4 @@ class Plausibility:
             for generator, squares in self._squares.items()
             if self._rows[generator] >= USUAL_ROWS
         ]
-        return known if self._reference is None or name != "features" else [*known, self._reference]
+        return known if name not in self._references else [*known, self._references[name]]

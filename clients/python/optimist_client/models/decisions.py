@@ -77,7 +77,8 @@ class DecisionInfo(Answer):
     """A verdict for each rival of the best generator. Only in a report, and not without standard errors or if an older
     service decided."""
     closest: ClosestRival | None = optional()
-    """The comparison with the closest rival; there is one where there are verdicts."""
+    """The comparison with the closest rival, by standard errors; there is one where there are verdicts, unless they are
+    by intervals that hold at all sample sizes (`empirical-bernstein`, `betting`)."""
 
     @computed_field
     @property

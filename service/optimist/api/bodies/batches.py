@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, aside, read_arrays
 from optimist.api.problems import invalid
-from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values
+from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import magnitudes, sized
 from optimist.settings import Settings
 from optimist.store import Measures, Size
@@ -38,6 +37,8 @@ class Expected:
     metrics: Sequence[Metric]
     readers: dict[str, list[str]]
     """The labels of the metrics that read each array; {} where there is one metric."""
+    telling: list[str]
+    """The arrays in which equal numbers mean that a batch is a copy."""
     sized: list[str]
     """The arrays whose sizes are checked."""
     scales: dict[str, float]
@@ -60,14 +61,12 @@ class Expected:
 
     @classmethod
     def _made(cls, experiment: Experiment) -> Expected:
-        labelled, readers = experiment.config.metrics, defaultdict[str, list[str]](list)
-        for label, metric in labelled.items() if len(labelled) > 1 else ():
-            for array in metric.array_names.values():
-                readers[array].append(label)
-        metrics = list(labelled.values())
+        metrics = list(experiment.config.metrics.values())
         scales, embeddings = experiment.reference_scales, experiment.config.embedding_names
-        first = metrics[0].first_name
-        return cls(experiment.widths, metrics, dict(readers), sized(metrics), scales, embeddings, first)
+        first, readers = metrics[0].first_name, readers_of(metrics)
+        told = {name for metric in metrics if not metric.repeats for name in metric.array_names.values()} - {PROMPTS}
+        telling = [name for name in experiment.widths if name in told]
+        return cls(experiment.widths, metrics, readers, telling, sized(metrics), scales, embeddings, first)
 
 
 _expected: dict[str, tuple[ExperimentConfig, Expected]] = {}
@@ -136,9 +135,9 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, expecte
 
 
 def _measures(arrays: Arrays, digest: str, experiment: Experiment, expected: Expected) -> Measures:
-    config, samples = experiment.config, {name: arrays[name] for name in expected.widths if name != PROMPTS}
+    config, samples = experiment.config, {name: arrays[name] for name in expected.telling}
     return Measures(
-        content=digest if len(samples) == len(arrays) else tensors.digest(samples),
+        content=(digest if len(samples) == len(arrays) else tensors.digest(samples)) if samples else "",
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
         limit=config.max_magnitude,
         refuse_copies=config.refuse_copies,

@@ -44,7 +44,7 @@ overview = APIRouter()
 async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
     try:
-        check_policy(config.policy, config.bound)
+        check_policy(config.policy, config.bound, config.kind)
     except ValueError as error:
         raise invalid(f"policy: {error}") from None
     if len(config.generators) > context.settings.max_generators:
