@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import BatchError, check_batch, check_directions
+from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_values, readers_of
 from optimist.numerics.checks import real_array
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import Metric
@@ -54,27 +54,24 @@ def columns_of(questions: Sequence[Question]) -> dict[str, int | None]:
     return columns
 
 
-def check_arrays(arrays: Arrays, questions: Sequence[Question], widths: Mapping[str, int] | None = None) -> None:
-    """Raise `BatchError` unless the arrays are a valid batch of all questions, and have these `widths` if given."""
+def check_arrays(arrays: Arrays, questions: Sequence[Question], widths: Mapping[str, int] | None = None) -> Arrays:
+    """The arrays, those of one column as (n, 1); `widths` are their columns where they are known.
+
+    Raises `BatchError` unless they are a valid batch of all questions.
+    """
     found = {name: array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items()}
-    expected = {name: found.get(name, 1) if known is None else known for name, known in columns_of(questions).items()}
-    check_batch(arrays, widths or expected)
-    for question in questions:
-        for field, kernel in question.kernels.items():
-            if kernel.name == "cosine":
-                array = question.reads[question.metric.kernels[field]]
-                check_directions(array, arrays[array])
+    known = columns_of(questions)
+    expected = widths or {name: found.get(name, 1) if width is None else width for name, width in known.items()}
+    metrics = [question.metric for question in questions]
+    arrays = as_matrices(arrays, widths or {name: width for name, width in known.items() if width is not None})
+    check_batch(arrays, expected, readers_of(metrics))
+    check_values(arrays, metrics)
+    return arrays
 
 
 def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
     """The arrays without the ids."""
     return {name: torch.from_numpy(array) for name, array in arrays.items() if name != IDS}
-
-
-def with_sizes(questions: Sequence[Question]) -> list[str]:
-    """The arrays of a batch whose numbers have a usual size: all but class probabilities."""
-    read = [pair for question in questions for pair in question.reads.items()]
-    return list(dict.fromkeys(name for own, name in read if own != "probabilities"))
 
 
 def reference_scales(metrics: Iterable[Metric]) -> dict[str, float]:

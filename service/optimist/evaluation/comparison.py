@@ -164,7 +164,8 @@ def compare(
     estimates: dict[str, Estimate] = {}
     for name, one in zip(names, sets(), strict=True):
         begun(name)
-        tensors = question.own(tensors_of(arrays_of(one.batch, question.reads.values())))
+        arrays = check_arrays(arrays_of(one.batch, question.reads.values()), [question])
+        tensors = question.own(tensors_of(arrays))
         bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
         with _naming(one):
             estimates[name] = _estimate(bound, tensors, lengths, question.is_paired)
@@ -188,7 +189,7 @@ def _seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[
     for one in sets:
         with _naming(one):
             arrays = arrays_of(one.batch, question.reads.values())
-            check_arrays(arrays, [question], widths)
+            arrays = check_arrays(arrays, [question], widths)
         widths = {array: rows.shape[1] for array, rows in tensors_of(arrays).items()}
         tensors = question.own(tensors_of(arrays))
         most = question.rows_to_fit(1)

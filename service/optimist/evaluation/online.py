@@ -15,7 +15,6 @@ from optimist.evaluation.arrays import (
     columns_of,
     reference_scales,
     tensors_of,
-    with_sizes,
 )
 from optimist.evaluation.question import Question, by_label, prepared, with_real_data
 from optimist.evaluation.told import Start, Told, checked_prompts, checked_start, names_of
@@ -25,7 +24,7 @@ from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
-from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes
+from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
 from optimist.policies import (
     Arm,
     Decision,
@@ -123,7 +122,7 @@ class Evaluation:
         check_whole("seed", seed, 0)
         if warmup is not None:
             check_whole("warmup", warmup, 1)
-        check_policy(policy, bound)
+        check_policy(policy, bound, type(declared))
         self.generators = names
         self.batch_size = batch_size
         check_prompts_are(prompts_are, bool(prompts), bound)
@@ -137,7 +136,8 @@ class Evaluation:
         for label, metric in metrics.items():
             how = {"bound": bound, "options": options} if metric is declared else {}
             how["prompts"] = (self._list_length or None) if metric.scores_lists else None
-            question = Question(prepared(metric, place), delta=delta, device=place, rules=rules, paired=paired, **how)
+            how |= {"device": place, "rules": rules, "paired": paired, "generators": len(names)}
+            question = Question(prepared(metric, place), delta=delta, **how)
             self._metrics[label] = Tracks(question, names, growth)
         columns_of(self._questions)  # raises where metrics cannot read the same array
         self._primary = self._metrics[declared.shown_label]
@@ -185,9 +185,8 @@ class Evaluation:
         "next" is the index after the largest one told. With None the samples have no index, and are not compared.
         """
         self._check_name(generator)
-        arrays = arrays_of(batch, columns_of(self._questions))
-        check_arrays(arrays, self._questions, self._widths)
-        sizes = magnitudes(arrays, with_sizes(self._questions)) if self._checks_sizes else []
+        arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, self._widths)
+        sizes = magnitudes(arrays, sized(question.metric for question in self._questions)) if self._checks_sizes else []
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))

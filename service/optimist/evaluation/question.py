@@ -45,6 +45,8 @@ class Question:
     """The length of the list that the samples' prompts are, if the score is that on exactly these."""
     paired: bool = True
     """Whether estimates carry what comparisons by index need; from rules 4 on, under the bound "influence"."""
+    generators: int = 1
+    """How many generators the intervals of a strict bound hold for together."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
@@ -138,7 +140,9 @@ class Question:
 
     def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
         made = make_metric(metric, Setting(widths, self.device, self.rules, self.prompts))
-        return make_bound(self.bound, made, self.delta, **self.options)
+        # Strict intervals decide by themselves, so that all of them must hold at once.
+        delta = self.delta / self.generators if self.bound in metric.strict else self.delta
+        return make_bound(self.bound, made, delta, **self.options)
 
     def _with(self, changes: Mapping[str, Any]) -> Metric:
         known = {name: value for name, value in changes.items() if name in self.metric.settings()}

@@ -59,7 +59,7 @@ def score(
     )
     question = Question(declared, bound, delta, options, place)
     arrays = arrays_of(batch, question.reads.values())
-    check_arrays(arrays, [question])
+    arrays = check_arrays(arrays, [question])
     tensors = question.own(tensors_of(arrays))
     question = question.fitted({name: [rows] for name, rows in tensors.items()})
     if question.is_exact:

@@ -84,6 +84,7 @@ def question_of(
         rules=experiment.rules,
         prompts=config.list_length(metric),
         paired=experiment.is_paired,
+        generators=len(config.generators),
     )
 
 

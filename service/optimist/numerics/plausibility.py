@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.batches import BatchError
 from optimist_client.config import MAX_MAGNITUDE
+from optimist_client.metrics import Metric
 
 USUAL_ROWS = 20
 """Number of rows from which on a generator's scale counts as known; also in store/lua/checking.lua."""
@@ -38,8 +39,16 @@ class Magnitude(NamedTuple):
 
 
 def magnitudes(arrays: Mapping[str, NDArray[Any]], names: Iterable[str]) -> list[Magnitude]:
-    """The sizes of those tensors (n, d) of a checked batch; class probabilities have none."""
-    return [_magnitude(name, arrays[name]) for name in names if name != "probabilities"]
+    """The sizes of those tensors (n, d) of a checked batch."""
+    return [_magnitude(name, arrays[name]) for name in names]
+
+
+def sized(metrics: Iterable[Metric]) -> list[str]:
+    """The arrays of a batch whose sizes are checked, in the order of the metrics: all but probabilities."""
+    known = list(metrics)
+    probabilities = {metric.array_names[own] for metric in known for own in metric.simplex}
+    names = dict.fromkeys(name for metric in known for name in metric.array_names.values())
+    return [name for name in names if name not in probabilities]
 
 
 def _magnitude(name: str, rows: NDArray[np.floating]) -> Magnitude:

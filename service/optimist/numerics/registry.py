@@ -14,8 +14,10 @@ from optimist_client.metrics import (
     ConditionalVendi,
     InceptionScore,
     InformationVendi,
+    Mean,
     Metric,
     Vendi,
+    WinRate,
     declare,
     find,
 )
@@ -135,3 +137,5 @@ register(RKE, "optimist.numerics.kernel.declared")
 register(Vendi, "optimist.numerics.kernel.declared")
 register(ConditionalVendi, "optimist.numerics.pairs.declared")
 register(InformationVendi, "optimist.numerics.pairs.declared")
+register(Mean, "optimist.numerics.mean.declared")
+register(WinRate, "optimist.numerics.mean.declared")

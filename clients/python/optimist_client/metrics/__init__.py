@@ -4,6 +4,7 @@ from optimist_client.metrics.base import Metric, Scale, declare, declared, find
 from optimist_client.metrics.fid import FID
 from optimist_client.metrics.inception import InceptionScore
 from optimist_client.metrics.kernel import RKE, Cosine, Gaussian, Kernel, Nystrom, Vendi
+from optimist_client.metrics.mean import Mean, WinRate
 from optimist_client.metrics.pairs import ConditionalVendi, InformationVendi
 
 __all__ = [
@@ -15,10 +16,12 @@ __all__ = [
     "InceptionScore",
     "InformationVendi",
     "Kernel",
+    "Mean",
     "Metric",
     "Nystrom",
     "Scale",
     "Vendi",
+    "WinRate",
     "declare",
     "declared",
     "find",
