@@ -27,6 +27,15 @@ class RealData:
         """d."""
         return len(self.mean)
 
+    def rows_for(self, metric: str) -> NDArray[Any]:
+        """The rows (m, d). Raises ValueError, naming the metric that needs them, if they were not kept."""
+        if self.rows is None:
+            raise ValueError(
+                f"reference: metric {metric!r} compares samples with the rows of real features (n, d), "
+                "and only their mean and covariance are known"
+            )
+        return self.rows
+
 
 class Reference(Protocol):
     """What a metric has made of real data, once: moments with their eigenbasis, a mean map, rows, radii."""
