@@ -6,10 +6,10 @@ import torch
 
 from optimist.numerics.mmd.maps import mean_map
 from optimist.numerics.mmd.reference import RealMean
-from optimist.numerics.mmd.score import MeanDiscrepancy
+from optimist.numerics.mmd.score import EmbeddingDiscrepancy, MeanDiscrepancy
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting
-from optimist_client.metrics import MMD
+from optimist_client.metrics import CMMD, MMD
 
 
 def make(declared: MMD, setting: Setting) -> MeanDiscrepancy:
@@ -17,7 +17,8 @@ def make(declared: MMD, setting: Setting) -> MeanDiscrepancy:
     del setting
     if not isinstance(declared.reference, RealMean):
         raise ValueError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
-    return MeanDiscrepancy(declared, declared.reference)
+    kind = EmbeddingDiscrepancy if isinstance(declared, CMMD) else MeanDiscrepancy
+    return kind(declared, declared.reference)
 
 
 def reference(declared: MMD, data: RealData, device: torch.device | str) -> RealMean:

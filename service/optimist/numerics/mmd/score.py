@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,14 +14,15 @@ from optimist.numerics.mmd.reference import RealMean
 from optimist.numerics.mmd.sums import pair_sums, total_of
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, Identity, linear_share
-from optimist_client.metrics import MMD
+from optimist_client.metrics import CMMD, MMD, Metric
 
 
 class MeanDiscrepancy(BaseScore):
     """`factor` · MMD² to real data, lower is better: unbiased, hence also below 0, with its exact variance."""
 
+    declared: ClassVar[type[Metric]] = MMD
+
     def __init__(self, declared: MMD, real: RealMean) -> None:
-        self.declared = type(declared)
         self.real = real
         self.factor = declared.factor
         self._settings = declared.model_dump_json(include={"kernel", "normalise"})
@@ -79,3 +81,9 @@ class MeanDiscrepancy(BaseScore):
     def identity(self) -> Identity:
         """The kernel's settings. Real data fixes the rest, and an experiment keeps its reference."""
         return [("kernel", (torch.tensor(list(self._settings.encode()), dtype=torch.uint8),))]
+
+
+class EmbeddingDiscrepancy(MeanDiscrepancy):
+    """CMMD."""
+
+    declared = CMMD
