@@ -43,10 +43,8 @@ def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] |
     """Raise `BatchError` unless the arrays are a valid batch of the question, and have these `widths` if given."""
     own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.arrays}
     check_batch(arrays, widths or own | question.widths)
-    for field, kernel in question.kernels.items():
-        if kernel.name == "cosine":
-            array = question.metric.kernels[field]
-            check_directions(array, arrays[array])
+    for array in question.metric.directed:
+        check_directions(array, arrays[array])
 
 
 def tensors_of(arrays: Arrays) -> dict[str, Tensor]:

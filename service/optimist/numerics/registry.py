@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from optimist_client.config import RULES
 from optimist_client.metrics import (
+    CMMD,
     FID,
+    KID,
+    MMD,
     RKE,
     ConditionalVendi,
     InceptionScore,
@@ -135,3 +138,6 @@ register(RKE, "optimist.numerics.kernel.declared")
 register(Vendi, "optimist.numerics.kernel.declared")
 register(ConditionalVendi, "optimist.numerics.pairs.declared")
 register(InformationVendi, "optimist.numerics.pairs.declared")
+register(MMD, "optimist.numerics.mmd.declared")
+register(CMMD, "optimist.numerics.mmd.declared")
+register(KID, "optimist.numerics.kid.declared")
