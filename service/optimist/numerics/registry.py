@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from optimist_client.config import RULES
 from optimist_client.metrics import (
     FID,
+    KEN,
     RKE,
     ConditionalVendi,
+    Coverage,
+    Density,
     InceptionScore,
     InformationVendi,
     Metric,
+    Precision,
     Vendi,
     declare,
     find,
@@ -135,3 +139,7 @@ register(RKE, "optimist.numerics.kernel.declared")
 register(Vendi, "optimist.numerics.kernel.declared")
 register(ConditionalVendi, "optimist.numerics.pairs.declared")
 register(InformationVendi, "optimist.numerics.pairs.declared")
+register(Precision, "optimist.numerics.neighbours.declared")
+register(Density, "optimist.numerics.neighbours.declared")
+register(Coverage, "optimist.numerics.neighbours.declared")
+register(KEN, "optimist.numerics.novelty.declared")

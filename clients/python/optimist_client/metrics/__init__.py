@@ -4,19 +4,25 @@ from optimist_client.metrics.base import Metric, Scale, declare, declared, find
 from optimist_client.metrics.fid import FID
 from optimist_client.metrics.inception import InceptionScore
 from optimist_client.metrics.kernel import RKE, Cosine, Gaussian, Kernel, Nystrom, Vendi
+from optimist_client.metrics.neighbours import Coverage, Density, Precision
+from optimist_client.metrics.novelty import KEN
 from optimist_client.metrics.pairs import ConditionalVendi, InformationVendi
 
 __all__ = [
     "FID",
+    "KEN",
     "RKE",
     "ConditionalVendi",
     "Cosine",
+    "Coverage",
+    "Density",
     "Gaussian",
     "InceptionScore",
     "InformationVendi",
     "Kernel",
     "Metric",
     "Nystrom",
+    "Precision",
     "Scale",
     "Vendi",
     "declare",
