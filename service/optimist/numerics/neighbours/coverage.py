@@ -85,7 +85,7 @@ def analyse_coverage(
         first_order=linear_share(linear, variance),
         systematic_selection=systematic,
         systematic_stopping=systematic,
-        influence=None if common is None else common.double() @ single * (n / m),
+        influence=None if common is None else common.double() @ single * ((n - 1) / m),
         warnings=warnings,
     )
 
