@@ -46,7 +46,7 @@ def mnist(data: Path) -> Iterator[tuple[str, Rows, Rows]]:
     """LeNet features of 5,000 real digits and of 5,000 samples of each generator."""
     with np.load(data / "mnist_lenet_generators.npz") as file:
         real = file["real_feat"].astype(np.float64)
-        real = np.random.default_rng(0).permutation(real)[:5000]
+        real = real[np.random.default_rng(0).permutation(len(real))[:5000]]
         for name, rows in zip(file["arm_names"], file["arm_feat"], strict=True):
             yield f"MNIST, {name}", real, rows.astype(np.float64)
 
