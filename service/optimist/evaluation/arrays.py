@@ -12,8 +12,7 @@ from torch import Tensor
 
 from optimist.numerics.batches import BatchError, check_batch, check_directions
 from optimist.numerics.checks import real_array
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.moments import moments_of_features
+from optimist.numerics.real_data import RealData
 from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, pack_ids
 
@@ -44,10 +43,8 @@ def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] |
     """Raise `BatchError` unless the arrays are a valid batch of the question, and have these `widths` if given."""
     own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.arrays}
     check_batch(arrays, widths or own | question.widths)
-    for field, kernel in question.kernels.items():
-        if kernel.name == "cosine":
-            array = question.metric.kernels[field]
-            check_directions(array, arrays[array])
+    for array in question.metric.directed:
+        check_directions(array, arrays[array])
 
 
 def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
@@ -55,21 +52,20 @@ def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items() if name != IDS}
 
 
-def reference_of(reference: Any, device: torch.device) -> Reference:
-    """The `Reference` on the device, from a `Reference`, a (mean, covariance) tuple, or real features (n, d)."""
-    if isinstance(reference, Reference) and reference.device == device:
+def real_data_of(reference: Any) -> RealData:
+    """Real data from a (mean, covariance) tuple, or from real features (n, d), whose rows are kept.
+
+    Raises ValueError for anything else; what a metric makes of the data checks it further.
+    """
+    if isinstance(reference, RealData):
         return reference
-    if isinstance(reference, Reference):
-        return Reference(reference.mean, reference.covariance, device)
     if isinstance(reference, tuple):
         if len(reference) != 2:
             raise ValueError(f"reference: expected (mean, covariance), got a tuple of {len(reference)}")
         mean, covariance = reference
-        return Reference(real_array("reference: mean", mean), real_array("reference: covariance", covariance), device)
-    found = moments_of_features(
-        "reference: features, as it is not a (mean, covariance) tuple", real_array("reference", reference)
-    )
-    return Reference(*found, device)
+        return RealData(real_array("reference: mean", mean), real_array("reference: covariance", covariance))
+    name = "reference: features, as it is not a (mean, covariance) tuple"
+    return RealData.of_rows(name, real_array("reference", reference))
 
 
 def _ids(values: Any) -> NDArray[np.uint8]:

@@ -9,14 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
-from optimist.evaluation.question import Question, declared_of
+from optimist.evaluation.question import Question, prepared, with_real_data
 from optimist.evaluation.told import Start, Told, checked_prompts, checked_start, replayed
 from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
-from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, reference_scale
+from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes
+from optimist.numerics.real_data import RealData
 from optimist.policies import (
     Arm,
     Decision,
@@ -91,9 +92,8 @@ class Evaluation:
         names, place = _names(generators), find_device(device)
         check_text("bound", "influence" if bound is None else bound)
         preset: dict[str, Any] = {"bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
-        declared = declared_of(
+        declared = with_real_data(
             metric,
-            place,
             reference=reference,
             order=order,
             truncation=truncation,
@@ -120,17 +120,15 @@ class Evaluation:
         listed = len(prompts) if prompts and prompts_are == "list" and declared.scores_lists else None
         if not isinstance(paired, bool):
             raise ValueError(f"paired: expected True or False, got {paired!r}")
-        self._question = Question(declared, bound, delta, options, place, rules, listed, paired)
+        self._question = Question(prepared(declared, place), bound, delta, options, place, rules, listed, paired)
+        real = declared.setting("reference")
+        scale = real.scale if isinstance(real, RealData) else None
         self._list_length = len(prompts or ()) if prompts_are == "list" else None
         if self._question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self._growth = growth
-        real = self._question.reference
-        known = [] if real is None else [part.cpu().numpy() for part in (real.mean, real.covariance)]
         self._checks_sizes = rules >= 2
-        self._plausibility = Plausibility(
-            reference_scale(*known) if known else None, check_number("max_magnitude", max_magnitude)
-        )
+        self._plausibility = Plausibility(scale, check_number("max_magnitude", max_magnitude))
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
         self._logs: dict[str, list[Told]] = {name: [] for name in self.generators}
         self._tracks: dict[str, Track] = {}  # none before the bound is made

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimist.evaluation.arrays import reference_of
+from optimist.evaluation.arrays import real_data_of
 from optimist.numerics.bound import Bound
 from optimist.numerics.checks import check_number, check_text, check_whole
-from optimist.numerics.fid.reference import Reference
 from optimist.numerics.kernel.maps import fit_kernel
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.numerics.kernel.settings import KernelSettings, with_settings
-from optimist.numerics.registry import Setting, make_bound, make_metric
+from optimist.numerics.real_data import RealData, Reference
+from optimist.numerics.registry import Setting, make_bound, make_metric, make_reference
 from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 
@@ -28,8 +28,8 @@ SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
 class Question:
     """A declared metric and a bound with its options, independent of the dimensions of the batches.
 
-    A metric with a reference holds it as a `Reference`. Kernels with `sigma` "median", or without the landmarks that
-    they need, are open until `fitted` fixes them. The reference must be on `device`, where the bound is built, too.
+    A metric with a reference holds what it made of real data, a `Reference`, on `device`, where the bound is built,
+    too. Kernels with `sigma` "median", or without the landmarks that they need, are open until `fitted` fixes them.
     `rules` selects how the bandwidth "median" (`fit_kernel`) and Vendi scores of orders below 2 are computed. Raises
     ValueError for inconsistent settings.
     """
@@ -138,9 +138,15 @@ class Question:
 def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **settings: Any) -> Metric:
     """The metric that a caller gave as an object, or by name with its settings, where None means not given.
 
-    Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes a
-    `Reference` on the device. Raises ValueError for an unknown metric and for settings that it does not take.
+    Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes what
+    the metric makes of it on the device. Raises ValueError for an unknown metric, for settings that it does not take,
+    and for a reference that does not suffice.
     """
+    return prepared(with_real_data(metric, **settings), device)
+
+
+def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
+    """The same with the reference as `RealData`, of which `prepared` makes what the metric needs."""
     # Numbers may be numpy's, which pydantic would refuse; strings are refused.
     if "order" in settings:
         settings["order"] = check_number("order", settings["order"])
@@ -156,6 +162,15 @@ def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **sett
         for name in kind.kernels.keys() & given.keys():
             given[name] = KernelSettings.of(given[name], name)
         metric = kind.of(given)
-    if metric.setting("reference") is None:
+    reference = metric.setting("reference")
+    if reference is None or isinstance(reference, Reference):
         return metric
-    return metric.model_copy(update={"reference": reference_of(metric.setting("reference"), torch.device(device))})
+    return metric.model_copy(update={"reference": real_data_of(reference)})
+
+
+def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
+    """The metric with what it makes of its real data. Raises ValueError if these do not suffice."""
+    data = metric.setting("reference")
+    if not isinstance(data, RealData):
+        return metric
+    return metric.model_copy(update={"reference": make_reference(metric, data, device)})

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.evaluation.common_rows import Indices
-from optimist.evaluation.question import Question
+from optimist.evaluation.question import Question, prepared
 from optimist.evaluation.track import Track
-from optimist.numerics.fid.reference import Reference
+from optimist.numerics.real_data import RealData, Reference
 from optimist_client import tensors
 from optimist_client.models import Experiment
 
@@ -67,11 +67,16 @@ class Taken:
     """Why the batch was skipped; "" if it was added."""
 
 
-def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
-    """The question of an experiment; open kernels stay open. `reference` is on the `device`."""
+def question_of(
+    experiment: Experiment, reference: RealData | Reference | None, device: torch.device | str = "cpu"
+) -> Question:
+    """The question of an experiment; open kernels stay open.
+
+    reference: real data, or what the metric has made of them on the `device`.
+    """
     config, metric = experiment.config, experiment.config.declared
     return Question(
-        metric if reference is None else metric.model_copy(update={"reference": reference}),
+        metric if reference is None else prepared(metric.model_copy(update={"reference": reference}), device),
         config.bound,
         config.delta,
         options=config.bound_options.given(),
@@ -82,10 +87,14 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
     )
 
 
-def stored_reference(body: bytes, device: torch.device | str = "cpu") -> Reference:
-    """The reference of stored moments (safetensors of `mean` and `covariance`). It is decomposed here: O(d³)."""
-    moments = tensors.decode(body)
-    return Reference(moments["mean"], moments["covariance"], device)
+def stored_reference(body: bytes) -> RealData:
+    """The real data of a stored reference: safetensors of `mean` and `covariance`, and of `features` if rows are kept.
+
+    Raises ValueError if it cannot be read.
+    """
+    arrays = tensors.decode(body)
+    rows = arrays.get("features")
+    return RealData(arrays["mean"], arrays["covariance"], None if rows is None else rows.astype(np.float64))
 
 
 def pack_kernels(open_question: Question, question: Question) -> bytes:

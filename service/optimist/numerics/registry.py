@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from optimist_client.config import RULES
 from optimist_client.metrics import (
+    CMMD,
     FID,
     KEN,
+    KID,
+    MMD,
     RKE,
     ConditionalVendi,
     Coverage,
@@ -143,3 +146,6 @@ register(Precision, "optimist.numerics.neighbours.declared")
 register(Density, "optimist.numerics.neighbours.declared")
 register(Coverage, "optimist.numerics.neighbours.declared")
 register(KEN, "optimist.numerics.novelty.declared")
+register(MMD, "optimist.numerics.mmd.declared")
+register(CMMD, "optimist.numerics.mmd.declared")
+register(KID, "optimist.numerics.kid.declared")

@@ -15,8 +15,10 @@ from torch import Tensor
 from optimist.evaluation import Question, first_rows
 from optimist.evaluation.stored import batch_of, pack_kernels, question_of, stored_reference, unpack_kernels
 from optimist.numerics.bound import Bound
-from optimist.numerics.fid.reference import Reference
+from optimist.numerics.real_data import Reference
+from optimist.numerics.registry import make_reference
 from optimist.store import Claim, LogEntry, Store, kernels_digest, namespace_of
+from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
 Arguments = TypeVarTuple("Arguments")
@@ -58,35 +60,45 @@ class ScoredExperiment:
 
 
 class References:
-    """The references of all experiments that this process scores; equal ones are decomposed once, and shared.
+    """What metrics have made of real data, for all experiments that this process scores.
 
-    A reference is kept as long as the bound of an experiment uses it.
+    Metrics that differ in nothing but their labels and the arrays that they read share what they make of equal data. It
+    is made once, and kept as long as the bound of an experiment uses it.
     """
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
         self._store = store
         self._in_thread = in_thread
         self._device = device
-        self._made: WeakValueDictionary[str, Reference] = WeakValueDictionary()
-        self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._made: WeakValueDictionary[tuple[str, str], Reference] = WeakValueDictionary()
+        self._making: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
     def bytes(self) -> int:
         """Bytes of all references in memory."""
         return sum(reference.bytes for reference in list(self._made.values()))
 
-    async def get(self, full_name: str, reference: str) -> Reference:
-        """The reference of this name in the namespace of an experiment. Raises ValueError where it is gone."""
+    async def get(self, full_name: str, metric: Metric) -> Reference:
+        """What a metric makes of the reference that it names, in the namespace of an experiment.
+
+        Raises ValueError where the reference is gone, or does not suffice for the metric.
+        """
+        named = metric.setting("reference")
         stored = self._store.of(namespace_of(full_name)).references
-        digest = await stored.digest(reference)
+        digest = await stored.digest(named)
         if digest is not None:
-            async with self._making.setdefault(digest, asyncio.Lock()):
-                if (known := self._made.get(digest)) is not None:
+            key = digest, metric.model_dump_json(exclude={"reference", "label", "reads"})
+            async with self._making.setdefault(key, asyncio.Lock()):
+                if (known := self._made.get(key)) is not None:
                     return known
-                if (found := await stored.get(reference)) is not None:
-                    made = self._made[digest] = await self._in_thread(stored_reference, found[1], self._device)
+                if (found := await stored.get(named)) is not None:
+                    made = self._made[key] = await self._in_thread(_made_of, metric, found[1], self._device)
                     return made
-        raise ValueError(f"reference {reference!r} is gone")
+        raise ValueError(f"reference {named!r} is gone")
+
+
+def _made_of(metric: Metric, body: bytes, device: torch.device) -> Reference:
+    return make_reference(metric, stored_reference(body), device)
 
 
 class Experiments:
@@ -167,8 +179,8 @@ class Experiments:
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        wanted = experiment.config.setting("reference")
-        reference = None if wanted is None else await self._references.get(name, wanted)
+        metric = experiment.config.declared
+        reference = None if metric.setting("reference") is None else await self._references.get(name, metric)
         question = await self._in_thread(question_of, experiment, reference, self._device)
         fitted = None
         if question.open_kernels:
@@ -179,7 +191,9 @@ class Experiments:
         bound = await self._in_thread(question.bound_for, experiment.widths)
         digest = kernels_digest(fitted)
         growth = experiment.config.rescore_growth
-        return ScoredExperiment(claim.instance, growth, digest, bound, bytes_of(bound), question.is_paired)
+        return ScoredExperiment(
+            claim.instance, growth, digest, bound, bytes_of(bound, {id(reference)}), question.is_paired
+        )
 
     async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
         """Fix the open kernels permanently; None while active generators have too few samples."""
@@ -215,14 +229,14 @@ class Experiments:
 
 
 def bytes_of(thing: Any, seen: set[int] | None = None) -> int:
-    """Bytes of all tensors in an object and its parts, each storage counted once, without references."""
+    """Bytes of all tensors in an object and its parts, each storage counted once, without what is in `seen` by id."""
     seen = set() if seen is None else seen
     if isinstance(thing, Tensor):
         storage = thing.untyped_storage()
         known, size = storage.data_ptr(), storage.nbytes()
     else:
         known, size = id(thing), 0
-    if known in seen or isinstance(thing, Reference):
+    if known in seen:
         return 0
     seen.add(known)
     parts = thing.values() if isinstance(thing, dict) else getattr(thing, "__dict__", {}).values()

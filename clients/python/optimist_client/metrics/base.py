@@ -104,6 +104,12 @@ class Metric(Wire):
         return {array: columns for array, columns in known.items() if columns is not None}
 
     @property
+    def directed(self) -> frozenset[str]:
+        """Its own arrays of which only the direction of a row counts, so that a row of zeros is refused."""
+        kernels = {array: self.setting(field) for field, array in self.kernels.items()}
+        return frozenset(array for array, kernel in kernels.items() if kernel is not None and kernel.name == "cosine")
+
+    @property
     def scores_lists(self) -> bool:
         """Whether, with these settings, it has an estimate for a fixed list of prompts (`prompts_are`)."""
         return False

@@ -74,9 +74,8 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_row
     _check_rows({name: array.shape for name, array in arrays.items()}, max_rows)
     config = experiment.config
     _refusing(check_batch, arrays, experiment.widths)
-    for field, kernel in config.kernels.items():
-        if kernel.name == "cosine":
-            _refusing(check_directions, config.kind.kernels[field], arrays[config.kind.kernels[field]])
+    for array in {metric.array_names[own] for metric in config.metrics.values() for own in metric.directed}:
+        _refusing(check_directions, array, arrays[array])
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
     measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None
