@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from optimist.numerics.kernel.open_kernels import map_size
 from optimist_client import tensors
-from optimist_client.metrics import Metric
+from optimist_client.metrics import Kernel, Metric
 from optimist_client.models import Experiment, ExperimentConfig
 
 
@@ -68,16 +68,20 @@ def _map_size(metric: Metric, widths: Mapping[str, int], most: int) -> int:
     return found
 
 
+def kernels_of(metric: Metric) -> dict[str, Kernel]:
+    """The kernels of a metric by the setting that holds them."""
+    return {name: kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None}
+
+
 def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
-    """Raise ValueError unless what the first samples fixed is what the metric's open kernels left to them."""
+    """Raise ValueError unless what the first samples fixed is what the open kernels of a metric left to them."""
     expected: dict[str, tuple[int, ...]] = {}
     widths = experiment.widths_of(metric)
-    for field, array in metric.kernels.items():
-        kernel = metric.setting(field)
-        if kernel is not None and kernel.is_open:
+    for field, kernel in kernels_of(metric).items():
+        if kernel.is_open:
             expected[f"{field}.sigma"] = (1,)
             if kernel.name == "nystrom":
-                expected[f"{field}.landmarks"] = (kernel.features, widths[array])
+                expected[f"{field}.landmarks"] = (kernel.features, widths[metric.kernels[field]])
     found = {name: array.shape for name, array in tensors.decode(fitted).items()}
     if found != expected:
         raise ValueError(f"what the first samples fixed: expected arrays {expected}, found {found}")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.formats import WATCHING, mark_at_least
 from optimist.store.index import Index
 from optimist.store.parsing import held, parse_state, parse_watched
-from optimist.store.state import ExperimentState, State, Unit, WatchedState
+from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
-NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
 
@@ -112,7 +110,12 @@ class Experiments:
         return parse_state(answer[0], known)
 
     async def watched(
-        self, experiment: str, known: Mapping[Unit, WatchedState] = NOTHING_WATCHED, *, estimates: bool = True
+        self,
+        experiment: str,
+        known: Mapping[Unit, WatchedState] = NOTHING_WATCHED,
+        *,
+        estimates: bool = True,
+        instance: str | None = None,
     ) -> dict[Unit, WatchedState]:
         """What is known of every generator by every watched metric, all of one moment; empty where none is watched.
 
@@ -121,7 +124,7 @@ class Experiments:
         """
         held = [{"unit": keys.unit(*unit), "made": state.estimate_made} for unit, state in known.items()]
         answer = await self._commands.experiment_script(
-            "watched", experiment, wants_estimates=int(estimates), held=held
+            "watched", experiment, wants_estimates=int(estimates), held=held, instance=instance
         )
         return parse_watched(answer[0], known)
 

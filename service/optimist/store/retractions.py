@@ -68,8 +68,8 @@ class Retractions:
     ) -> tuple[Retraction | None, bool]:
         """Retract the batch of a pick, the one at a position of a generator's log, or all of a generator; idempotent.
 
-        fits_kernels: whether the experiment's first samples fix a part of its metric. Returns the record (None where
-        the generator has no batches), and whether it was retracted before. Raises NotFound for an unknown pick,
+        fits_kernels: whether the experiment's first samples fix a part of one of its metrics. Returns the record (None
+        where the generator has no batches), and whether it was retracted before. Raises NotFound for an unknown pick,
         generator or position, NotRetractable where the log is needed and was trimmed.
         """
         if (pick is None) == (generator is None) or (position is not None and generator is None):

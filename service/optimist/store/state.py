@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 Unit = tuple[int, str]
@@ -182,6 +184,9 @@ class WatchedState:
     snapshot_seq: int = 0
     log_bytes: int = 0
     """Bytes of the bodies that were logged after the snapshot of this metric."""
+
+
+NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 
 @dataclass(slots=True)

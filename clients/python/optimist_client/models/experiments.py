@@ -16,7 +16,7 @@ GeneratorState = Literal["active", "paused", "retired"]
 
 
 class ReferenceInfo(Answer):
-    """A stored reference: the moments of real data that experiments compare with."""
+    """A stored reference, which experiments compare with: the moments of real data, and perhaps its rows."""
 
     name: Identifier
     dimension: int
@@ -26,7 +26,12 @@ class ReferenceInfo(Answer):
     """The embedding that made the features, if the upload named it."""
     scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
     """Root mean square of the real features' entries; None if an older service received the upload."""
+    rows: Annotated[int, Field(ge=2)] | None = optional()
+    """How many rows of features it holds beside the moments; None if it holds the moments alone."""
+    bytes: Annotated[int, Field(ge=0)] | None = optional()
+    """Its size in Redis; None if an older service received the upload."""
     digest: str
+    """SHA-256 of the moments, or of the features where rows are held (`tensors.digest`)."""
     created: float
 
 
