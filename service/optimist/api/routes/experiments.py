@@ -14,7 +14,7 @@ from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.door.access import CallerDep
 from optimist.api.polls import Body
 from optimist.api.problems import invalid
-from optimist.api.routes.references import check_embeddings, stored_reference
+from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
 from optimist.dispatch.admission import check_maps, columns_of, too_wide
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.report import contrast_of, report_of
@@ -132,6 +132,7 @@ async def _references(config: ExperimentConfig, context: Context) -> dict[str, R
         if (named := metric.setting("reference")) is not None:
             reference = found[label] = await stored_reference(context.store, named)
             check_embeddings(reference, embeddings.get(metric.first_name))
+            check_rows_kept(reference, metric)
             if reference.embedding is not None:
                 embeddings[metric.first_name] = reference.embedding
     return found
