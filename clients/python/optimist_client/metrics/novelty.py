@@ -19,6 +19,7 @@ class KEN(Metric):
     arrays = {"features": ""}
     floor = 0.0
     needs = frozenset({"kernel", "reference"})
+    reference_rows = True
     kernels = {"kernel": "features"}
     offers = frozenset({"modes"})
     takes_prompts = True
