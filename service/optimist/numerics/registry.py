@@ -20,9 +20,11 @@ from optimist_client.metrics import (
     Density,
     InceptionScore,
     InformationVendi,
+    Mean,
     Metric,
     Precision,
     Vendi,
+    WinRate,
     declare,
     find,
 )
@@ -149,3 +151,5 @@ register(KEN, "optimist.numerics.novelty.declared")
 register(MMD, "optimist.numerics.mmd.declared")
 register(CMMD, "optimist.numerics.mmd.declared")
 register(KID, "optimist.numerics.kid.declared")
+register(Mean, "optimist.numerics.mean.declared")
+register(WinRate, "optimist.numerics.mean.declared")

@@ -44,7 +44,7 @@ overview = APIRouter()
 async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
     try:
-        check_policy(config.policy, config.bound)
+        check_policy(config.policy, config.bound, config.kind)
     except ValueError as error:
         raise invalid(f"policy: {error}") from None
     if len(config.generators) > context.settings.max_generators:
@@ -64,6 +64,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     instance=new.instance,
                     keep_log=config.keep_log,
                     batch_size=config.batch_size if new.is_indexed else None,
+                    labels=[metric.shown_label for metric in config.watch],
                 )
     existing = await context.experiment(config.name)
     # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
@@ -199,7 +200,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     if change.state == "running" and state.stored.decision is not None:
         await store.reopen(name, state.stored.decision)
     context.polls.changed(name)
-    return report_of(await context.state(experiment))
+    return await context.report(experiment)
 
 
 @router.delete("/{name}", status_code=204)
@@ -229,7 +230,8 @@ async def get_report(
     state = await context.state(experiment)
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
-    return respond(Body.of(report_of(state, context.settings.hint_after).model_dump_json()), if_none_match)
+    report = report_of(state, context.settings.hint_after, watched=await context.watched(experiment))
+    return respond(Body.of(report.model_dump_json()), if_none_match)
 
 
 @router.get("/{name}/contrast")
