@@ -51,11 +51,11 @@ def test_the_intervals_of_several_generators_share_delta():
 def test_values_outside_of_the_range_are_refused_and_change_nothing():
     evaluation = Evaluation(["a"], metric=Mean(range=(-1.0, 2.0)))
     evaluation.tell("a", np.zeros((3, 1)))
-    with pytest.raises(ValueError, match="values: expected numbers from -1 to 2, got 2.5 in row 1"):
+    with pytest.raises(ValueError, match=r"values: expected numbers from -1 to 2, got 2\.5 in row 1"):
         evaluation.tell("a", np.array([[0.0], [2.5]]))
     evaluation.tell("a", np.array([[2.0], [-1.0]]))
     assert evaluation.estimates()["a"].samples == 5
-    with pytest.raises(ValueError, match="expected numbers from 0 to 1, got -0.1 in row 0"):
+    with pytest.raises(ValueError, match=r"expected numbers from 0 to 1, got -0\.1 in row 0"):
         Evaluation(["a"], metric=WinRate()).tell("a", np.array([[-0.1]]))
 
 

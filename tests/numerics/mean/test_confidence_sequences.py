@@ -39,7 +39,7 @@ def test_empirical_bernstein_has_the_reference_numbers(stored):
 
 
 def test_betting_excludes_the_candidates_of_the_reference_numbers(stored):
-    """The reference has the least and the largest candidate that is left; our ends are the excluded ones beside them."""
+    """The reference has the first and the last candidate that is left; our ends are the excluded ones beside them."""
     file = stored("mean_confidence")
     found = after_each(Betting((0.0, 1.0), float(file["alpha"])), file["x"])
     lower, upper = file["betting_lower"], file["betting_upper"]
@@ -49,13 +49,12 @@ def test_betting_excludes_the_candidates_of_the_reference_numbers(stored):
 
 def by_the_book(values: list[float], delta: float) -> tuple[float, float, float, float]:
     """Both intervals by the formulas of decisions.md §2 as they are written there, one value after the other."""
-    level, total, spread, t = math.log(2 / delta), 0.0, 0.0, 0
+    level, total, spread = math.log(2 / delta), 0.0, 0.0
     bets = weighted = costs = 0.0
     bernstein, grid = (0.0, 1.0), [k / (GRID - 1) for k in range(GRID)]
     above, below = [0.0] * GRID, [0.0] * GRID
     low, high = 0, GRID - 1
-    for x in values:
-        t += 1
+    for t, x in enumerate(values, 1):
         mean, variance = (0.5 + total) / t, (0.25 + spread) / t
         bet = math.sqrt(2 * level / (variance * t * math.log(1 + t)))
         part = min(bet, 0.5)
