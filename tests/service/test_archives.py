@@ -105,9 +105,9 @@ def test_an_import_goes_on_bit_for_bit_as_the_original(
     archive, again = opened(tmp_path / "first.zip"), opened(tmp_path / "again.zip")
     assert any(generator.snapshot_position for generator in archive.contents.generators)
     assert holding(again) == holding(archive)
-    assert (again.history, again.fitted) == (archive.history, archive.fitted)
+    assert (again.history, again.fitted()) == (archive.history, archive.fitted())
     if "kernel" not in config:
-        assert archive.fitted is None
+        assert archive.fitted() is None
     for experiment in (original, imported):
         for _ in range(9):
             pick = experiment.ask()

@@ -5,8 +5,10 @@ An archive is a zip file with uncompressed members and no pickles:
     format                    "1", the version of the format
     logs/<n>.json, .batches   a page of a generator's log: its entries, and their concatenated bodies
     snapshots/<g>.safetensors the statistic of generator <g> at its `snapshot_position`
+    snapshots/<g>/<label>.safetensors   the same by a watched metric
     history                   seven bytes per batch, as in `Store.history`
     fitted.safetensors        the parts of the kernels that were fitted to the first samples
+    fitted/<label>.safetensors    the same of a watched metric
     reference.json, .safetensors   the moments of the reference
     experiment.json           `contents.Contents`, the table of contents
 
@@ -29,7 +31,7 @@ from pydantic import ValidationError
 from optimist.archive.contents import PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry, Snapshot
-from optimist.store.state import ExperimentState
+from optimist.store.state import ExperimentState, Unit, WatchedState
 
 FORMAT = 1
 MEDIA_TYPE = "application/zip"
@@ -61,13 +63,13 @@ class ArchiveWriter:
         self._add(f"{name}.batches", b"".join(entry.body for entry in entries))
         return name
 
-    def add_snapshot(self, generator: int, body: bytes) -> None:
-        """Write a generator's statistic."""
-        self._add(f"snapshots/{generator}.safetensors", body)
+    def add_snapshot(self, generator: int, body: bytes, label: str = "") -> None:
+        """Write a generator's statistic by one metric."""
+        self._add(_by_label(f"snapshots/{generator}", label), body)
 
-    def add_fitted(self, body: bytes) -> None:
-        """Write the fitted parts of the kernels."""
-        self._add("fitted.safetensors", body)
+    def add_fitted(self, body: bytes, label: str = "") -> None:
+        """Write the fitted parts of the kernels of one metric."""
+        self._add(_by_label("fitted", label), body)
 
     def add_reference(self, info: str, body: bytes) -> None:
         """Write the reference's description and moments."""
@@ -128,19 +130,20 @@ class Archive:
         except ValidationError as error:
             raise ArchiveError(f"experiment.json: {error}") from None
 
-    @property
-    def fitted(self) -> bytes | None:
-        """The fitted parts of the kernels; None without any."""
-        return self._read("fitted.safetensors") if "fitted.safetensors" in self._zip.namelist() else None
+    def fitted(self, label: str = "") -> bytes | None:
+        """The fitted parts of the kernels of one metric; None without any."""
+        name = _by_label("fitted", label)
+        return self._read(name) if name in self._zip.namelist() else None
 
     def reference(self) -> tuple[str, bytes]:
         """Description and moments of the reference. Only for experiments that have one."""
         return self._read("reference.json").decode(errors="replace"), self._read("reference.safetensors")
 
-    def snapshot(self, generator: int) -> Snapshot | None:
-        """A generator's snapshot; None without one."""
-        position = self.contents.generators[generator].snapshot_position
-        return Snapshot(position, self._read(f"snapshots/{generator}.safetensors")) if position else None
+    def snapshot(self, generator: int, label: str = "") -> Snapshot | None:
+        """A generator's snapshot by one metric; None without one."""
+        known = self.contents.generators[generator]
+        position = known.watched[label].snapshot_position if label else known.snapshot_position
+        return Snapshot(position, self._read(_by_label(f"snapshots/{generator}", label))) if position else None
 
     def log(self, generator: int) -> Iterator[list[LogEntry]]:
         """A generator's log entries in order, one page at a time."""
@@ -161,7 +164,7 @@ class Archive:
                     raise ArchiveError(f"the log of {known.name!r} lacks its first batches")
                 position = entry.seq
             yield entries
-        if (known.snapshot_position if position is None else position) != len(rows):
+        if (known.oldest_snapshot if position is None else position) != len(rows):
             raise ArchiveError(f"the log of {known.name!r} lacks the last batches of its history")
 
     def state(self, instance: str) -> ExperimentState:
@@ -178,13 +181,27 @@ class Archive:
             controls=self.contents.controls,
             instance=instance,
             keep_log=config.keep_log,
+            labels=self.labels,
         )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the watched metrics."""
+        return tuple(metric.shown_label for metric in self.contents.experiment.config.watch)
+
+    def watched(self) -> dict[Unit, WatchedState]:
+        """What is known by the watched metrics, as `Store.watched` will return it but for `log_bytes`."""
+        return {
+            (ordinal, label): WatchedState(one.estimate_position, one.estimate, snapshot_seq=one.snapshot_position)
+            for ordinal, known in enumerate(self.contents.generators)
+            for label, one in known.watched.items()
+        }
 
     def _latest_beginning(self, generator: int) -> int:
         if self.contents.experiment.config.keep_log:
             return 1
         known = self.contents.generators[generator]
-        return max(known.snapshot_position + 1, known.restart, 1)
+        return max(known.oldest_snapshot + 1, known.restart, 1)
 
     def _rows_by_generator(self) -> list[list[int]]:
         if len(self.history) % HISTORY.itemsize:
@@ -244,6 +261,11 @@ def cut_history(history: bytes, counts: Sequence[int]) -> bytes:
     for generator, count in enumerate(counts):
         keep[np.flatnonzero(batches["generator"] == generator)[:count]] = True
     return batches[keep].tobytes()
+
+
+def _by_label(name: str, label: str) -> str:
+    """The name of a member that each metric has; label: "" for the primary one."""
+    return f"{name}/{label}.safetensors" if label else f"{name}.safetensors"
 
 
 def _digest(file: BinaryIO, size: int) -> bytes:

@@ -5,8 +5,19 @@ The service does the same over HTTP and Redis. Simulations, tests and notebooks 
 
 from optimist.evaluation.comparison import Comparison, contrast
 from optimist.evaluation.online import Evaluation
-from optimist.evaluation.question import Question, declared_of
+from optimist.evaluation.question import Question, declared_of, prepared, with_real_data
 from optimist.evaluation.single import score
 from optimist.evaluation.track import Track, first_rows
 
-__all__ = ["Comparison", "Evaluation", "Question", "Track", "contrast", "declared_of", "first_rows", "score"]
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "Question",
+    "Track",
+    "contrast",
+    "declared_of",
+    "first_rows",
+    "prepared",
+    "score",
+    "with_real_data",
+]

@@ -17,8 +17,8 @@ from optimist.evaluation.comparison import Comparison, Samples, compare
 from optimist.evaluation.folders import in_folder, of_metric
 from optimist.numerics.batches import BatchError, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.moments import moments_of_features
+from optimist.numerics.moments import check_definite, check_moments
+from optimist.numerics.real_data import RealData
 from optimist_client.files import Arrays, FileError, read_arrays
 from optimist_client.metrics import Metric
 from optimist_client.references import moments_in
@@ -180,18 +180,19 @@ def choose_bandwidth(
     return Bandwidths(median, subsets, size, spreads, steady)
 
 
-def read_reference(file: Path) -> Reference:
-    """Reference moments from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
+def read_reference(file: Path) -> RealData:
+    """Real data from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
 
     Raises FileError for anything else.
     """
     arrays = moments_in(file)
     try:
         if len(arrays) == 2:
-            mean, covariance = arrays.values()
-            return Reference(mean, covariance)
+            mean, covariance = (array.astype(np.float64, order="C") for array in arrays.values())
+            check_definite(covariance.copy(), check_moments(mean, covariance))
+            return RealData(mean, covariance)
         [(name, rows)] = arrays.items()
-        return Reference(*moments_of_features(name, rows))
+        return RealData.of_rows(name, rows)
     except ValueError as error:
         raise FileError(f"{file}: {error}") from None
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from optimist.evaluation.arrays import reference_of
+from optimist.evaluation.arrays import real_data_of
 from optimist.numerics.bound import Bound
 from optimist.numerics.checks import check_number, check_text, check_whole
-from optimist.numerics.fid.reference import Reference
 from optimist.numerics.kernel.maps import fit_kernel
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.numerics.kernel.settings import KernelSettings, with_settings
-from optimist.numerics.registry import Setting, make_bound, make_metric
+from optimist.numerics.real_data import RealData, Reference
+from optimist.numerics.registry import Setting, make_bound, make_metric, make_reference
 from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 
+Array = TypeVar("Array")
 SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
 """Replaces every kernel while the other settings are checked: a feature map can take seconds and gigabytes."""
 
@@ -28,8 +29,8 @@ SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
 class Question:
     """A declared metric and a bound with its options, independent of the dimensions of the batches.
 
-    A metric with a reference holds it as a `Reference`. Kernels with `sigma` "median", or without the landmarks that
-    they need, are open until `fitted` fixes them. The reference must be on `device`, where the bound is built, too.
+    A metric with a reference holds what it made of real data, a `Reference`, on `device`, where the bound is built,
+    too. Kernels with `sigma` "median", or without the landmarks that they need, are open until `fitted` fixes them.
     `rules` selects how the bandwidth "median" (`fit_kernel`) and Vendi scores of orders below 2 are computed. Raises
     ValueError for inconsistent settings.
     """
@@ -85,8 +86,17 @@ class Question:
         return known if self.reference is None else {**known, self.metric.first_array(): self.reference.dimension}
 
     @property
+    def reads(self) -> dict[str, str]:
+        """The name that each of the metric's own arrays has in a batch."""
+        return self.metric.array_names
+
+    def own(self, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays of a batch that the metric reads, by its own names."""
+        return {own: batch[name] for own, name in self.reads.items()}
+
+    @property
     def arrays(self) -> tuple[str, ...]:
-        """The arrays of a batch, in the order that the statistic takes them."""
+        """The metric's own arrays, in the order that the statistic takes them."""
         return tuple(self.metric.arrays)
 
     @property
@@ -142,9 +152,15 @@ class Question:
 def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **settings: Any) -> Metric:
     """The metric that a caller gave as an object, or by name with its settings, where None means not given.
 
-    Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes a
-    `Reference` on the device. Raises ValueError for an unknown metric and for settings that it does not take.
+    Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes what
+    the metric makes of it on the device. Raises ValueError for an unknown metric, for settings that it does not take,
+    and for a reference that does not suffice.
     """
+    return prepared(with_real_data(metric, **settings), device)
+
+
+def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
+    """The same with the reference as `RealData`, of which `prepared` makes what the metric needs."""
     # Numbers may be numpy's, which pydantic would refuse; strings are refused.
     if "order" in settings:
         settings["order"] = check_number("order", settings["order"])
@@ -160,6 +176,23 @@ def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **sett
         for name in kind.kernels.keys() & given.keys():
             given[name] = KernelSettings.of(given[name], name)
         metric = kind.of(given)
-    if metric.setting("reference") is None:
+    reference = metric.setting("reference")
+    if reference is None or isinstance(reference, Reference):
         return metric
-    return metric.model_copy(update={"reference": reference_of(metric.setting("reference"), torch.device(device))})
+    return metric.model_copy(update={"reference": real_data_of(reference)})
+
+
+def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
+    """The metric with what it makes of its real data. Raises ValueError if these do not suffice."""
+    data = metric.setting("reference")
+    if not isinstance(data, RealData):
+        return metric
+    return metric.model_copy(update={"reference": make_reference(metric, data, device)})
+
+
+def by_label(metrics: Sequence[Metric]) -> dict[str, Metric]:
+    """The metrics by their labels. Raises ValueError if two have the same."""
+    labels = [metric.shown_label for metric in metrics]
+    if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
+    return dict(zip(labels, metrics, strict=True))

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.evaluation.common_rows import Indices
-from optimist.evaluation.question import Question
+from optimist.evaluation.question import Question, prepared
 from optimist.evaluation.track import Track
-from optimist.numerics.fid.reference import Reference
+from optimist.numerics.real_data import RealData, Reference
 from optimist_client import tensors
+from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
 
@@ -67,14 +68,28 @@ class Taken:
     """Why the batch was skipped; "" if it was added."""
 
 
-def question_of(experiment: Experiment, reference: Reference | None, device: torch.device | str = "cpu") -> Question:
-    """The question of an experiment; open kernels stay open. `reference` is on the `device`."""
-    config, metric = experiment.config, experiment.config.declared
+def metric_of(experiment: Experiment, label: str = "") -> Metric:
+    """The watched metric of that label, or the one that decides. Raises KeyError for another label."""
+    return experiment.config.metrics[label] if label else experiment.config.declared
+
+
+def question_of(
+    experiment: Experiment,
+    reference: RealData | Reference | None,
+    device: torch.device | str = "cpu",
+    label: str = "",
+) -> Question:
+    """The question of one metric of an experiment, as of `metric_of`; open kernels stay open.
+
+    A watched metric has the bound "influence".
+    reference: real data, or what the metric has made of them on the `device`.
+    """
+    config, metric = experiment.config, metric_of(experiment, label)
     return Question(
-        metric if reference is None else metric.model_copy(update={"reference": reference}),
-        config.bound,
+        metric if reference is None else prepared(metric.model_copy(update={"reference": reference}), device),
+        "influence" if label else config.bound,
         config.delta,
-        options=config.bound_options.given(),
+        options={} if label else config.bound_options.given(),
         device=device,
         rules=experiment.rules,
         prompts=config.list_length(metric),
@@ -83,10 +98,14 @@ def question_of(experiment: Experiment, reference: Reference | None, device: tor
     )
 
 
-def stored_reference(body: bytes, device: torch.device | str = "cpu") -> Reference:
-    """The reference of stored moments (safetensors of `mean` and `covariance`). It is decomposed here: O(d³)."""
-    moments = tensors.decode(body)
-    return Reference(moments["mean"], moments["covariance"], device)
+def stored_reference(body: bytes) -> RealData:
+    """The real data of a stored reference: safetensors of `mean` and `covariance`, and of `features` if rows are kept.
+
+    Raises ValueError if it cannot be read.
+    """
+    arrays = tensors.decode(body)
+    rows = arrays.get("features")
+    return RealData(arrays["mean"], arrays["covariance"], None if rows is None else rows.astype(np.float64))
 
 
 def pack_kernels(open_question: Question, question: Question) -> bytes:

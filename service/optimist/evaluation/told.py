@@ -1,10 +1,10 @@
-"""A batch as `Evaluation.tell` takes it: tensors, ids, prompts and indices, each checked."""
+"""What `Evaluation` is given: names, and batches of tensors, ids, prompts and indices, each checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from numbers import Integral
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -60,3 +60,11 @@ def replayed(track: Track, log: Sequence[Told]) -> Estimate | None:
         if track.add(*told):
             estimate = track.estimate()
     return estimate
+
+
+def names_of(generators: Any) -> tuple[str, ...]:
+    """The names of the generators. Raises ValueError unless they are distinct strings, at least one."""
+    names = tuple(generators) if isinstance(generators, Iterable) and not isinstance(generators, str | Set) else ()
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"expected at least one generator and distinct names, got {generators!r}")
+    return names

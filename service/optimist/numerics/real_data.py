@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
+
+from optimist.numerics.moments import moments_of_features
+from optimist.numerics.plausibility import reference_scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +26,24 @@ class RealData:
     rows: NDArray[Any] | None = None
     """(m, d)"""
 
+    @classmethod
+    def of_rows(cls, name: str, rows: NDArray[np.floating]) -> Self:
+        """Real features (m ≥ 2, d ≥ 1) with their moments. Raises `BatchError`, beginning with `name`, for others."""
+        mean, covariance = moments_of_features(name, rows)
+        return cls(mean, covariance, np.asarray(rows, dtype=np.float64))
+
     @property
     def dimension(self) -> int:
         """d."""
         return len(self.mean)
 
+    @property
+    def scale(self) -> float:
+        """The root mean square of the features' entries, as `plausibility.reference_scale` has it."""
+        return reference_scale(self.mean, self.covariance)
 
+
+@runtime_checkable
 class Reference(Protocol):
     """What a metric has made of real data, once: moments with their eigenbasis, a mean map, rows, radii."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from optimist.evaluation import Question, declared_of, first_rows
+from optimist.evaluation import Question, first_rows, prepared, with_real_data
 from optimist.evaluation.arrays import arrays_of, check_arrays
 from optimist.evaluation.offline import read_reference
 from optimist.numerics.batches import BatchError
@@ -106,7 +106,7 @@ def simulate(
     settings = {**DEFAULTS, **brought} | _not_none(given)
     declared = _declared(metric, brought, of_metric)
     declared.check_tolerance(settings["tolerance"])
-    question = Question(declared, delta=settings["delta"], rules=settings["rules"])
+    question = Question(prepared(declared), delta=settings["delta"], rules=settings["rules"])
     _check_sources(source_set.sources, question)
     is_paired = _is_paired(paired, source_set, question.rules)
     question = _fitted(question, source_set.sources, seed)
@@ -126,7 +126,7 @@ def simulate(
                 "true scores", [partial(_score, *each, question, seed) for each in source_set.sources.items()]
             )
             known = dict(zip(source_set.sources, scored, strict=True))
-        shared["metric"] = _portable(question.metric)
+        shared["metric"] = _portable(question.metric, declared)
         plays = runner.run(
             "trials",
             [
@@ -177,7 +177,7 @@ def _source(name: str, made: Any, metric: type[Metric]) -> Source:
     if hasattr(made, "stream"):
         return made
     try:
-        return ArraySource(arrays_of(made, metric), f"generator {name!r}")
+        return ArraySource(arrays_of(made, metric.arrays), f"generator {name!r}")
     except ValueError as error:
         raise ValueError(f"generator {name!r}: {error}") from None
 
@@ -195,7 +195,7 @@ def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Ma
         )
     if isinstance(settings.get("reference"), str | Path):
         settings["reference"] = read_reference(Path(settings["reference"]))
-    return declared_of(name, **_not_none(settings))
+    return with_real_data(name, **_not_none(settings))
 
 
 def _name(metric: str | Metric | None) -> str | None:
@@ -214,7 +214,7 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
             raise ValueError(f"{source.origin}: {found}")
         if isinstance(source, ArraySource):
             try:
-                check_arrays(source.rows, question, source.widths)
+                check_arrays(source.rows, [question], source.widths)
             except BatchError as error:
                 raise ValueError(f"{source.origin}: {error}") from None
         for tensor, width in source.widths.items():
@@ -261,12 +261,10 @@ def _check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) 
         )
 
 
-def _portable(metric: Metric) -> Metric:
-    """The metric for all trials. Its reference is given as arrays: joblib shares them, but would copy tensors."""
-    reference = metric.setting("reference")
-    if reference is None:
-        return metric
-    return metric.model_copy(update={"reference": (reference.mean.numpy(), reference.covariance.numpy())})
+def _portable(metric: Metric, declared: Metric) -> Metric:
+    """The metric for all trials, with the real data as `declared`: joblib shares arrays, but would copy tensors."""
+    data = declared.setting("reference")
+    return metric if data is None else metric.model_copy(update={"reference": data})
 
 
 def _set(metric: Metric) -> dict[str, Any]:

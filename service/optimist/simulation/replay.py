@@ -106,6 +106,6 @@ def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment) ->
         for name, position, batches, pending_samples, pending_batches in zip(contenders, *counts, strict=True)
     ]
     active = sum(arm.active for arm in arms)
-    needed = 0 if any(pick.positions) else needed_to_fit(experiment.config, active)
+    needed = 0 if any(pick.positions) else needed_to_fit(experiment.config.declared, active)
     policy = make_policy(experiment, needed)
     return contenders[policy.pick(arms, pick.told, pick.number)]

@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from optimist_client.validation import in_words
 from optimist_client.wire import Identifier, Wire, optional
 
 Scale = Literal["linear", "log"]
-ArrayName = Identifier
+
+
+def _not_ids(name: str) -> str:
+    """Refuse the name of the array that holds the ids of the samples."""
+    if name == "ids":
+        raise ValueError("'ids' names the samples of a batch: expected another name for an array")
+    return name
+
+
+ArrayName = Annotated[Identifier, AfterValidator(_not_ids)]
 """Name of an array of a batch."""
 Dimension = Annotated[int, Field(ge=1, le=16_384)]
 """Number of columns of an array of a batch."""
@@ -49,6 +65,8 @@ class Metric(Wire):
     """The papers' algorithms for it by name, each with its bound."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """What an experiment must specify: settings, and "prompts" if the samples of a batch belong to prompts."""
+    simplex: ClassVar[frozenset[str]] = frozenset()
+    """Its own arrays whose rows are probabilities: numbers of at least 0 that sum to 1."""
     kernels: ClassVar[Mapping[str, str]] = {}
     """The settings that are kernels, each with the array it applies to."""
     offers: ClassVar[frozenset[str]] = frozenset()
@@ -94,6 +112,12 @@ class Metric(Wire):
         return self.label or (self.name if self.reads is None else f"{self.name}-{self.reads}"[:64])
 
     @property
+    def shown_title(self) -> str:
+        """`title`, followed by what tells it from other metrics of its class: `label`, or the array that it `reads`."""
+        apart = self.label or self.reads
+        return self.title if apart in (None, self.name) else f"{self.title} ({apart})"
+
+    @property
     def array_names(self) -> dict[str, str]:
         """The name that each of its `arrays` has in a batch."""
         names = {array: array for array in self.arrays}
@@ -104,10 +128,21 @@ class Metric(Wire):
         return getattr(self, name, None)
 
     @property
+    def first_name(self) -> str:
+        """The name that its first array has in a batch."""
+        return self.reads or self.first_array()
+
+    @property
     def widths(self) -> dict[str, int]:
         """The number of columns of each array, as far as the settings determine it."""
         known = {array: self.setting(field) for array, field in self.arrays.items() if field}
         return {array: columns for array, columns in known.items() if columns is not None}
+
+    @property
+    def directed(self) -> frozenset[str]:
+        """Its own arrays of which only the direction of a row counts, so that a row of zeros is refused."""
+        kernels = {array: self.setting(field) for field, array in self.kernels.items()}
+        return frozenset(array for array, kernel in kernels.items() if kernel is not None and kernel.name == "cosine")
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:

@@ -84,9 +84,7 @@ class DecisionInfo(Answer):
     @property
     def confidence_text(self) -> str:
         """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
-        if self.confidence is None or self.confidence < 0.01:
-            return ""
-        return f"{min(99.9, math.floor(1000.0 * self.confidence + 1e-9) / 10.0):.1f}%"
+        return confidence_text(self.confidence)
 
     @computed_field
     @property
@@ -126,6 +124,13 @@ class DecisionInfo(Answer):
             for words, names in zip(WORDS.values(), groups, strict=True)
             if names
         ]
+
+
+def confidence_text(confidence: float | None) -> str:
+    """A confidence rounded down, such as "95.2%"; "" if it is unknown or below 1 %."""
+    if confidence is None or confidence < 0.01:
+        return ""
+    return f"{min(99.9, math.floor(1000.0 * confidence + 1e-9) / 10.0):.1f}%"
 
 
 def about(samples: tuple[int, int]) -> str:

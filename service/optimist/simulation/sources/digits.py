@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from optimist.dispatch.prompts import prompt_order
-from optimist.evaluation import Question, declared_of
+from optimist.evaluation import Question, with_real_data
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.sources.base import Draw, Rows, SourceSet
@@ -25,7 +25,7 @@ def digits(metric: str = "fid") -> SourceSet:
     brought = {"reference": made.reference, "kernel": lambda: KERNEL, "prompt_kernel": lambda: PROMPT_KERNEL}
     settings = {name: bring() for name, bring in brought.items() if name in kind.settings()}
     made_sources = {name: DigitsSource(name, tuple(kind.arrays)) for name in names}
-    return SourceSet(made_sources, {"metric": declared_of(metric, **settings)}, aligned=True)
+    return SourceSet(made_sources, {"metric": with_real_data(metric, **settings)}, aligned=True)
 
 
 @dataclass(frozen=True)

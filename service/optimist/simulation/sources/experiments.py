@@ -12,6 +12,7 @@ import numpy as np
 from optimist.archive.file import Archive, ArchiveError
 from optimist.evaluation import Question
 from optimist.evaluation.stored import batch_of, question_of, stored_reference, unpack_kernels
+from optimist.numerics.real_data import RealData
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source, SourceSet
 from optimist_client.files import FileError
@@ -33,7 +34,7 @@ def experiment(path: str | Path) -> SourceSet:
             config = contents.experiment.config
             if not config.keep_log:
                 raise ArchiveError("expected an experiment made with keep_log, found one without: its batches are gone")
-            question = question_in(archive)
+            question, data = question_in(archive), real_data_in(archive)
             logs = {known.name: list(_batches(archive, place)) for place, known in enumerate(contents.generators)}
     except FileNotFoundError:
         raise FileError(f"{file}: no such file") from None
@@ -52,16 +53,22 @@ def experiment(path: str | Path) -> SourceSet:
         rows = {tensor: np.concatenate([told.rows[tensor] for told in log]) for tensor in question.arrays}
         sources[name] = ArraySource(rows, f"{file}: generator {name!r}", ends)
     pinned = {"delta": config.delta, "tolerance": config.tolerance, "rules": question.rules}
-    return SourceSet(sources, {"metric": question.metric, **pinned}, aligned)
+    metric = question.metric if data is None else question.metric.model_copy(update={"reference": data})
+    return SourceSet(sources, {"metric": metric, **pinned}, aligned)
 
 
 def question_in(archive: Archive) -> Question:
     """The question of an exported experiment, with the kernels that its samples have fixed, if they have."""
     experiment = archive.contents.experiment
-    has_reference = experiment.config.setting("reference") is not None
-    reference = stored_reference(archive.reference()[1]) if has_reference else None
-    question = question_of(experiment, reference)
-    return question if archive.fitted is None else unpack_kernels(question, archive.fitted)
+    question = question_of(experiment, real_data_in(archive))
+    fitted = archive.fitted()
+    return question if fitted is None else unpack_kernels(question, fitted)
+
+
+def real_data_in(archive: Archive) -> RealData | None:
+    """The real data that an exported experiment's metric compares with; None if it compares with none."""
+    has_reference = archive.contents.experiment.config.setting("reference") is not None
+    return stored_reference(archive.reference()[1]) if has_reference else None
 
 
 @dataclass(frozen=True)
