@@ -17,7 +17,7 @@ from optimist.evaluation.arrays import (
     tensors_of,
 )
 from optimist.evaluation.question import Question, by_label, prepared, with_real_data
-from optimist.evaluation.told import Start, Told, checked_prompts, checked_start, names_of
+from optimist.evaluation.told import Start, Told, checked_costs, checked_prompts, checked_start, names_of
 from optimist.evaluation.track import Track
 from optimist.evaluation.tracks import Tracks
 from optimist.numerics.checks import check_number, check_text, check_whole
@@ -126,7 +126,7 @@ class Evaluation:
         check_policy(policy, bound, type(declared))
         self.generators = names
         self.batch_size = batch_size
-        self._costs = _checked_costs(costs, names) if rules >= 5 else {}
+        self._costs = checked_costs(costs, names) if rules >= 5 else {}
         check_prompts_are(prompts_are, bool(prompts), bound)
         metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
@@ -300,12 +300,3 @@ class Evaluation:
             Arm(name, found[name], self._samples[name], self._batches[name], cost=self._costs.get(name))
             for name in self.generators
         ]
-
-
-def _checked_costs(costs: Mapping[str, float] | None, generators: Sequence[str]) -> dict[str, float]:
-    found = {name: check_number(f"costs: {name}", cost) for name, cost in (costs or {}).items()}
-    if unknown := sorted(found.keys() - set(generators)):
-        raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
-    if wrong := next((name for name, cost in found.items() if not 0 <= cost < math.inf), None):
-        raise ValueError(f"costs: expected finite costs of at least 0, got {found[wrong]} of {wrong!r}")
-    return found
