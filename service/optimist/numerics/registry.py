@@ -11,13 +11,17 @@ from optimist_client.config import RULES
 from optimist_client.metrics import (
     CMMD,
     FID,
+    KEN,
     KID,
     MMD,
     RKE,
     ConditionalVendi,
+    Coverage,
+    Density,
     InceptionScore,
     InformationVendi,
     Metric,
+    Precision,
     Vendi,
     declare,
     find,
@@ -138,6 +142,10 @@ register(RKE, "optimist.numerics.kernel.declared")
 register(Vendi, "optimist.numerics.kernel.declared")
 register(ConditionalVendi, "optimist.numerics.pairs.declared")
 register(InformationVendi, "optimist.numerics.pairs.declared")
+register(Precision, "optimist.numerics.neighbours.declared")
+register(Density, "optimist.numerics.neighbours.declared")
+register(Coverage, "optimist.numerics.neighbours.declared")
+register(KEN, "optimist.numerics.novelty.declared")
 register(MMD, "optimist.numerics.mmd.declared")
 register(CMMD, "optimist.numerics.mmd.declared")
 register(KID, "optimist.numerics.kid.declared")
