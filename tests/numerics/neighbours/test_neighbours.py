@@ -246,11 +246,11 @@ def test_a_paired_estimate_carries_the_influence():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reference_needs_enough_rows(kind: type[Metric]):
-    with pytest.raises(ValueError, match="holds only their mean and covariance"):
+    with pytest.raises(ValueError, match="only their mean and covariance are known"):
         make_reference(kind.of({}), RealData(np.zeros(3), np.eye(3)))
     with pytest.raises(ValueError, match="more rows than the 5 neighbours of each, got shape \\(5, 3\\)"):
         make_reference(kind.of({}), data_of(rows_of(0, 5, 3)))
-    with pytest.raises(ValueError, match="needs a reference: rows of real features"):
+    with pytest.raises(ValueError, match="needs a reference: real features"):
         make_metric(kind.of({}), Setting({"features": 3}))
 
 
