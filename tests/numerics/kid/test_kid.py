@@ -196,7 +196,7 @@ def test_its_mean_kernel_leaves_out_pairs_of_a_row_with_itself():
     )
     # In blocks not all pairs count.
     assert RealRows(rows.numpy(), "cpu", 10).similarity == pytest.approx(float(kernel.mean()), abs=1.0)
-    assert (RealRows(rows.numpy(), "cpu", 10).dimension, RealRows(rows.numpy(), "cpu", 10).bytes) == (3, 8 * 90)
+    assert (RealRows(rows.numpy(), "cpu", 10).dimension, RealRows(rows.numpy(), "cpu", 10).bytes) == (3, 8 * 2 * 90)
 
 
 def test_without_rows_it_is_refused():

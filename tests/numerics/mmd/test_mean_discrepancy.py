@@ -214,9 +214,9 @@ def test_without_rows_it_is_refused():
         make_reference(CMMD(), RealData(np.zeros(3), np.eye(3), np.zeros((4, 3))))
 
 
-def test_its_bytes_are_those_of_the_mean_and_the_frequencies():
+def test_its_bytes_are_those_of_the_mean_some_features_and_the_frequencies():
     metric = few_features(rows_of(0, 20, 3))
-    assert metric.real.bytes == 8 * (8 + 3 * 4)
+    assert metric.real.bytes == 8 * (8 + 20 * 8 + 3 * 4)
     assert metric.real.dimension == 3
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -54,15 +55,6 @@ class KernelDistance(BaseScore):
 
     def analyse(self, statistic: BlockStatistic) -> Analysis:
         """The value and its error, from n ≥ 2 samples. Raises ValueError on fewer and as `check` does."""
-        return self._analysis(statistic, None)
-
-    def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "features" (m, d), by the rows that the statistic still holds."""
-        rows = copied(common["features"], self.real.device)
-        influence = 2.0 * (_mean_kernel(rows, statistic.last_rows) - self.real.witness(rows))
-        return self._analysis(statistic, influence)
-
-    def _analysis(self, statistic: BlockStatistic, influence: Tensor | None) -> Analysis:
         self.check(statistic)
         if statistic.samples < 2:
             raise ValueError("KID needs at least 2 samples")
@@ -75,7 +67,15 @@ class KernelDistance(BaseScore):
             selection_error=error,
             stopping_error=error,
             first_order=linear_share(found.linear, variance),
-            influence=influence,
+        )
+
+    def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "features" (m, d), by the rows that the statistic still holds."""
+        rows = copied(common["features"], self.real.device)
+        return replace(
+            self.analyse(statistic),
+            influence=2.0 * (_mean_kernel(rows, statistic.last_rows) - self.real.witness(rows)),
+            reference=-2.0 / math.sqrt(len(self.real.rows)) * statistic.with_some,
         )
 
 

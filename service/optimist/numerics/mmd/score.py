@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -54,16 +55,6 @@ class MeanDiscrepancy(BaseScore):
 
     def analyse(self, statistic: KernelStatistic) -> Analysis:
         """The unbiased value and its error, from n ≥ 2 samples. Raises ValueError on fewer and as `check` does."""
-        return self._analysis(statistic, None)
-
-    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        features = self.real.feature_map.plain(copied(common["features"], self.real.feature_map.device))
-        n = statistic.samples
-        among = (features @ total_of(statistic) - 1.0) / max(n - 1, 1)
-        return self._analysis(statistic, 2.0 * self.factor * (among - features @ self.real.mean))
-
-    def _analysis(self, statistic: KernelStatistic, influence: Tensor | None) -> Analysis:
         plug_in = self.plug_in(statistic)
         if statistic.samples < 2:
             raise ValueError("MMD² needs at least 2 samples")
@@ -75,7 +66,20 @@ class MeanDiscrepancy(BaseScore):
             selection_error=error,
             stopping_error=error,
             first_order=linear_share(sums.linear, sums.variance),
-            influence=influence,
+        )
+
+    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        real, n = self.real, statistic.samples
+        features, total = (
+            real.feature_map.plain(copied(common["features"], real.feature_map.device)),
+            total_of(statistic),
+        )
+        among = (features @ total - 1.0) / max(n - 1, 1)
+        return replace(
+            self.analyse(statistic),
+            influence=2.0 * self.factor * (among - features @ real.mean),
+            reference=-2.0 * self.factor / (n * math.sqrt(real.samples)) * (real.some @ total),
         )
 
     def identity(self) -> Identity:
