@@ -1,4 +1,4 @@
-"""Precision, density and coverage: higher is better (equations.md §6)."""
+"""Precision, density and coverage: higher is better (equations.md §7)."""
 
 from __future__ import annotations
 

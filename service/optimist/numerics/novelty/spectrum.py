@@ -1,4 +1,4 @@
-"""The positive part of C_X − η C_Y, and KEN, which is its entropy times its trace (equations.md §7)."""
+"""The positive part of C_X − η C_Y, and KEN, which is its entropy times its trace (equations.md §8)."""
 
 from __future__ import annotations
 
