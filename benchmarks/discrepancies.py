@@ -174,16 +174,20 @@ def _cell(z: NDArray[np.float64]) -> str:
     return f"{math.sqrt(np.square(z).mean()):.2f} ({z.mean():+.1f}; {covered:.0f})"
 
 
-def pairs(repeats: int) -> Table:
-    """The table of differences between truncations of one VAE, whose row i has the same latent vector."""
+def truncations() -> tuple[Rows, dict[str, Rows]]:
+    """Real rows, and pools of truncations of one VAE, whose row i has the same latent vector."""
     world = load(progress=False)
     vae = world.generators["vae-1.0"]
     assert isinstance(vae, TruncatedVAE)
-    real = world.features(world.images).astype(np.float64)
-    pools = {
+    return world.features(world.images).astype(np.float64), {
         f"vae-{level:g}": world.features(replace(vae, truncation=level).sample(POOL, 7)).astype(np.float64)
         for level in LEVELS
     }
+
+
+def pairs(repeats: int) -> Table:
+    """The table of differences between truncations of one VAE, whose row i has the same latent vector."""
+    real, pools = truncations()
     table = Table(title="differences of four truncations", box=box.MARKDOWN)
     for column in (
         "metric",

@@ -39,7 +39,7 @@ from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, batch_path, cpu_sec
 from rounds import PATH, WARM_UP, header, line
 
 CLASSES, REAL_ROWS = 10, 2000
-ESTIMATES = "optimist_estimates_total"
+ESTIMATES = "optimist_scoring_seconds_count"
 
 
 class Period(NamedTuple):
