@@ -17,7 +17,7 @@ from optimist.evaluation.arrays import (
     tensors_of,
 )
 from optimist.evaluation.question import Question, by_label, prepared, with_real_data
-from optimist.evaluation.told import Start, Told, checked_prompts, checked_start, names_of
+from optimist.evaluation.told import Start, Told, checked_costs, checked_prompts, checked_start, names_of
 from optimist.evaluation.track import Track
 from optimist.evaluation.tracks import Tracks
 from optimist.numerics.checks import check_number, check_text, check_whole
@@ -98,6 +98,7 @@ class Evaluation:
         prompts: Sequence[str] | None = None,
         prompts_are: str = "sample",
         paired: bool = True,
+        costs: Mapping[str, float] | None = None,
         **options: float,
     ) -> None:
         names, place = names_of(generators), find_device(device)
@@ -125,6 +126,7 @@ class Evaluation:
         check_policy(policy, bound, type(declared))
         self.generators = names
         self.batch_size = batch_size
+        self._costs = checked_costs(costs, names) if rules >= 5 else {}
         check_prompts_are(prompts_are, bool(prompts), bound)
         metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
@@ -294,4 +296,4 @@ class Evaluation:
 
     def _arms(self) -> list[Arm]:
         found = self._primary.estimates
-        return [Arm(name, found[name], self._samples[name], self._batches[name]) for name in self.generators]
+        return [Arm(g, found[g], self._samples[g], self._batches[g], cost=self._costs.get(g)) for g in self.generators]
