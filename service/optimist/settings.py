@@ -101,6 +101,8 @@ class Settings(BaseSettings):
     """Largest JSON body, in bytes. It has its own limit because parsed JSON takes many times as much memory."""
     max_body: int = Field(256 * 2**20, ge=1024)
     """Largest request body, in bytes."""
+    max_reference: int = Field(4 * 2**30, ge=1024)
+    """Largest reference with its rows, in bytes. It is uploaded in pieces, and a scorer holds it in memory."""
     max_archive: int = Field(64 * 2**30, ge=1024)
     """Largest archive that can be imported, in bytes. It is stored in the temporary directory, not in memory."""
     max_rows: int = Field(65_536, ge=1)

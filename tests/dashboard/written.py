@@ -67,7 +67,7 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
     made = Experiment(config=config, dimension=10, created=time.time(), instance=uuid.uuid4().hex)
     stored = ExperimentState(rounds, rounds, states, instance=made.instance)
     async with open_store(redis_url) as store, store.restoring(name) as restoration:
-        await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), None)
+        await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {})
     _write_curves(redis_url, name, history, count)
     return history
 

@@ -18,7 +18,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     *[({field: -1}, rf"{field}: expected (at least|a number above) [\d.e-]+, got -1") for field in NUMBERS],
     *[
         ({field: "maybe"}, f"{field}: expected true or false, got 'maybe'")
-        for field in ("stop", "allow_extra", "keep_log", "refuse_copies", "paired")
+        for field in ("stop", "allow_extra", "keep_log", "refuse_copies", "paired", "weigh_costs")
     ],
     *[
         ({"tolerance": value}, "^tolerance: expected a number of at least 0, or a share")
@@ -51,9 +51,27 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"prompts_are": "set"}, "prompts_are: expected 'sample' or 'list', got 'set'"),
     ({"prompts_are": "list"}, "prompts"),
     ({"embedding": ""}, "embedding: expected text of at least 1"),
+    ({"embeddings": "dinov2"}, "embeddings: expected a mapping, got 'dinov2'"),
+    ({"embeddings": {"pictures": "dinov2"}}, "embeddings: no metric reads pictures; the metrics read features"),
+    ({"embeddings": {"ids": "dinov2"}}, "'ids' names the samples"),
+    ({"embeddings": {"features": "a"}, "embedding": "a"}, "embedding, embeddings: expected one of the two"),
+    ({"watch": "rke"}, "watch: expected a list, got 'rke'"),
+    ({"watch": ["rke"]}, "watch: metric 'rke' needs kernel"),
+    ({"watch": ["kd"]}, r"watch\.0: unknown metric 'kd': expected one of fid, is,"),
+    ({"watch": [7]}, r"watch\.0: expected the name of a metric, or an object"),
+    ({"watch": [{"name": "fid"}]}, "watch: metric 'fid' needs reference"),
+    (
+        {"watch": [{"name": "fid", "reference": "a/b"}]},
+        "expected the name of an uploaded reference for 'fid'",
+    ),
+    ({"watch": [{"name": "rke", "kernel": {"name": "gaussian", "sigma": -1}}]}, r"watch\.0: kernel\.sigma: expected"),
+    ({"watch": [{"name": "rke", "kernel": {"name": "cosine"}, "reads": "ids"}]}, "'ids' names the samples"),
+    ({"watch": [{"name": "rke", "kernel": {"name": "cosine"}, "label": "a b"}]}, "expected at most 64 letters"),
+    ({"watch": [Vendi(kernel=Cosine())]}, "watch: expected a label of its own for each metric; vendi is given twice"),
     ({"policy": "best"}, "policy: expected 'top-two', 'ucb'"),
     ({"policy": "fid-ucb"}, "preset 'fid-ucb' is of metric 'fid', not 'vendi'"),
-    ({"bound": "chernoff"}, "bound: expected 'influence', 'theorem'"),
+    ({"bound": "chernoff"}, "metric 'vendi' has the bounds influence, theorem; got 'chernoff'"),
+    ({"bound": 5}, "bound: expected text, got 5"),
     ({"bound_options": 5}, "bound_options: expected a mapping, got 5"),
     ({"bound_options": {"x": 1}}, r"bound_options\.x: unknown field"),
     ({"costs": 5}, "costs: expected a mapping, got 5"),

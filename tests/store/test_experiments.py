@@ -22,8 +22,8 @@ from optimist.store.keys import EXPERIMENT_PARTS
 CONFIG = '{"metric": "fid"}'
 
 
-async def token(store: Store, generator: int, owner: str = "scorer") -> str:
-    claim = await store.claim("one", generator, owner, seconds=60)
+async def token(store: Store, generator: int, owner: str = "scorer", label: str = "") -> str:
+    claim = await store.claim("one", generator, owner, 60, label)
     assert claim is not None
     return claim.token
 
@@ -56,7 +56,7 @@ async def test_a_crash_between_config_and_index_is_mended(store: Store, redis: R
 
 
 async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=["kid"])
     groups = [AskGroup(f"ask {n}", [NewPick(g, "{}"), NewPick(g, "{}", 0, 5)]) for n, g in enumerate((0, 1, 1))]
     await open_picks(store, "one", 0, groups, lease_seconds=60)
     for pick in (1, 3):
@@ -67,28 +67,30 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await open_picks(store, "one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa")])], lease_seconds=0.001)
     await asyncio.sleep(0.01)
     await store.state("one")
-    first, second = await token(store, 0), await token(store, 1)
-    await store.put_snapshot("one", 0, 1, b"statistic", first)
-    with pytest.MonkeyPatch.context() as patch:  # an upload cut short
-        patch.setattr("optimist.store.snapshots._sha1", lambda _: "other")
-        with pytest.raises(Unavailable):
-            await store.put_snapshot("one", 1, 1, b"statistic", second)
-    await store.set_aside("one", 0, 1, "torn", first)
-    await store.put_estimate("one", 0, 1, "{}", await token(store, 0), point="[]")
-    await store.put_fitted("one", 0, b"sigma", first)
-    await store.put_modes("one", 0, 1, "{}", first)
-    await store.put_damage("one", 1, "scratched", second)
+    for label in ("", "kid"):
+        first, second = await token(store, 0, label=label), await token(store, 1, label=label)
+        await store.put_snapshot("one", 0, 1, b"statistic", first, label=label)
+        with pytest.MonkeyPatch.context() as patch:  # an upload cut short
+            patch.setattr("optimist.store.snapshots._sha1", lambda _: "other")
+            with pytest.raises(Unavailable):
+                await store.put_snapshot("one", 1, 1, b"statistic", second, label=label)
+        await store.set_aside("one", 0, 1, "torn", first, label=label)
+        await store.put_estimate("one", 0, 1, "{}", first, point="[]", label=label)
+        await store.put_fitted("one", 0, b"sigma", first, label=label)
+        await store.put_modes("one", 0, 1, "{}", first, label=label)
+        await store.put_damage("one", 1, "scratched", second, label=label)
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")
     await store.exchange("one", wants_state=True, who="me")
     parts = {str(key, "utf-8").rsplit("}:")[1] for key in await redis.keys("optimist:{one}:*")}
     chunks = {part for part in parts if part.startswith("snapshot:")}
-    assert sorted(chunk.split(":")[1] for chunk in chunks) == ["0", "1"], "of a snapshot and of an upload"
-    kinds = {*EXPERIMENT_PARTS, "log:0", "log:1", "curve:0"} - {"log", "curve", "snapshot"}
+    of_chunks = sorted(tuple(chunk.split(":")[1:-2]) for chunk in chunks)
+    assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
+    kinds = {*EXPERIMENT_PARTS, "log:0", "log:1", "curve:0", "curve:0:kid", "fitted:kid"} - {"log", "curve", "snapshot"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
-    assert await redis.keys("*") == []
+    assert await redis.keys("*") == [b"optimist:format"]
     assert not await store.delete_experiment("one")
 
 

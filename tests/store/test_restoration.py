@@ -73,7 +73,7 @@ async def stage(restoration: Restoration) -> None:
 async def restore(store: Store, stored: ExperimentState = STATE) -> bool:
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        return await restoration.commit("config", 0.04, stored, HISTORY, b"fitted", SIZES)
+        return await restoration.commit("config", 0.04, stored, HISTORY, {"": b"fitted"}, SIZES)
 
 
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
@@ -115,7 +115,7 @@ async def test_a_log_that_was_kept_keeps_its_records_and_is_not_trimmed(store: S
     async with store.restoring("x") as restoration:
         await restoration.add_snapshot(0, Snapshot(2, b"statistic"))
         await restoration.add_entries(0, entries, keep_log=True)
-        await restoration.commit("config", 0.0, ExperimentState(3, 3, [a], instance="i", keep_log=True), b"", None)
+        await restoration.commit("config", 0.0, ExperimentState(3, 3, [a], instance="i", keep_log=True), b"", {})
     assert await store.read_log("x", 0, 0) == entries
     stored = await store.state("x")
     assert (stored.keep_log, stored.generators[0].log_bytes) == (True, 4)
@@ -144,7 +144,7 @@ async def test_a_name_that_is_taken_meanwhile_stays_as_it_is(store: Store, redis
         await store.create_experiment("x", "other", ["a"], growth=0.0)
         before = sorted(await redis.keys("optimist:{x}:[^i]*"))
         with pytest.raises(Conflict):
-            await restoration.commit("config", 0.04, STATE, HISTORY, None)
+            await restoration.commit("config", 0.04, STATE, HISTORY, {})
     assert await store.config("x") == "other"
     assert sorted(await redis.keys("optimist:{x}:*")) == before
 
@@ -167,7 +167,7 @@ async def test_entries_sent_again_stand_once(store: Store, monkeypatch: pytest.M
     monkeypatch.setattr(store._commands, "script", twice)
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        await restoration.commit("config", 0.04, STATE, HISTORY, None)
+        await restoration.commit("config", 0.04, STATE, HISTORY, {})
     assert await store.read_log("x", 0, 3) == ENTRIES
 
 
@@ -176,7 +176,7 @@ async def test_parts_that_have_expired_are_missed(store: Store, redis: Redis):
         await stage(restoration)
         await redis.delete(*await redis.keys("*log:0"))
         with pytest.raises(NotFound, match="expired"):
-            await restoration.commit("config", 0.04, STATE, HISTORY, None)
+            await restoration.commit("config", 0.04, STATE, HISTORY, {})
     assert await redis.keys("*") == []
 
 
@@ -186,7 +186,7 @@ async def test_a_full_redis_refuses_and_keeps_nothing(store: Store, redis: Redis
         await redis.config_set("maxmemory", 1)
         try:
             with pytest.raises(Unavailable):
-                await restoration.commit("config", 0.04, STATE, HISTORY, None)
+                await restoration.commit("config", 0.04, STATE, HISTORY, {})
         finally:
             await redis.config_set("maxmemory", 0)
     assert await redis.keys("*") == []

@@ -205,11 +205,11 @@ async def test_a_scorer_of_an_older_version_can_claim_nothing_where_something_wa
     older = source.replace("and 'claims' or 'claimed'", "and 'claims' or 'claims'")
     assert older != source
     keys = [f"optimist:{{x}}:{part}" for part in load("claim").head.keys]
-    assert (await redis.eval(older, len(keys), *keys, "", "older", 4, 1, 0))[0] == b"ok"
+    assert (await redis.eval(older, len(keys), *keys, "", "older", 4, 1, 0, ""))[0] == b"ok"
     await store.retract("x", pick=1)
     for generator in (0, 1):
         with pytest.raises(Exception, match="not an integer"):
-            await redis.eval(older, len(keys), *keys, "", "older", 4, 1, generator)
+            await redis.eval(older, len(keys), *keys, "", "older", 4, 1, generator, "")
         assert await token(store, generator, "newer")
     await store.end_claim("x", 0, await token(store, 0, "newer"))
     tokens = set()

@@ -49,13 +49,13 @@ async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str
 async def test_several_claims_at_once_are_those_one_by_one(store: Store):
     first = await store.claim("x", 0, "scorer a", 60)
     assert first is not None
-    kept, made, unknown = await store.claims("x", [0, 1, 2], "scorer a", 120)
+    kept, made, unknown = await store.claims("x", [(0, ""), (1, ""), (2, "")], "scorer a", 120)
     assert (kept is None, made is None, unknown) == (False, False, None)
     assert kept is not None
     assert (kept.token, kept.deadline > first.deadline + 50) == (first.token, True)
-    assert await store.claims("x", [1, 0], "scorer b", 120) == [None, None]
+    assert await store.claims("x", [(1, ""), (0, "")], "scorer b", 120) == [None, None]
     with pytest.raises(NotFound):
-        await store.claims("gone", [0], "scorer a", 60)
+        await store.claims("gone", [(0, "")], "scorer a", 60)
 
 
 async def test_a_claim_is_one_owners_until_it_runs_out_or_is_released(store: Store):

@@ -87,8 +87,8 @@ def test_a_file_used_twice_is_included_once_and_after_what_it_uses():
 
 def test_arguments_are_sent_in_the_order_in_which_they_are_read():
     logs = [{"generator": 0, "seq": 4, "chain": "c0"}, {"seq": 7, "chain": "c1", "generator": 1}]
-    fitted = {"kernels": "k", "generator": 1, "payload": b"p", "token": "t", "instance": "", "logs": logs}
-    assert load("put_fitted").pack(fitted) == ["", 1, b"p", "t", "k", 2, 0, 4, "c0", 1, 7, "c1"]
+    fitted = {"kernels": "k", "generator": 1, "label": "", "payload": b"p", "token": "t", "instance": "", "logs": logs}
+    assert load("put_fitted").pack(fitted) == ["", 1, "", b"p", "t", "k", 2, 0, 4, "c0", 1, 7, "c1"]
     assert load("renew_leases").pack({"instance": "", "seconds": 5, "numbers": [1, 2]}) == ["", 5, 2, 1, 2]
 
 

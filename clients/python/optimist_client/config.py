@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from optimist_client.metric_fields import MetricField, WatchedField, kind_of, metric_of
+from optimist_client.embeddings import spelled_out
+from optimist_client.metric_fields import MetricField, WatchedField, check_watched, kind_of, metric_of
 from optimist_client.metrics import Kernel, Metric, declared, find
 from optimist_client.metrics.base import ArrayName, Dimension
 from optimist_client.metrics.kernel import Order, Truncation
@@ -98,9 +99,10 @@ class ExperimentConfig(Wire):
     dimension: Dimension | None = None
     """Width of the features, or number of classes; metrics without a reference need it."""
     embedding: EmbeddingName | None = None
-    """Name of the embedding that produces the tensors; tells that name another one are refused. None: not checked."""
+    """Name of the embedding that produces the array of the metric that decides; tells that name another one are
+    refused. None: not checked."""
     embeddings: dict[ArrayName, EmbeddingName] | None = optional()
-    """The same by array, where several arrays have embeddings of their own; then `embedding` is None."""
+    """The same by array, where other arrays have embeddings of their own; then `embedding` is None."""
     order: Order = 1.0
     """α of the Vendi score, 1e-6 or more; "Infinity" for the largest eigenvalue alone."""
     truncation: Truncation | None = None
@@ -203,8 +205,9 @@ class ExperimentConfig(Wire):
         declared.check_options(self.bound, self.bound_options.given())
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         check_watched(declared, self.watch, has_prompts=self.prompts is not None)
-        if self.embedding is not None and self.embeddings is not None:
-            raise ValueError("embedding, embeddings: expected one of the two")
+        embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
+        object.__setattr__(self, "embedding", embedding)
+        object.__setattr__(self, "embeddings", embeddings)
         return self
 
     @property
@@ -221,6 +224,13 @@ class ExperimentConfig(Wire):
     def metrics(self) -> dict[str, Metric]:
         """All metrics as objects by their labels, the one that decides first."""
         return {metric.shown_label: metric for metric in (self.declared, *self.watch)}
+
+    @property
+    def embedding_names(self) -> dict[str, str]:
+        """The name of the embedding of each array that has one."""
+        if self.embedding is None:
+            return dict(self.embeddings or {})
+        return {self.declared.first_name: self.embedding}
 
     def setting(self, name: str) -> Any:
         """A setting of the metric, or `prompts`; None where there is none."""
@@ -244,20 +254,6 @@ class ExperimentConfig(Wire):
         """The metric's settings that stand beside its name."""
         fields = type(self).model_fields
         return {name: value for name in SETTINGS if (value := getattr(self, name)) != fields[name].default}
-
-
-def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool) -> None:
-    """Raise ValueError if the primary metric cannot decide, if a watched one lacks a setting, or if labels repeat."""
-    if not primary.decides:
-        raise ValueError(f"metric {primary.name!r} cannot decide: it can only be watched")
-    for metric in watch:
-        given = {name for name in metric.needs if metric.setting(name) is not None}
-        given |= {"prompts"} if has_prompts else set()
-        if missing := metric.needs - given:
-            raise ValueError(f"watch: metric {metric.shown_label!r} needs {', '.join(sorted(missing))}")
-    labels = [metric.shown_label for metric in (primary, *watch)]
-    if twice := sorted({label for label in labels if labels.count(label) > 1}):
-        raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
 
 
 def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:

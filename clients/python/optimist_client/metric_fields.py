@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from optimist_client.metrics import Metric, declared, find
+from optimist_client.validation import brief
+from optimist_client.wire import IDENTIFIER
 
 
 def metric_of(value: Any) -> str | Metric:
@@ -16,7 +19,8 @@ def metric_of(value: Any) -> str | Metric:
     if isinstance(value, str):
         return value if find(value).flat else find(value)()
     if isinstance(value, Mapping):
-        return find(value.get("name")).model_validate(value)
+        settings = {str(name): setting for name, setting in value.items() if name != "name"}
+        return find(value.get("name")).of(settings)
     if isinstance(value, Metric):
         return value
     raise ValueError(f"expected the name of a metric, or an object with its name and settings; got {value!r}")
@@ -60,3 +64,23 @@ WatchedField = Annotated[
     PlainSerializer(_on_the_wire),
     WithJsonSchema({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}),
 ]
+
+
+def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool) -> None:
+    """Raise ValueError if the primary metric cannot decide, if a watched one lacks a setting, or if labels repeat."""
+    if not primary.decides:
+        raise ValueError(f"metric {primary.name!r} cannot decide: it can only be watched")
+    for metric in (primary, *watch):
+        reference = metric.setting("reference")
+        if reference is not None and not (isinstance(reference, str) and re.fullmatch(IDENTIFIER, reference)):
+            expected = f"reference: expected the name of an uploaded reference for {metric.shown_label!r}"
+            raise ValueError(f"{expected}, got {brief(reference)}")
+    for metric in watch:
+        given = {name for name in metric.needs if metric.setting(name) is not None}
+        # Columns that are not given are those of the array, which another metric or a reference determines.
+        given |= {"prompts", *metric.arrays.values()} if has_prompts else {*metric.arrays.values()}
+        if missing := metric.needs - given:
+            raise ValueError(f"watch: metric {metric.shown_label!r} needs {', '.join(sorted(missing))}")
+    labels = [metric.shown_label for metric in (primary, *watch)]
+    if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")

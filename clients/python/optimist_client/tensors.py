@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ LONGEST_HEADER = 2**16
 _BLOCK = 2**17
 """Number of values to hash at a time: one megabyte as float64."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
+_BYTES = {"U8": 1, "F16": 2, "F32": 4, "F64": 8}
 _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
 
@@ -29,18 +31,26 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
     The numbers are copied once, into the body; `safetensors.numpy.save` copies them twice.
     """
-    header, buffers, end = {}, [], 0
+    kinds, buffers = {}, []
     # Arrays with the largest items come first, so that each array is aligned.
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
         kind = "U8" if name == IDS and array.dtype == np.uint8 else _KINDS.get(array.dtype)
         if kind is None:
             raise ValueError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
-        start, end = end, end + array.nbytes
-        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": (start, end)}
+        kinds[name] = kind, array.shape
         buffers.append(np.ascontiguousarray(array).reshape(-1).data)
+    return b"".join([head_of(kinds), *buffers])
+
+
+def head_of(kinds: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:
+    """What stands before the numbers in a body with these arrays, in this order: names with their types and shapes."""
+    header, end = {}, 0
+    for name, (kind, shape) in kinds.items():
+        start, end = end, end + prod(shape) * _BYTES[kind]
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": (start, end)}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, *buffers])
+    return len(text).to_bytes(8, "little") + text
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
@@ -127,6 +137,22 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
         for block in _blocks(array):
             sha.update(np.ascontiguousarray(block, dtype="<f8").data)
     return sha.hexdigest()
+
+
+class RowsDigest:
+    """`digest` of a single array (n, d), whose rows come in parts."""
+
+    def __init__(self, name: str, shape: tuple[int, int]) -> None:
+        self._sha = hashlib.sha256(f"{name}{shape}".encode())
+
+    def add(self, rows: NDArray[Any]) -> None:
+        """Add the next rows."""
+        for block in _blocks(rows):
+            self._sha.update(np.ascontiguousarray(block, dtype="<f8").data)
+
+    def hexdigest(self) -> str:
+        """The digest of the rows so far."""
+        return self._sha.hexdigest()
 
 
 def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:

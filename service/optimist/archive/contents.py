@@ -13,7 +13,7 @@ from optimist.store.records import LogEntry
 from optimist.store.state import GeneratorState, Retraction, Returned, SetAside, Suspect
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
-from optimist_client.wire import GeneratorName, Wire
+from optimist_client.wire import GeneratorName, Identifier, Wire
 
 Count = Annotated[int, Field(ge=0)]
 Position = Annotated[int, Field(ge=1)]
@@ -40,6 +40,15 @@ class ArchivedRetraction(Wire):
     reopened: bool
 
 
+class ArchivedWatched(Wire):
+    """What is known of a generator by a watched metric."""
+
+    estimate_position: Count = 0
+    estimate: str | None = None
+    snapshot_position: Count = 0
+    """0 without a snapshot."""
+
+
 class ArchivedGenerator(Wire):
     """A generator, with the positions of its log and snapshot in the archive."""
 
@@ -61,8 +70,16 @@ class ArchivedGenerator(Wire):
     """The records of its retractions, as in the log."""
     snapshot_position: Count
     """0 without a snapshot."""
+    watched: Annotated[dict[Identifier, ArchivedWatched], NOT_EMPTY] = Field(default_factory=dict)
+    """By the labels of all watched metrics."""
     pages: list[str]
-    """The names of the log pages in order, from the first batch or at the latest from the one after the snapshot."""
+    """The names of the log pages in order, from the first batch or at the latest from the one after the oldest
+    snapshot."""
+
+    @property
+    def oldest_snapshot(self) -> int:
+        """The position up to which no metric needs the log; 0 if one has no snapshot."""
+        return min((self.snapshot_position, *(known.snapshot_position for known in self.watched.values())))
 
     @cached_property
     def retracted(self) -> dict[int, ArchivedRetraction]:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
-from optimist.archive.contents import ArchivedGenerator, Contents
+from optimist.archive.contents import ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
-from optimist.store import Damaged, ExperimentState, GeneratorState, LogGap, NotFound, Snapshot, Store, Unavailable
+from optimist.archive.references import references_of
+from optimist.store import (
+    Damaged,
+    ExperimentState,
+    GeneratorState,
+    LogGap,
+    NotFound,
+    Store,
+    Unavailable,
+    Unit,
+    WatchedState,
+)
 from optimist_client.models import Experiment, Pick
 
+Watched = Mapping[Unit, WatchedState]
 _ENTRIES = 256
 """Maximum number of batches in one page."""
 _ATTEMPTS = 20
@@ -30,17 +43,17 @@ class Exporter:
         Raises Damaged if a snapshot cannot be read and the log before it was trimmed, Unavailable if the log is
         trimmed faster than it can be read, NotFound if the experiment is deleted meanwhile.
         """
-        first = await self._state()
+        first, watched = await self._states()
         rounds = first.rounds
         generators: list[ArchivedGenerator] = []
         batches: list[int] = []
         for generator in first.generators:
-            stored, archived = await self._generator(first, generator.ordinal)
+            stored, archived = await self._generator(first, watched, generator.ordinal)
             rounds = max(rounds, stored.rounds)
             generators.append(archived)
             state = stored.generators[generator.ordinal]
             batches.append(state.seq - len(state.retractions))
-        await self._add_shared()
+        await self._add_shared(first.labels)
         history = await self._store.history(self._name)
         await self._state()
         sizes = await self._store.usual_sizes(self._name, len(generators))
@@ -60,20 +73,34 @@ class Exporter:
             raise NotFound(f"experiment {self._name!r} was deleted during the export")
         return stored
 
-    async def _generator(self, stored: ExperimentState, ordinal: int) -> tuple[ExperimentState, ArchivedGenerator]:
+    async def _states(self) -> tuple[ExperimentState, Watched]:
+        """The state, and then what is known by the watched metrics, which may be newer."""
+        stored = await self._state()
+        return stored, await self._store.watched(self._name, instance=stored.instance) if stored.labels else {}
+
+    async def _generator(
+        self, stored: ExperimentState, watched: Watched, ordinal: int
+    ) -> tuple[ExperimentState, ArchivedGenerator]:
         """Write one generator as of the given state, or of a later one (returned) if its log was trimmed."""
         for _ in range(_ATTEMPTS):
             try:
-                return stored, await self._copy(stored, stored.generators[ordinal])
+                known = {label: watched[ordinal, label] for label in stored.labels}
+                return stored, await self._copy(stored, stored.generators[ordinal], known)
             except LogGap:
-                stored = await self._state()
+                stored, watched = await self._states()
         generator = stored.generators[ordinal].name
         raise Unavailable(f"the log of generator {generator!r} is trimmed faster than it can be read: try again")
 
-    async def _copy(self, stored: ExperimentState, state: GeneratorState) -> ArchivedGenerator:
-        """Write one generator's log and snapshot. Raises LogGap if they no longer match the given state."""
+    async def _copy(
+        self, stored: ExperimentState, state: GeneratorState, watched: Mapping[str, WatchedState]
+    ) -> ArchivedGenerator:
+        """Write one generator's log and snapshots. Raises LogGap if they no longer match the given state."""
+        if any(known.estimate_seq > state.due_seq for known in watched.values()):
+            raise LogGap(f"a watched metric of {state.name!r} was scored beyond its log of before")
+        by_label: dict[str, GeneratorState | WatchedState] = {"": state, **watched}
         beginning = max(0, state.restart - 1)
-        position = 0 if stored.keep_log else max(state.snapshot_seq, beginning)
+        oldest = min(known.snapshot_seq for known in by_label.values())
+        position = 0 if stored.keep_log else max(oldest, beginning)
         is_whole = position <= beginning
         pages: list[str] = []
         while position < state.seq:
@@ -83,10 +110,8 @@ class Exporter:
                 raise LogGap(f"the log of {state.name!r} changed during the export")
             pages.append(await asyncio.to_thread(self._writer.add_page, entries))
             position = entries[-1].seq
-        # Read the snapshot after the log. A newer snapshot may be usable too.
-        snapshot = await self._snapshot(state, is_whole)
-        if snapshot is not None:
-            await asyncio.to_thread(self._writer.add_snapshot, state.ordinal, snapshot.body)
+        # Read the snapshots after the log. A newer snapshot may be usable too.
+        snapshots = {label: await self._snapshot(state, label, known, is_whole) for label, known in by_label.items()}
         return ArchivedGenerator(
             name=state.name,
             state=state.state,
@@ -101,38 +126,51 @@ class Exporter:
             copies=state.copies,
             twins=state.twins,
             retractions=[retraction.record for retraction in state.retractions],
-            snapshot_position=0 if snapshot is None else snapshot.seq,
+            snapshot_position=snapshots[""],
+            watched={
+                label: ArchivedWatched(
+                    estimate_position=known.estimate_seq, estimate=known.estimate, snapshot_position=snapshots[label]
+                )
+                for label, known in watched.items()
+            },
             pages=pages,
         )
 
-    async def _snapshot(self, state: GeneratorState, is_whole: bool) -> Snapshot | None:
-        """The snapshot; None if the whole log was written and no snapshot is needed."""
+    async def _snapshot(
+        self, state: GeneratorState, label: str, known: GeneratorState | WatchedState, is_whole: bool
+    ) -> int:
+        """Write the snapshot by one metric, and return its position; 0 if none is needed, as the whole log is written.
+
+        known: the given state by this metric.
+        """
         try:
-            snapshot = await self._store.snapshot(self._name, state.ordinal)
+            snapshot = await self._store.snapshot(self._name, state.ordinal, label)
         except Damaged:
             if is_whole:
-                return None
+                return 0
             raise
         if snapshot is not None and snapshot.seq <= state.seq:
             # The scorer publishes an estimate before it stores a snapshot at its position or later, from which it could
             # not be made. A newer snapshot may need an estimate that the given state does not have yet.
-            is_newer = snapshot.seq > state.snapshot_seq
-            if not (is_newer and state.estimate_seq < state.due_seq <= snapshot.seq):
-                return snapshot
+            is_newer = snapshot.seq > known.snapshot_seq
+            if not (is_newer and known.estimate_seq < state.due_seq <= snapshot.seq):
+                await asyncio.to_thread(self._writer.add_snapshot, state.ordinal, snapshot.body, label)
+                return snapshot.seq
         if is_whole:
-            return None
+            return 0
         raise LogGap(f"the snapshot of {state.name!r} changed during the export")
 
-    async def _add_shared(self) -> None:
-        fitted = await self._store.fitted(self._name)
-        if fitted is not None:
-            await asyncio.to_thread(self._writer.add_fitted, fitted)
-        name = self._experiment.config.setting("reference")
-        if name is not None:
+    async def _add_shared(self, labels: Sequence[str]) -> None:
+        for label in ("", *labels):
+            fitted = await self._store.fitted(self._name, label)
+            if fitted is not None:
+                await asyncio.to_thread(self._writer.add_fitted, fitted, label)
+        config = self._experiment.config
+        for name in references_of(config):
             reference = await self._store.references.get(name)
             if reference is None:
                 raise Damaged(f"the reference {name!r} of the experiment is missing")
-            await asyncio.to_thread(self._writer.add_reference, *reference)
+            await asyncio.to_thread(self._writer.add_reference, config, name, *reference)
 
 
 def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int, int, int]]:

@@ -5,9 +5,12 @@ An archive is a zip file with uncompressed members and no pickles:
     format                    "1", the version of the format
     logs/<n>.json, .batches   a page of a generator's log: its entries, and their concatenated bodies
     snapshots/<g>.safetensors the statistic of generator <g> at its `snapshot_position`
+    snapshots/<g>/<label>.safetensors   the same by a watched metric
     history                   seven bytes per batch, as in `Store.history`
     fitted.safetensors        the parts of the kernels that were fitted to the first samples
-    reference.json, .safetensors   the moments of the reference
+    fitted/<label>.safetensors    the same of a watched metric
+    reference.json, .safetensors   the reference of the metric that decides
+    references/<name>.json, .safetensors   the other references, of watched metrics
     experiment.json           `contents.Contents`, the table of contents
 
 The zip's comment is the SHA-256 (hex) of all bytes before it. Members that `experiment.json` does not name are ignored.
@@ -29,7 +32,8 @@ from pydantic import ValidationError
 from optimist.archive.contents import PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry, Snapshot
-from optimist.store.state import ExperimentState
+from optimist.store.state import ExperimentState, Unit, WatchedState
+from optimist_client.models import ExperimentConfig
 
 FORMAT = 1
 MEDIA_TYPE = "application/zip"
@@ -61,18 +65,19 @@ class ArchiveWriter:
         self._add(f"{name}.batches", b"".join(entry.body for entry in entries))
         return name
 
-    def add_snapshot(self, generator: int, body: bytes) -> None:
-        """Write a generator's statistic."""
-        self._add(f"snapshots/{generator}.safetensors", body)
+    def add_snapshot(self, generator: int, body: bytes, label: str = "") -> None:
+        """Write a generator's statistic by one metric."""
+        self._add(_by_label(f"snapshots/{generator}", label), body)
 
-    def add_fitted(self, body: bytes) -> None:
-        """Write the fitted parts of the kernels."""
-        self._add("fitted.safetensors", body)
+    def add_fitted(self, body: bytes, label: str = "") -> None:
+        """Write the fitted parts of the kernels of one metric."""
+        self._add(_by_label("fitted", label), body)
 
-    def add_reference(self, info: str, body: bytes) -> None:
-        """Write the reference's description and moments."""
-        self._add("reference.json", info.encode())
-        self._add("reference.safetensors", body)
+    def add_reference(self, config: ExperimentConfig, name: str, info: str, body: bytes) -> None:
+        """Write a reference of an experiment: its description, and its moments and rows."""
+        member = _reference(config, name)
+        self._add(f"{member}.json", info.encode())
+        self._add(f"{member}.safetensors", body)
 
     def finish(self, contents: Contents, history: bytes) -> None:
         """Write the history, the table of contents and the digest."""
@@ -128,19 +133,21 @@ class Archive:
         except ValidationError as error:
             raise ArchiveError(f"experiment.json: {error}") from None
 
-    @property
-    def fitted(self) -> bytes | None:
-        """The fitted parts of the kernels; None without any."""
-        return self._read("fitted.safetensors") if "fitted.safetensors" in self._zip.namelist() else None
+    def fitted(self, label: str = "") -> bytes | None:
+        """The fitted parts of the kernels of one metric; None without any."""
+        name = _by_label("fitted", label)
+        return self._read(name) if name in self._zip.namelist() else None
 
-    def reference(self) -> tuple[str, bytes]:
-        """Description and moments of the reference. Only for experiments that have one."""
-        return self._read("reference.json").decode(errors="replace"), self._read("reference.safetensors")
+    def reference(self, name: str) -> tuple[str, bytes]:
+        """The description of a reference that the experiment names, and its moments and rows."""
+        member = _reference(self.contents.experiment.config, name)
+        return self._read(f"{member}.json").decode(errors="replace"), self._read(f"{member}.safetensors")
 
-    def snapshot(self, generator: int) -> Snapshot | None:
-        """A generator's snapshot; None without one."""
-        position = self.contents.generators[generator].snapshot_position
-        return Snapshot(position, self._read(f"snapshots/{generator}.safetensors")) if position else None
+    def snapshot(self, generator: int, label: str = "") -> Snapshot | None:
+        """A generator's snapshot by one metric; None without one."""
+        known = self.contents.generators[generator]
+        position = known.watched[label].snapshot_position if label else known.snapshot_position
+        return Snapshot(position, self._read(_by_label(f"snapshots/{generator}", label))) if position else None
 
     def log(self, generator: int) -> Iterator[list[LogEntry]]:
         """A generator's log entries in order, one page at a time."""
@@ -161,7 +168,7 @@ class Archive:
                     raise ArchiveError(f"the log of {known.name!r} lacks its first batches")
                 position = entry.seq
             yield entries
-        if (known.snapshot_position if position is None else position) != len(rows):
+        if (known.oldest_snapshot if position is None else position) != len(rows):
             raise ArchiveError(f"the log of {known.name!r} lacks the last batches of its history")
 
     def state(self, instance: str) -> ExperimentState:
@@ -178,13 +185,27 @@ class Archive:
             controls=self.contents.controls,
             instance=instance,
             keep_log=config.keep_log,
+            labels=self.labels,
         )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the watched metrics."""
+        return tuple(metric.shown_label for metric in self.contents.experiment.config.watch)
+
+    def watched(self) -> dict[Unit, WatchedState]:
+        """What is known by the watched metrics, as `Store.watched` will return it but for `log_bytes`."""
+        return {
+            (ordinal, label): WatchedState(one.estimate_position, one.estimate, snapshot_seq=one.snapshot_position)
+            for ordinal, known in enumerate(self.contents.generators)
+            for label, one in known.watched.items()
+        }
 
     def _latest_beginning(self, generator: int) -> int:
         if self.contents.experiment.config.keep_log:
             return 1
         known = self.contents.generators[generator]
-        return max(known.snapshot_position + 1, known.restart, 1)
+        return max(known.oldest_snapshot + 1, known.restart, 1)
 
     def _rows_by_generator(self) -> list[list[int]]:
         if len(self.history) % HISTORY.itemsize:
@@ -228,6 +249,11 @@ class Archive:
             raise ArchiveError(f"the archive cannot be read: {error}") from None
 
 
+def _reference(config: ExperimentConfig, name: str) -> str:
+    """The member that holds a reference: for the one that decides, the only one that earlier versions know."""
+    return "reference" if name == config.setting("reference") else f"references/{name}"
+
+
 def _by_position(batches: list[int], known: ArchivedGenerator) -> list[int]:
     """The rows of each entry of a generator's log, from those of its batches: a retraction has none."""
     rows = iter(batches)
@@ -244,6 +270,11 @@ def cut_history(history: bytes, counts: Sequence[int]) -> bytes:
     for generator, count in enumerate(counts):
         keep[np.flatnonzero(batches["generator"] == generator)[:count]] = True
     return batches[keep].tobytes()
+
+
+def _by_label(name: str, label: str) -> str:
+    """The name of a member that each metric has; label: "" for the primary one."""
+    return f"{name}/{label}.safetensors" if label else f"{name}.safetensors"
 
 
 def _digest(file: BinaryIO, size: int) -> bytes:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from contextlib import suppress
-
-from pydantic import ValidationError
+from collections.abc import Mapping
 
 from optimist.archive.file import Archive, ArchiveError
+from optimist.archive.references import checked_references, lacking
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.settings import Settings
-from optimist.store import Conflict, ExperimentState, Store
-from optimist_client import tensors
+from optimist.store import Conflict, ExperimentState, Store, Unit, WatchedState
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ReferenceInfo
+from optimist_client.models import Experiment
 
 
 async def import_archive(store: Store, settings: Settings, archive: Archive, name: str | None, instance: str) -> str:
@@ -35,14 +33,11 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
         stored = await asyncio.to_thread(archive.state, instance)
     except (ValueError, KeyError) as error:
         raise ArchiveError(f"the archive is inconsistent: {error}") from None
-    _check(experiment, stored)
+    watched = archive.watched()
+    _check(experiment, stored, watched)
     if refusal := too_wide(experiment, settings.max_dimension):
         raise ArchiveError(refusal)
-    reference = (
-        None
-        if config.setting("reference") is None
-        else await asyncio.to_thread(_checked_reference, experiment, archive)
-    )
+    references = await asyncio.to_thread(checked_references, experiment, archive)
     standing = await store.config(config.name)
     if standing is not None:
         found = Experiment.model_validate_json(standing)
@@ -52,30 +47,36 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     await asyncio.to_thread(_check_maps, experiment, archive, settings.max_map)
     most = settings.max_experiments
     await store.reserve(config.name, most)
-    if reference is not None:
-        await _check_standing(store, reference[0])
+    references = await lacking(store, references)
     async with store.restoring(config.name) as restoration:
         for ordinal in range(len(stored.generators)):
-            snapshot = await asyncio.to_thread(archive.snapshot, ordinal)
-            if snapshot is not None:
-                await restoration.add_snapshot(ordinal, snapshot)
+            for label in ("", *archive.labels):
+                snapshot = await asyncio.to_thread(archive.snapshot, ordinal, label)
+                if snapshot is not None:
+                    await restoration.add_snapshot(ordinal, snapshot, label)
             pages = archive.log(ordinal)
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
                 await restoration.add_entries(ordinal, page, keep_log=stored.keep_log)
-        if reference is not None:
-            info, body = reference
+        for info, body in references:
             await store.references.reserve(info.name, most)
             await store.references.put(info.name, info.model_dump_json(), body)
         await store.reserve(config.name, most)  # again, because the import may have taken long
         await restoration.commit(
-            *(experiment.model_dump_json(), config.rescore_growth, stored, archive.history, archive.fitted),
+            *(experiment.model_dump_json(), config.rescore_growth, stored, archive.history, _fitted(archive)),
             sizes=archive.contents.sizes,
             batch_size=config.batch_size if experiment.is_indexed else None,
+            watched=watched,
         )
     return config.name
 
 
-def _check(experiment: Experiment, stored: ExperimentState) -> None:
+def _fitted(archive: Archive) -> dict[str, bytes]:
+    """The fitted parts of the kernels of all metrics that have some, by label."""
+    found = {label: archive.fitted(label) for label in ("", *archive.labels)}
+    return {label: fitted for label, fitted in found.items() if fitted is not None}
+
+
+def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Unit, WatchedState]) -> None:
     """Raise ArchiveError unless every part of the experiment is valid."""
     config, names = experiment.config, [generator.name for generator in stored.generators]
     if names[: len(config.generators)] != config.generators or len(set(names)) < len(names):
@@ -87,10 +88,13 @@ def _check(experiment: Experiment, stored: ExperimentState) -> None:
         )
     try:
         check_policy(config.policy, config.bound)
+        if set(watched) != {(generator.ordinal, label) for generator in stored.generators for label in stored.labels}:
+            raise ValueError("the watched metrics do not match the config")
         for generator in stored.generators:
-            sound = generator.estimate is None or Estimate.from_dict(json.loads(generator.estimate)).is_sound()
-            if not sound or not generator.estimate_seq <= generator.due_seq:
-                raise ValueError(f"the estimate of {generator.name!r} is not valid")
+            for known in (generator, *(watched[generator.ordinal, label] for label in stored.labels)):
+                sound = known.estimate is None or Estimate.from_dict(json.loads(known.estimate)).is_sound()
+                if not sound or not known.estimate_seq <= generator.due_seq:
+                    raise ValueError(f"an estimate of {generator.name!r} is not valid")
         state = PolicyState(experiment, stored)
         report_of(state)
         if not all(0 <= cost < math.inf for cost in [*state.costs.values(), state.max_cost or 0.0]):
@@ -101,32 +105,12 @@ def _check(experiment: Experiment, stored: ExperimentState) -> None:
 
 def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
     """Raise ArchiveError if the feature maps are too large, or the fitted parts do not match the config."""
-    fitted = archive.fitted
+    metrics = ("", *archive.labels), experiment.config.metrics.values()
     try:
-        check_maps(experiment.config, most)
-        if fitted is not None:
-            check_fitted(experiment, fitted)
+        check_maps(experiment, most)
+        for label, metric in zip(*metrics, strict=True):
+            fitted = archive.fitted(label)
+            if fitted is not None:
+                check_fitted(experiment, metric, fitted)
     except ValueError as error:
         raise ArchiveError(str(error)) from None
-
-
-def _checked_reference(experiment: Experiment, archive: Archive) -> tuple[ReferenceInfo, bytes]:
-    """The reference of the experiment. Raises ArchiveError if the archive holds a different one."""
-    text, body = archive.reference()
-    with suppress(ValidationError, ValueError):
-        info = ReferenceInfo.model_validate_json(text)
-        arrays = tensors.decode(body)
-        expected = (experiment.config.setting("reference"), experiment.reference_digest, experiment.reference_digest)
-        d = experiment.dimension
-        shapes = {name: array.shape for name, array in arrays.items()}
-        is_it = (info.name, info.digest, tensors.digest(arrays)) == expected
-        if is_it and info.dimension == d and shapes == {"mean": (d,), "covariance": (d, d)}:
-            return info, body
-    raise ArchiveError("the archive's reference is not the one that the experiment was created with")
-
-
-async def _check_standing(store: Store, reference: ReferenceInfo) -> None:
-    """Raise Conflict if the store has a reference of this name with different moments."""
-    meta = await store.references.meta(reference.name)
-    if meta is not None and ReferenceInfo.model_validate_json(meta).digest != reference.digest:
-        raise Conflict(f"the stored reference {reference.name!r} has other moments than the experiment's reference")

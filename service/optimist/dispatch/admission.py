@@ -2,34 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from optimist.numerics.kernel.open_kernels import map_size
 from optimist_client import tensors
+from optimist_client.metrics import Kernel, Metric
 from optimist_client.models import Experiment, ExperimentConfig
 
 
-def check_maps(config: ExperimentConfig, most: int) -> None:
-    """Raise ValueError where a feature map of the experiment would hold more than `most` numbers."""
-    kernels = list(config.kernels.values())
-    if not kernels:
-        return
+def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[str, int]:
+    """The columns of each array that a batch must hold, in the order of the metrics.
+
+    references: the dimensions of the metrics' references, by label. Raises ValueError where nothing says the columns of
+    an array, or where two metrics that read it expect different ones.
+    """
+    known: dict[str, tuple[int, str]] = {}
+    for label, metric in config.metrics.items():
+        of_settings = metric.widths
+        given = [(array, columns, f"metric {label!r}") for array, columns in of_settings.items()]
+        if label in references:
+            given.append((metric.first_array(), references[label], f"the reference of {label!r}"))
+        for array, columns, whose in given:
+            name = metric.array_names[array]
+            standing, before = known.setdefault(name, (columns, whose))
+            if standing != columns:
+                found = f"{before} has {standing}, {whose} {columns}"
+                raise ValueError(f"{name}: metrics that read one array must agree on its columns; {found}")
+    for label, metric in config.metrics.items():
+        if missing := [array for array, name in metric.array_names.items() if name not in known]:
+            raise ValueError(f"metric {label!r}: expected the columns of {', '.join(missing)} in its settings")
+    names = dict.fromkeys(name for metric in config.metrics.values() for name in metric.array_names.values())
+    return {name: known[name][0] for name in names}
+
+
+def check_maps(experiment: Experiment, most: int) -> None:
+    """Raise ValueError where a feature map of the experiment would hold more than `most` numbers, or all together.
+
+    Metrics with the same kernels on the same arrays count once.
+    """
+    sizes: dict[str, int] = {}
+    for label, metric in experiment.config.metrics.items():
+        kernels = {name: kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None}
+        if not kernels:
+            continue
+        try:
+            found = _map_size(metric, experiment.widths_of(metric), most)
+        except ValueError as error:
+            whose = "" if metric not in experiment.config.watch else f"watch: {label}: "
+            raise ValueError(f"{whose}{error}") from None
+        sizes[f"{kernels} {metric.array_names}"] = found
+    total = sum(sizes.values())
+    if total > most:
+        raise ValueError(f"watch: expected feature maps of at most {most:,} numbers together, got {total:,}")
+
+
+def _map_size(metric: Metric, widths: Mapping[str, int], most: int) -> int:
+    kernels = [metric.setting(name) for name in metric.kernels]
     # Scores of pairs have a third map, as long as the other two together; both kernels have as many features.
-    found = map_size(kernels[0], sum(config.declared.widths.values()))
+    found = map_size(kernels[0], sum(widths[array] for array in metric.kernels.values()))
     if found > most:
         columns = "dimension" if len(kernels) == 1 else "(dimension + prompt_dimension)"
         each = f"({columns} + features)" if kernels[0].name == "nystrom" else columns
-        of = " and ".join(config.kernels)
+        of = " and ".join(metric.kernels)
         raise ValueError(f"{of}: expected a feature map of at most {most:,} numbers, got {each} × features = {found:,}")
+    return found
 
 
-def check_fitted(experiment: Experiment, fitted: bytes) -> None:
-    """Raise ValueError unless what the first samples fixed is what the experiment's open kernels left to them."""
+def kernels_of(metric: Metric) -> dict[str, Kernel]:
+    """The kernels of a metric by the setting that holds them."""
+    return {name: kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None}
+
+
+def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
+    """Raise ValueError unless what the first samples fixed is what the open kernels of a metric left to them."""
     expected: dict[str, tuple[int, ...]] = {}
-    looks_at = experiment.config.kind.kernels
-    for field, kernel in experiment.config.kernels.items():
+    widths = experiment.widths_of(metric)
+    for field, kernel in kernels_of(metric).items():
         if kernel.is_open:
             expected[f"{field}.sigma"] = (1,)
             if kernel.name == "nystrom":
-                expected[f"{field}.landmarks"] = (kernel.features, experiment.widths[looks_at[field]])
+                expected[f"{field}.landmarks"] = (kernel.features, widths[metric.kernels[field]])
     found = {name: array.shape for name, array in tensors.decode(fitted).items()}
     if found != expected:
         raise ValueError(f"what the first samples fixed: expected arrays {expected}, found {found}")

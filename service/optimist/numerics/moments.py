@@ -35,6 +35,33 @@ def moments_of_features(name: str, features: NDArray[np.floating]) -> tuple[Matr
     return rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))
 
 
+class RunningMoments:
+    """Mean and covariance of rows that come in parts, each merged with those before it (Chan, Golub, LeVeque 1983)."""
+
+    def __init__(self, dimension: int) -> None:
+        self.count = 0
+        self.mean: Matrix = np.zeros(dimension)
+        """(d,)"""
+        self._scatter: Matrix = np.zeros((dimension, dimension))
+
+    def add(self, rows: NDArray[np.floating]) -> None:
+        """Add the next rows (m ≥ 1, d)."""
+        more, before = len(rows), self.count
+        rows = rows.astype(np.float64)
+        mean = rows.mean(axis=0)
+        rows -= mean
+        self._scatter += rows.T @ rows
+        apart = mean - self.mean
+        self.count += more
+        self._scatter += np.outer(apart * (before * more / self.count), apart)
+        self.mean = self.mean + apart * (more / self.count)
+
+    @property
+    def covariance(self) -> Matrix:
+        """The 1/(n − 1) covariance (d, d) of n ≥ 2 rows."""
+        return self._scatter / (self.count - 1)
+
+
 def check_shapes(mean: NDArray[Any], covariance: NDArray[Any]) -> None:
     """Raise ValueError unless these have the shapes (d,) and (d, d), d ≥ 1."""
     if mean.ndim != 1 or len(mean) < 1:

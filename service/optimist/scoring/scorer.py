@@ -163,7 +163,7 @@ class Scorer:
 
     async def _renew(self, name: str, records: list[GeneratorRecord]) -> None:
         try:
-            claims = await self._store.claims(name, [record.ordinal for record in records], self._owner, CLAIM)
+            claims = await self._store.claims(name, [(record.ordinal, "") for record in records], self._owner, CLAIM)
         except StoreError:
             # After an outage Redis may have lost the end of the log: start again from the snapshot.
             claims = [None] * len(records)

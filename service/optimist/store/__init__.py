@@ -24,7 +24,7 @@ from optimist.store.errors import (
     Unavailable,
 )
 from optimist.store.experiments import COST
-from optimist.store.keys import DEFAULT_NAMESPACE, DUE, MODES, MODES_MADE, SCORED, namespace_of
+from optimist.store.keys import DEFAULT_NAMESPACE, DUE, MODES, MODES_MADE, SCORED, WATCHED_MODES, namespace_of
 from optimist.store.records import (
     AskGroup,
     Batch,
@@ -53,6 +53,8 @@ from optimist.store.state import (
     SetAside,
     State,
     Suspect,
+    Unit,
+    WatchedState,
 )
 from optimist.store.store import Store
 
@@ -64,6 +66,7 @@ __all__ = [
     "MODES_MADE",
     "SCORED",
     "SUSPECTS",
+    "WATCHED_MODES",
     "Announcement",
     "Announcements",
     "AskGroup",
@@ -106,7 +109,9 @@ __all__ = [
     "Superseded",
     "Suspect",
     "Unavailable",
+    "Unit",
     "Usage",
+    "WatchedState",
     "connect",
     "kernels_digest",
     "namespace_of",

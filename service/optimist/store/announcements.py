@@ -23,6 +23,8 @@ class Announcement:
     experiment: str
     generator: int
     seq: int
+    label: str = ""
+    """Of the watched metric that it is about; "" for the primary one, and for `keys.DUE`, which is about all."""
 
 
 Announcements = AsyncGenerator[Announcement | None]
@@ -74,8 +76,8 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
                     await pubsub.ping()
             asked = message is None
             if message is not None and message["type"] == "message":
-                experiment, generator, seq = message["data"].decode().split(" ")
-                yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq))
+                experiment, generator, seq, *label = message["data"].decode().split(" ")
+                yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq), *label)
             elif message is None or message["type"] != "pong":
                 yield None
     finally:

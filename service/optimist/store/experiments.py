@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from optimist.store import keys
 from optimist.store.commands import Commands
+from optimist.store.formats import WATCHING, mark_at_least
 from optimist.store.index import Index
-from optimist.store.parsing import held, parse_state
-from optimist.store.state import ExperimentState, State
+from optimist.store.parsing import held, parse_state, parse_watched
+from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
@@ -42,14 +43,18 @@ class Experiments:
         instance: str | None = None,
         keep_log: bool = False,
         batch_size: int | None = None,
+        labels: Sequence[str] = (),
     ) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
         growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
         instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
         do not trim the log, which holds the record of each pick too. batch_size: picks begin at multiples of it in the
-        sequence of their generator; None: samples have no indices. Raises Conflict if another config has the name.
+        sequence of their generator; None: samples have no indices. labels: of the metrics that are watched; with any,
+        services of format 3 and older cannot score it. Raises Conflict if another config has the name.
         """
+        if labels:
+            await mark_at_least(self._commands.redis, WATCHING)
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,
@@ -58,6 +63,7 @@ class Experiments:
             instance=instance or uuid.uuid4().hex,
             keep_log=int(keep_log),
             batch_size="" if batch_size is None else batch_size,
+            labels=" ".join(labels),
             names=generators,
         )
         # The index may be in another slot. It comes after the config: creating again repairs a crash in between.
@@ -102,6 +108,25 @@ class Experiments:
             "state", experiment, remembered=self._settled_limit, held=held(known)
         )
         return parse_state(answer[0], known)
+
+    async def watched(
+        self,
+        experiment: str,
+        known: Mapping[Unit, WatchedState] = NOTHING_WATCHED,
+        *,
+        estimates: bool = True,
+        instance: str | None = None,
+    ) -> dict[Unit, WatchedState]:
+        """What is known of every generator by every watched metric, all of one moment; empty where none is watched.
+
+        known: an answer of before, whose estimates are taken from it instead of being read again. estimates: False
+        reads none, only their positions.
+        """
+        held = [{"unit": keys.unit(*unit), "made": state.estimate_made} for unit, state in known.items()]
+        answer = await self._commands.experiment_script(
+            "watched", experiment, wants_estimates=int(estimates), held=held, instance=instance
+        )
+        return parse_watched(answer[0], known)
 
     async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:
         """The usual sizes, and the sizes of the first `generators` generators, as opaque texts of checking.lua."""

@@ -10,14 +10,17 @@ from redis.asyncio import Redis
 from optimist.store import keys
 from optimist.store.errors import CannotStart, Unavailable, reaching_redis
 
-FORMAT = 3
+FORMAT = 4
 """The newest format that this service reads. A version whose data this one would misread counts on.
 
 2: experiments have `rules`.
 3: logs have retractions. It is written with the first retraction; until then older services may start.
+4: experiments have watched metrics. It is written with the first such experiment.
 """
 USUAL = 2
-"""The format of data without retractions."""
+"""The format of data without retractions and watched metrics."""
+RETRACTING = 3
+WATCHING = 4
 HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
 """One batch of an experiment's history, as accept.lua appends it."""
 

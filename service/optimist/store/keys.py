@@ -13,19 +13,24 @@ FORMAT = "optimist:format"
 DUE = "optimist:due"
 """Channel: "<id> <generator> <seq>" for every accepted batch after which an estimate is due."""
 SCORED = "optimist:scored"
-"""Channel: "<id> <generator> <seq>" for every new estimate."""
+"""Channel: "<id> <generator> <seq>" for every new estimate of a primary metric."""
 MODES = "optimist:modes"
 """Channel: "<id> <generator> 0" where somebody wants a generator's modes."""
+WATCHED_MODES = "optimist:watched-modes"
+"""Channel: "<id> <generator> 0 <label>" where somebody wants those of a watched metric, which older scorers do not."""
 MODES_MADE = "optimist:modes-made"
-"""Channel: "<id> <generator> <seq>" for modes that were made."""
+"""Channel: "<id> <generator> <seq>" for modes that were made, those of watched metrics excepted."""
 
+# A unit is a generator as one metric scores it: "<g>" by the primary metric, "<g>:<label>" by a watched one.
 EXPERIMENT_PARTS = (
     "config",  # string: JSON as the API validated it; its existence is the experiment's
     "generators",  # hash: ordinal → name
     "states",  # hash: ordinal → paused or retired; none where active
     "controls",  # hash: what may change of an experiment, as the API writes it
     "counts",  # hash: rounds, told, growth, instance, keep_log, batch_size, claims; per generator what enrol.lua lists
-    "estimates",  # hash: ordinal → "<seq> <payload>"
+    "estimates",  # hash: ordinal → "<seq> <payload>", of the primary metric
+    "watched",  # hash: unit → "<seq> <payload>", of watched metrics
+    "marks",  # hash: of watched metrics what `counts` has of the primary one, see units.lua
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
     "leases",  # sorted set: number → deadline; only these pend
@@ -39,18 +44,18 @@ EXPERIMENT_PARTS = (
     "appended_at",  # sorted set: keys of `appended` by time
     "history",  # string: seven bytes a told batch
     "decision",  # string: JSON, set once
-    "fitted",  # string: what was fixed once from the first samples
-    "modes",  # hash: ordinal → "<seq> <payload>"
-    "claims",  # hash: ordinal → "<n> <deadline> <owner>"; with the instance before it n makes the token
-    "snapshots",  # hash: ordinal → "<unique> <chunks> <seq> <SHA-256>"
-    "uploads",  # hash: ordinal → "<unique> <chunks>" of a snapshot on its way
+    "fitted",  # string: what was fixed once from the first samples; fitted:<label> of a watched metric
+    "modes",  # hash: unit → "<seq> <payload>"
+    "claims",  # hash: unit → "<n> <deadline> <owner>"; with the instance before it n makes the token
+    "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
+    "uploads",  # hash: unit → "<unique> <chunks>" of a snapshot on its way
     "aside",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
-    "damaged",  # hash: ordinal → note
+    "damaged",  # hash: unit → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "suspects",  # hash: "<g>:<seq>" of an odd batch → what is odd about it, as `note` in checking.lua writes it
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
-    "curve",  # not a key itself: curve:<g> are lists of "<told> <seq> <point>", for charts
-    "snapshot",  # not a key itself: snapshot:<g>:<unique>:<i> are strings, the chunks of a snapshot
+    "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", for charts
+    "snapshot",  # not a key itself: snapshot:<unit>:<unique>:<i> are strings, the chunks of a snapshot
 )
 
 KEYS = "optimist:keys"
@@ -90,6 +95,21 @@ def namespace_of(full: str) -> str:
 def experiment_key(experiment: str, part: str) -> str:
     """Key of one part of an experiment."""
     return f"optimist:{{{checked(experiment)}}}:{part}"
+
+
+def unit(generator: int, label: str = "") -> str:
+    """A generator as one metric scores it; label: of a watched metric, "" for the primary one."""
+    return f"{generator}:{label}" if label else str(generator)
+
+
+def facts(label: str) -> str:
+    """The part that holds the small facts of a metric's units, see units.lua."""
+    return "marks" if label else "counts"
+
+
+def by_label(name: str, label: str) -> str:
+    """The name of what all generators share by one metric."""
+    return f"{name}:{label}" if label else name
 
 
 def reference_key(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import LogGap, NotFound
 from optimist.store.records import LogEntry, chained
@@ -25,12 +26,14 @@ class Logs:
         max_bytes: int = 16 * 2**20,
         *,
         chain: str = "",
+        label: str = "",
     ) -> list[LogEntry]:
         """Entries of a generator's log from position after_seq + 1 on, in order; empty when there are none yet.
 
         Reads in growing pages, the first of four batches. A further page is read only if the bodies would stay below
         max_bytes, assuming that each is as large as the largest one so far.
-        chain: `LogEntry.chain` at after_seq, "" where the caller does not know it.
+        chain: `LogEntry.chain` at after_seq, "" where the caller does not know it. label: of the watched metric whose
+        snapshot may stand at after_seq, "" for the primary one.
         Raises LogGap if positions are missing, as those trimmed are, if the log ends before after_seq, or if it is
         another one up to there than the caller has read: Redis has lost the end that it had. NotFound for an unknown
         generator.
@@ -63,7 +66,7 @@ class Logs:
                 entry = _log_entry(position + offset, fields)
                 is_next = not (chain and entry.chain) or entry.chain == chained(chain, entry.digest)
                 # Otherwise the entry is damaged, or it belongs to another log.
-                if not is_next and await self._chain(experiment, generator, entry.seq - 1) != chain:
+                if not is_next and await self._chain(experiment, generator, entry.seq - 1, label) != chain:
                     raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {entry.seq}")
                 chain = entry.chain
                 entries.append(entry)
@@ -72,10 +75,11 @@ class Logs:
             page = min(2 * page, max_entries - len(entries), left // largest)
         return entries
 
-    async def _chain(self, experiment: str, generator: int, seq: int) -> str | None:
+    async def _chain(self, experiment: str, generator: int, seq: int, label: str) -> str | None:
         """The chained digest at a position of the log, or of the snapshot there; None if there is none."""
-        log, counts = (self._commands.key(experiment, part) for part in (f"log:{generator}", "counts"))
-        reads = [("XRANGE", log, f"{seq}-0", f"{seq}-0"), ("HGET", counts, f"snapshot_chain_{generator}")]
+        log, facts = (self._commands.key(experiment, part) for part in (f"log:{generator}", keys.facts(label)))
+        field = f"snapshot_chain_{keys.unit(generator, label)}"
+        reads = [("XRANGE", log, f"{seq}-0", f"{seq}-0"), ("HGET", facts, field)]
         entries, snapshot = await self._commands.call_many(reads)
         if entries:
             return entries[0][1].get(b"chain", b"").decode()

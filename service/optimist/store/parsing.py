@@ -16,6 +16,8 @@ from optimist.store.state import (
     SetAside,
     State,
     Suspect,
+    Unit,
+    WatchedState,
 )
 
 SAME = "same:"
@@ -83,6 +85,7 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
         version=int(counts.get("version", 0)),
         mark=counts.get("mark", ""),
         last=counts.get("last", ""),
+        labels=tuple(counts.get("labels", "").split()),
     )
 
 
@@ -132,6 +135,25 @@ def _estimate(entry: str | None, ordinal: int, known: ExperimentState | None) ->
         return known.generators[ordinal].estimate_seq, known.generators[ordinal].estimate
     seq, text = entry.split(" ", 1)
     return int(seq), text
+
+
+def parse_watched(answer: Sequence[Any], known: Mapping[Unit, WatchedState]) -> dict[Unit, WatchedState]:
+    """The answer of watched.lua; estimates that it left out because they are `known` are taken from there."""
+    found: dict[Unit, WatchedState] = {}
+    for ordinal, label, made, damage, snapshot, log_bytes, entry in answer:
+        unit, name = (int(ordinal), label.decode()), made.decode()
+        estimate = entry.decode().partition(" ")[2] or None
+        if estimate is None and name and unit in known and known[unit].estimate_made == name:
+            estimate = known[unit].estimate
+        found[unit] = WatchedState(
+            estimate_seq=int(name.partition(" ")[0] or 0),
+            estimate=estimate,
+            estimate_made=name,
+            damage=None if damage is None else damage.decode(),
+            snapshot_seq=0 if snapshot is None else int(snapshot.split(b" ")[2]),
+            log_bytes=int(log_bytes),
+        )
+    return found
 
 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:

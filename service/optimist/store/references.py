@@ -10,6 +10,7 @@ from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import Damaged
 from optimist.store.index import Index
+from optimist.store.uploads import Uploads
 
 CHUNK_BYTES = 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file."""
@@ -21,6 +22,7 @@ class References:
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
+        self.uploads = Uploads(commands)
         # An upload cannot take longer than its temporary key lives.
         self._index = Index(commands, keys.REFERENCES, keys.reference_key, 2 * _UPLOAD_SECONDS)
 
@@ -45,6 +47,21 @@ class References:
         await self._commands.call_many([head, ("EXPIRE", upload, _UPLOAD_SECONDS)], transaction=True)
         for number, start in enumerate(starts):
             await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
+        return await self._keep(name, upload, digest)
+
+    async def finish(self, name: str, upload: str, meta: str, digest: str, chunks: int) -> bool:
+        """Make an upload of `uploads` the reference; its first `chunks` chunks are the body, of this SHA-256.
+
+        Returns and raises like `put`; raises NotFound if the upload has expired.
+        """
+        key = keys.upload_key(self._commands.full(name), upload)
+        head = ("HSET", key, "meta", meta, "digest", digest, "chunks", chunks)
+        await self._commands.call_many(
+            [head, ("HDEL", key, "plan"), ("EXPIRE", key, _UPLOAD_SECONDS)], transaction=True
+        )
+        return await self._keep(name, key, digest)
+
+    async def _keep(self, name: str, upload: str, digest: str) -> bool:
         kept = await self._commands.script("keep_reference", [self._key(name), upload], digest=digest)
         await self._index.add(self._commands.full(name))
         return bool(kept[0])

@@ -10,19 +10,20 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
+from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
-from optimist.store.formats import FORMAT, mark_at_least
+from optimist.store.formats import RETRACTING, WATCHING, mark_at_least
 from optimist.store.index import Index
 from optimist.store.parsing import PREFIX, SAME
 from optimist.store.records import LogEntry, Snapshot, chained
 from optimist.store.snapshots import CHUNK_BYTES
-from optimist.store.state import ExperimentState, GeneratorState
+from optimist.store.state import NOTHING_WATCHED, ExperimentState, GeneratorState, Unit, WatchedState
 
 STAGED_SECONDS = 3600
 """How long a temporary key lasts after it was written, unless the import is committed."""
-LOCKED = "since a retraction: claimed"
-"""In place of the number of claims, as in retract.lua: an older scorer can claim nothing."""
+LOCKED = "imported: claimed"
+"""In place of the number of claims, as in retract.lua and create_experiment.lua: an older scorer can claim nothing."""
 
 
 class Restorations:
@@ -43,15 +44,15 @@ class Restorations:
 
 
 class _Written(NamedTuple):
-    """Bytes of the bodies in a staged log, how many of them the snapshot covers, and the log's chained digest."""
+    """Bytes of the bodies in a staged log, how many of them stand before a restart, and the log's chained digest."""
 
     bytes: int = 0
-    in_snapshot: int = 0
+    restarted: int = 0
     chain: str = ""
 
 
 class Restoration:
-    """The import of one experiment. Add the snapshot of each generator, then its log; call `commit` last."""
+    """The import of one experiment. Add the snapshots of each generator, then its log; call `commit` last."""
 
     def __init__(self, commands: Commands, index: Index, experiment: str) -> None:
         self._commands = commands
@@ -59,33 +60,38 @@ class Restoration:
         self._experiment = experiment
         self._prefix = f"import:{uuid.uuid4().hex}"
         self._parts: list[str] = []
-        self._snapshots: dict[int, Snapshot] = {}
-        self._pointers: dict[int, str] = {}
+        self._positions: dict[Unit, int] = {}
+        """Of the snapshots."""
+        self._pointers: dict[Unit, str] = {}
+        self._covered: dict[Unit, int] = {}
+        """Bytes of the bodies that a snapshot covers."""
         self._written: dict[int, _Written] = {}
 
-    async def add_snapshot(self, generator: int, snapshot: Snapshot) -> None:
-        """Add a generator's statistic."""
+    async def add_snapshot(self, generator: int, snapshot: Snapshot, label: str = "") -> None:
+        """Add a generator's statistic by one metric."""
+        unit = generator, label
         unique = uuid.uuid4().hex
         starts = range(0, len(snapshot.body), CHUNK_BYTES)
         for number, start in enumerate(starts):
             chunk = snapshot.body[start : start + CHUNK_BYTES]
-            await self._stage(f"snapshot:{generator}:{unique}:{number}", "SET", chunk)
+            await self._stage(f"snapshot:{keys.unit(*unit)}:{unique}:{number}", "SET", chunk)
         digest = await asyncio.to_thread(hashlib.sha256, snapshot.body)
-        self._pointers[generator] = f"{unique} {len(starts)} {snapshot.seq} {digest.hexdigest()}"
-        self._snapshots[generator] = Snapshot(snapshot.seq, b"")
+        self._pointers[unit] = f"{unique} {len(starts)} {snapshot.seq} {digest.hexdigest()}"
+        self._positions[unit] = snapshot.seq
 
     async def add_entries(self, generator: int, entries: Sequence[LogEntry], *, keep_log: bool) -> None:
         """Add the next entries of a generator's log, in order."""
         part = f"log:{generator}"
         if part not in self._parts:
             self._parts.append(part)
-        size, in_snapshot, chain = self._written.get(generator, _Written())
-        covered = self._snapshots[generator].seq if generator in self._snapshots else 0
+        size, restarted, chain = self._written.get(generator, _Written())
         staged: list[dict[str, Argument]] = []
         for entry in entries:
             size += len(entry.body)
             restarts = entry.retracts is not None and not json.loads(entry.retracts)["position"]
-            in_snapshot = size if entry.seq <= covered or restarts else in_snapshot
+            restarted = size if restarts else restarted
+            covering = [u for u, seq in self._positions.items() if u[0] == generator and entry.seq <= seq]
+            self._covered |= dict.fromkeys(covering, size)
             chain = chained(chain, entry.digest)
             staged.append(
                 {
@@ -109,7 +115,7 @@ class Restoration:
             keep_log=int(keep_log),
             entries=staged,
         )
-        self._written[generator] = _Written(size, in_snapshot, chain)
+        self._written[generator] = _Written(size, restarted, chain)
 
     async def commit(
         self,
@@ -117,13 +123,15 @@ class Restoration:
         growth: float,
         stored: ExperimentState,
         history: bytes,
-        fitted: bytes | None,
+        fitted: Mapping[str, bytes],
         sizes: Mapping[str, str] | None = None,
         batch_size: int | None = None,
+        watched: Mapping[Unit, WatchedState] = NOTHING_WATCHED,
     ) -> bool:
         """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
 
-        sizes: what `Store.usual_sizes` showed. batch_size: as `Store.create_experiment` takes it.
+        fitted: what `Store.fitted` showed, by label. sizes: what `Store.usual_sizes` showed. batch_size: as
+        `Store.create_experiment` takes it. watched: what `Store.watched` showed.
         Raises Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
         """
         counts: dict[str, Argument] = {
@@ -138,23 +146,31 @@ class Restoration:
             counts["batch_size"] = batch_size
         retractions = [retraction for state in stored.generators for retraction in state.retractions]
         if retractions:  # as retract.lua leaves them
-            counts |= {"claims": LOCKED, "claimed": 0, "retractions": sum(one.position > 0 for one in retractions)}
+            counts |= {"retractions": sum(one.position > 0 for one in retractions)}
             counts |= {f"{PREFIX}{one.generator}_{one.position or one.seq}": one.record for one in retractions}
-            await mark_at_least(self._commands.redis, FORMAT)
+            await mark_at_least(self._commands.redis, RETRACTING)
+        if stored.labels:
+            counts["labels"] = " ".join(stored.labels)
+            await mark_at_least(self._commands.redis, WATCHING)
+        if retractions or stored.labels:
+            counts |= {"claims": LOCKED, "claimed": 0}
         for state in stored.generators:
-            counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
+            of_watched = [watched[unit] for unit in watched if unit[0] == state.ordinal]
+            counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state, of_watched).items()}
             if state.estimate:
                 counts[f"made_{state.ordinal}"] = f"{state.estimate_seq} {stored.instance}"  # see put_estimate.lua
             if state.ordinal in self._written:
                 counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written[state.ordinal].chain}"
         await self._stage_hash("counts", counts)
-        for part, fields in _hashes(stored).items():
+        for part, fields in (_hashes(stored) | self._hashes_of(watched, stored.instance)).items():
             await self._stage_hash(part, fields)
         await self._stage_hash("checks", sizes or {})
-        await self._stage_hash("snapshots", {str(g): pointer for g, pointer in self._pointers.items()})
+        await self._stage_hash("snapshots", {keys.unit(*unit): pointer for unit, pointer in self._pointers.items()})
         for start in range(0, len(history), CHUNK_BYTES):
             await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])
-        for part, text in {"decision": stored.decision, "fitted": fitted, "config": config}.items():
+        for label, payload in fitted.items():
+            await self._stage(keys.by_label("fitted", label), "SET", payload)
+        for part, text in {"decision": stored.decision, "config": config}.items():
             if text is not None:
                 await self._stage(part, "SET", text)
         pairs = [key for part in self._parts for key in (self._staged(part), self._final(part))]
@@ -168,11 +184,29 @@ class Restoration:
         for start in range(0, len(self._parts), 256):
             await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
 
-    def _counts(self, state: GeneratorState) -> dict[str, int]:
-        """The counts that enrol.lua sets to zero, and those that checking.lua keeps."""
-        written = self._written.get(state.ordinal, _Written())
-        # Unreadable batches up to the estimate or the snapshot were counted, whether or not they are named.
-        counted = max(state.estimate_seq, state.snapshot_seq, *(entry.seq for entry in state.aside), 0)
+    def _hashes_of(self, watched: Mapping[Unit, WatchedState], instance: str) -> dict[str, dict[str, Argument]]:
+        """The hashes that hold watched metrics alone, by part; the inverse of `parsing.parse_watched`."""
+        made = {keys.unit(*unit): state for unit, state in watched.items() if state.estimate}
+        # As put_estimate.lua and flip_snapshot.lua leave them.
+        marks: dict[str, Argument] = {
+            f"made_{unit}": f"{state.estimate_seq} {instance}" for unit, state in made.items()
+        }
+        marks |= {f"{keys.unit(*unit)}:snapshot_bytes": self._snapshot_bytes(*unit) for unit in watched}
+        return {
+            "watched": {unit: f"{state.estimate_seq} {state.estimate}" for unit, state in made.items()},
+            "marks": marks,
+        }
+
+    def _snapshot_bytes(self, generator: int, label: str = "") -> int:
+        """Bytes of the staged bodies that need not be read again."""
+        restarted = self._written.get(generator, _Written()).restarted
+        return max(self._covered.get((generator, label), 0), restarted)
+
+    def _counts(self, state: GeneratorState, watched: Sequence[WatchedState]) -> dict[str, int]:
+        """The counts that enrol.lua sets to zero, and those that checking.lua keeps. watched: of this generator."""
+        # Unreadable batches up to an estimate or a snapshot were counted, whether or not they are named.
+        reached = [max(known.estimate_seq, known.snapshot_seq) for known in (state, *watched)]
+        counted = max(*reached, *(entry.seq for entry in state.aside), 0)
         return {
             "samples": state.samples,
             "batches": state.batches,
@@ -180,8 +214,8 @@ class Restoration:
             "due_samples": state.due_samples,
             "due_seq": state.due_seq,
             "handed": state.handed,
-            "bytes": written.bytes,
-            "snapshot_bytes": written.in_snapshot,
+            "bytes": self._written.get(state.ordinal, _Written()).bytes,
+            "snapshot_bytes": self._snapshot_bytes(state.ordinal),
             "aside": state.aside_count,
             "aside_seq": counted,
             "large": state.large,

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.formats import FORMAT, mark_at_least
+from optimist.store.formats import RETRACTING, mark_at_least
 from optimist.store.parsing import PREFIX
 from optimist.store.records import LogEntry
 from optimist.store.state import Retraction
@@ -68,8 +68,8 @@ class Retractions:
     ) -> tuple[Retraction | None, bool]:
         """Retract the batch of a pick, the one at a position of a generator's log, or all of a generator; idempotent.
 
-        fits_kernels: whether the experiment's first samples fix a part of its metric. Returns the record (None where
-        the generator has no batches), and whether it was retracted before. Raises NotFound for an unknown pick,
+        fits_kernels: whether the experiment's first samples fix a part of one of its metrics. Returns the record (None
+        where the generator has no batches), and whether it was retracted before. Raises NotFound for an unknown pick,
         generator or position, NotRetractable where the log is needed and was trimmed.
         """
         if (pick is None) == (generator is None) or (position is not None and generator is None):
@@ -89,7 +89,7 @@ class Retractions:
             instance=instance,
         )
         # An older service cannot score this experiment in any case; on this mark it says so as it starts.
-        await mark_at_least(self._commands.redis, FORMAT)
+        await mark_at_least(self._commands.redis, RETRACTING)
         return Retraction.of(int(ordinal), record.decode()) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:

@@ -11,6 +11,7 @@ from optimist.store import keys
 from optimist.store.commands import Commands, step
 from optimist.store.errors import StoreError
 from optimist.store.records import Claim, CurvePoint, LogEntry
+from optimist.store.state import Unit
 
 NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
 ASIDE_LIMIT = 256
@@ -20,6 +21,7 @@ ASIDE_LIMIT = 256
 class Scores:
     """The part of `Store` about claims, and what is published under them.
 
+    label: of the watched metric that something is about, "" for the primary one. A generator has a claim for each.
     token: of the caller's claim. Methods that take it raise Superseded when the generator has another claim now; an
     expired claim is valid until another owner takes over.
     chain: `LogEntry.chain` at the log position that something was derived at, "" where the log has none. kernels:
@@ -29,42 +31,44 @@ class Scores:
 
     _commands: Commands
 
-    async def claim(self, experiment: str, generator: int, owner: str, seconds: float) -> Claim | None:
+    async def claim(self, experiment: str, generator: int, owner: str, seconds: float, label: str = "") -> Claim | None:
         """Claim a generator for `seconds`, which are the same for all owners; None while another owner has the claim.
 
         A claim that would last longer than `seconds` counts as expired: the clock of Redis was set back.
 
         An owner that has the claim, even an expired one, keeps its token. Any other owner gets a new one, never used
-        before, not even under a deleted experiment of this name. Raises NotFound for an unknown generator.
+        before, not even under a deleted experiment of this name. Raises NotFound for an unknown generator or label.
         """
-        [found] = await self._claims(experiment, [generator], owner, seconds)
+        [found] = await self._claims(experiment, [(generator, label)], owner, seconds)
         if isinstance(found, StoreError):
             raise found
         return _claim(found)
 
-    async def claims(
-        self, experiment: str, generators: Sequence[int], owner: str, seconds: float
-    ) -> list[Claim | None]:
-        """Claim several generators in one step, each as `claim` does; also None for unknown generators.
+    async def claims(self, experiment: str, units: Sequence[Unit], owner: str, seconds: float) -> list[Claim | None]:
+        """Claim several units in one step, each as `claim` does; also None for unknown generators and labels.
 
         Raises NotFound for an unknown experiment.
         """
-        found = await self._claims(experiment, generators, owner, seconds)
+        found = await self._claims(experiment, units, owner, seconds)
         return [None if isinstance(one, StoreError) else _claim(one) for one in found]
 
     async def _claims(
-        self, experiment: str, generators: Sequence[int], owner: str, seconds: float
+        self, experiment: str, units: Sequence[Unit], owner: str, seconds: float
     ) -> list[list[Any] | StoreError]:
         if not owner:
             raise ValueError("a claim has an owner")
         answers = await self._commands.experiment_script(
-            "claim", experiment, owner=owner, seconds=seconds, ordinals=generators
+            "claim",
+            experiment,
+            owner=owner,
+            seconds=seconds,
+            wanted=[{"generator": generator, "label": label} for generator, label in units],
         )
         return [step(answer) for answer in answers]
 
-    async def end_claim(self, experiment: str, generator: int, token: str) -> None:
+    async def end_claim(self, experiment: str, generator: int, token: str, label: str = "") -> None:
         """End a claim, so that others can claim the generator at once; nothing happens if another owner has it."""
-        await self._commands.experiment_script("end_claim", experiment, generator=generator, token=token)
+        await self._commands.experiment_script("end_claim", experiment, unit=keys.unit(generator, label), token=token)
 
     async def put_estimate(
         self,
@@ -77,15 +81,18 @@ class Scores:
         chain: str = "",
         kernels: str = "",
         point: str = "",
+        label: str = "",
     ) -> bool:
         """Publish an estimate made at log position `seq`; False if one as new or newer exists.
 
-        It removes the note of `put_damage`. point: what `curves` keeps of it, "" for nothing.
+        One of a watched metric is not announced and changes no state that picks are made from; `watched` has it. It
+        removes the note of `put_damage`. point: what `curves` keeps of it, "" for nothing.
         """
         stands = await self._commands.experiment_script(
             "put_estimate",
             experiment,
             generator=generator,
+            label=label,
             seq=seq,
             payload=payload,
             token=token,
@@ -97,16 +104,23 @@ class Scores:
         )
         return bool(stands[0])
 
-    async def curves(self, experiment: str, starts: Sequence[int]) -> list[list[CurvePoint]]:
+    async def curves(self, experiment: str, starts: Sequence[int], label: str = "") -> list[list[CurvePoint]]:
         """The points kept of the estimates of generators 0, 1, 2, …, of each from its index in `starts` on.
 
         A point is kept whenever the log position has grown by a 32nd since the last: some 400 at a million batches.
         """
-        reads = [("LRANGE", self._commands.key(experiment, f"curve:{g}"), start, -1) for g, start in enumerate(starts)]
+        lists = [self._commands.key(experiment, f"curve:{keys.unit(g, label)}") for g in range(len(starts))]
+        reads = [("LRANGE", points, start, -1) for points, start in zip(lists, starts, strict=True)]
         return [[_curve_point(entry) for entry in entries] for entries in await self._commands.call_many(reads)]
 
     async def put_fitted(
-        self, experiment: str, generator: int, payload: bytes, token: str, logs: Mapping[int, LogEntry] = NOTHING_READ
+        self,
+        experiment: str,
+        generator: int,
+        payload: bytes,
+        token: str,
+        logs: Mapping[int, LogEntry] = NOTHING_READ,
+        label: str = "",
     ) -> bytes:
         """Store the kernels that the first samples fixed, once; returns what is stored, which is the first payload.
 
@@ -116,6 +130,7 @@ class Scores:
             "put_fitted",
             experiment,
             generator=generator,
+            label=label,
             payload=payload,
             token=token,
             kernels=kernels_digest(payload),
@@ -123,22 +138,34 @@ class Scores:
         )
         return stands[0]
 
-    async def fitted(self, experiment: str) -> bytes | None:
+    async def fitted(self, experiment: str, label: str = "") -> bytes | None:
         """What `put_fitted` stored; None before that, or where there is no such experiment."""
-        return await self._commands.call("GET", self._commands.key(experiment, "fitted"))
+        return await self._commands.call("GET", self._commands.key(experiment, keys.by_label("fitted", label)))
 
-    async def want_modes(self, experiment: str, generator: int) -> None:
-        """Announce on `keys.MODES` that a client waits for a generator's modes."""
-        await self._commands.call("PUBLISH", keys.MODES, f"{self._commands.full(experiment)} {generator} 0")
+    async def want_modes(self, experiment: str, generator: int, label: str = "") -> None:
+        """Announce on `keys.MODES`, or `keys.WATCHED_MODES`, that a client waits for a generator's modes."""
+        text = f"{self._commands.full(experiment)} {generator} 0"
+        channel, text = (keys.WATCHED_MODES, f"{text} {label}") if label else (keys.MODES, text)
+        await self._commands.call("PUBLISH", channel, text)
 
     async def put_modes(
-        self, experiment: str, generator: int, seq: int, payload: str, token: str, *, chain: str = "", kernels: str = ""
+        self,
+        experiment: str,
+        generator: int,
+        seq: int,
+        payload: str,
+        token: str,
+        *,
+        chain: str = "",
+        kernels: str = "",
+        label: str = "",
     ) -> bool:
         """Publish a generator's modes at log position `seq`; False if newer ones exist."""
         stands = await self._commands.experiment_script(
             "put_modes",
             experiment,
             generator=generator,
+            label=label,
             seq=seq,
             payload=payload,
             token=token,
@@ -149,25 +176,28 @@ class Scores:
         )
         return bool(stands[0])
 
-    async def modes(self, experiment: str, generator: int) -> tuple[int, str] | None:
+    async def modes(self, experiment: str, generator: int, label: str = "") -> tuple[int, str] | None:
         """The log position and payload of a generator's newest modes, None before the first."""
-        entry = await self._commands.call("HGET", self._commands.key(experiment, "modes"), generator)
+        unit = keys.unit(generator, label)
+        entry = await self._commands.call("HGET", self._commands.key(experiment, "modes"), unit)
         if entry is None:
             return None
         seq, payload = entry.decode().split(" ", 1)
         return int(seq), payload
 
     async def set_aside(
-        self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = ""
+        self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = "", label: str = ""
     ) -> None:
-        """Record that a batch of the log cannot be read; its body stays until the log is trimmed.
+        """Record that a batch of the log cannot be read, by any metric; its body stays until the log is trimmed.
 
-        Call it in the order of the log; idempotent, as a takeover needs.
+        label: of the metric whose claim the token is; a batch counts once, however many metrics find it. Call it in the
+        order of the log; idempotent, as a takeover needs.
         """
         await self._commands.experiment_script(
             "set_aside",
             experiment,
             generator=generator,
+            label=label,
             seq=seq,
             reason=reason,
             token=token,
@@ -175,9 +205,10 @@ class Scores:
             most_named=ASIDE_LIMIT,
         )
 
-    async def put_damage(self, experiment: str, generator: int, note: str, token: str) -> None:
-        """Note why a generator cannot be scored at all, for the state to show; the latest note counts."""
-        await self._commands.experiment_script("put_damage", experiment, generator=generator, note=note, token=token)
+    async def put_damage(self, experiment: str, generator: int, note: str, token: str, label: str = "") -> None:
+        """Note why a generator cannot be scored by a metric at all, for the state to show; the latest note counts."""
+        unit = keys.unit(generator, label)
+        await self._commands.experiment_script("put_damage", experiment, unit=unit, note=note, token=token)
 
 
 def kernels_digest(fitted: bytes | None) -> str:

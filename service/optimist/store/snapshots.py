@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import uuid
 
+from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import Damaged, Unavailable
 from optimist.store.records import Snapshot
@@ -30,12 +31,15 @@ class Snapshots:
         *,
         chain: str = "",
         kernels: str = "",
+        label: str = "",
     ) -> bool:
-        """Store the statistic at log position `seq` and trim the log up to there; False if one as new or newer exists.
+        """Store the statistic at log position `seq`; False if one as new or newer exists.
+
+        The log is trimmed up to the oldest snapshot of all metrics; where one has none, nothing is.
 
         Chunks expire unless they become the snapshot. That happens in one step, once all chunks are in Redis as they
         were sent; the step also checks the token, and removes the previous snapshot. A log with `keep_log` is not
-        trimmed. chain, kernels: as `Scores` describes them.
+        trimmed. chain, kernels, label: as `Scores` describes them.
         Raises Superseded as `Scores` does, and when another upload of this generator began; Conflict when the log does
         not reach `seq`; NotFound when the upload took so long that its first chunks expired; Unavailable when Redis
         holds other bytes than were sent.
@@ -43,16 +47,16 @@ class Snapshots:
         view = memoryview(body).cast("B")
         chunks = [view[start : start + CHUNK_BYTES] for start in range(0, len(view), CHUNK_BYTES)]
         digest = await asyncio.to_thread(_sha256, view)
-        unique = uuid.uuid4().hex
+        unique, unit = uuid.uuid4().hex, keys.unit(generator, label)
         await self._commands.experiment_script(
-            "begin_snapshot", experiment, generator=generator, token=token, unique=unique, chunks=len(chunks)
+            "begin_snapshot", experiment, unit=unit, token=token, unique=unique, chunks=len(chunks)
         )
         for number, chunk in enumerate(chunks):
             sent = bytes(chunk)
             stands = await self._commands.experiment_script(
                 "put_chunk",
                 experiment,
-                generator=generator,
+                unit=unit,
                 unique=unique,
                 number=number,
                 seconds=_UPLOAD_SECONDS,
@@ -64,6 +68,7 @@ class Snapshots:
             "flip_snapshot",
             experiment,
             generator=generator,
+            label=label,
             token=token,
             unique=unique,
             chunks=len(chunks),
@@ -74,27 +79,31 @@ class Snapshots:
         )
         return bool(flipped[0])
 
-    async def snapshot(self, experiment: str, generator: int) -> Snapshot | None:
-        """The newest snapshot of a generator, None before the first. Raises Damaged if its digest does not match."""
-        pointer, chain = await self._pointer(experiment, generator)
+    async def snapshot(self, experiment: str, generator: int, label: str = "") -> Snapshot | None:
+        """The newest snapshot of a generator by one metric, None before the first.
+
+        Raises Damaged if its digest does not match.
+        """
+        unit = keys.unit(generator, label)
+        pointer, chain = await self._pointer(experiment, unit, label)
         while pointer is not None:
             unique, chunks, seq, digest = pointer.split(" ")
-            prefix = f"snapshot:{generator}:{unique}"
+            prefix = f"snapshot:{unit}:{unique}"
             chunk_keys = [self._commands.key(experiment, f"{prefix}:{number}") for number in range(int(chunks))]
             body = b"".join([await self._commands.call("GET", key) or b"" for key in chunk_keys])
             if await asyncio.to_thread(_sha256, body) == digest:
                 return Snapshot(int(seq), body, chain)
             # A newer snapshot may have replaced it, and removed its chunks, while they were read.
             last = pointer
-            pointer, chain = await self._pointer(experiment, generator)
+            pointer, chain = await self._pointer(experiment, unit, label)
             if pointer == last:
-                raise Damaged(f"the snapshot of generator {generator} in {experiment!r} does not match its digest")
+                raise Damaged(f"the snapshot of generator {unit} in {experiment!r} does not match its digest")
         return None
 
-    async def _pointer(self, experiment: str, generator: int) -> tuple[str | None, str]:
+    async def _pointer(self, experiment: str, unit: str, label: str) -> tuple[str | None, str]:
         """The entry of the snapshot, and the chained digest of the log at its position."""
-        snapshots, counts = (self._commands.key(experiment, part) for part in ("snapshots", "counts"))
-        reads = [("HGET", snapshots, generator), ("HGET", counts, f"snapshot_chain_{generator}")]
+        snapshots, facts = (self._commands.key(experiment, part) for part in ("snapshots", keys.facts(label)))
+        reads = [("HGET", snapshots, unit), ("HGET", facts, f"snapshot_chain_{unit}")]
         pointer, noted = await self._commands.call_many(reads)
         if pointer is None:
             return None, ""

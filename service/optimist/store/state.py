@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+Unit = tuple[int, str]
+"""A generator as one metric scores it: its ordinal, and the label of a watched metric or "" for the primary one."""
 State = Literal["active", "paused", "retired"]
 SUSPECTS = 256
 """How many suspicious batches an experiment names; further ones are only counted. As in checking.lua."""
@@ -144,9 +148,9 @@ class GeneratorState:
     """Slices to be handed out again, by `pick`."""
     state: State = "active"
     snapshot_seq: int = 0
-    """The log position of the snapshot; 0 while there is none."""
+    """The log position of the snapshot of the primary metric; 0 while there is none."""
     log_bytes: int = 0
-    """Bytes of the bodies that were logged after the snapshot."""
+    """Bytes of the bodies that were logged after this snapshot. The log holds more where a watched metric lags."""
     aside: list[SetAside] = field(default_factory=list)
     """Batches that cannot be read, by position; of an experiment's first `ASIDE_LIMIT`."""
     aside_count: int = 0
@@ -165,6 +169,24 @@ class GeneratorState:
     """Position of the last retraction of all its batches; 0: none."""
     retractions: list[Retraction] = field(default_factory=list)
     """By time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedState:
+    """What is known of one generator by one watched metric; the fields are those of `GeneratorState`."""
+
+    estimate_seq: int = 0
+    """The log position of the newest estimate; 0 while there is none."""
+    estimate: str | None = None
+    """None, too, where it was not requested."""
+    estimate_made: str = field(default="", compare=False)
+    damage: str | None = None
+    snapshot_seq: int = 0
+    log_bytes: int = 0
+    """Bytes of the bodies that were logged after the snapshot of this metric."""
+
+
+NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -190,6 +212,8 @@ class ExperimentState:
     """A new text after each of these changes: a Redis that lost writes repeats versions, but never marks."""
     last: str = ""
     """Nonce of the pick that was opened last."""
+    labels: tuple[str, ...] = ()
+    """Of the watched metrics."""
 
     @property
     def estimates_digest(self) -> str:

@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from optimist_client.validation import in_words
 from optimist_client.wire import Identifier, Wire, optional
 
 Scale = Literal["linear", "log"]
-ArrayName = Identifier
+
+
+def _not_ids(name: str) -> str:
+    """Refuse the name of the array that holds the ids of the samples."""
+    if name == "ids":
+        raise ValueError("'ids' names the samples of a batch: expected another name for an array")
+    return name
+
+
+ArrayName = Annotated[Identifier, AfterValidator(_not_ids)]
 """Name of an array of a batch."""
 Dimension = Annotated[int, Field(ge=1, le=16_384)]
 """Number of columns of an array of a batch."""
@@ -45,6 +61,8 @@ class Metric(Wire):
     """The papers' algorithms for it by name, each with its bound."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """What an experiment must specify: settings, and "prompts" if the samples of a batch belong to prompts."""
+    reference_rows: ClassVar[bool] = False
+    """Whether it compares with the rows of its reference, not only with their mean and covariance."""
     kernels: ClassVar[Mapping[str, str]] = {}
     """The settings that are kernels, each with the array it applies to."""
     offers: ClassVar[frozenset[str]] = frozenset()
@@ -96,6 +114,11 @@ class Metric(Wire):
     def setting(self, name: str) -> Any:
         """The setting of this name; None if the metric does not have it."""
         return getattr(self, name, None)
+
+    @property
+    def first_name(self) -> str:
+        """The name that its first array has in a batch."""
+        return self.reads or self.first_array()
 
     @property
     def widths(self) -> dict[str, int]:

@@ -17,6 +17,7 @@ class OfNeighbours(Metric):
     arrays = {"features": ""}
     floor = 0.0
     needs = frozenset({"reference"})
+    reference_rows = True
     takes_prompts = True
 
     reference: Any = None

@@ -19,6 +19,7 @@ class KEN(Metric):
     arrays = {"features": ""}
     floor = 0.0
     needs = frozenset({"reference"})
+    reference_rows = True
     offers = frozenset({"modes"})
     takes_prompts = True
     decides = False

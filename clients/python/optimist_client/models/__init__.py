@@ -15,6 +15,7 @@ from optimist_client.models.experiments import (
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.progress import Curve, GeneratorProgress, OpenPickInfo, Progress
+from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Overview, Regret, Report, Summary
 from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
 from optimist_client.models.service import Problem, Role, Session
@@ -61,6 +62,8 @@ __all__ = [
     "Summary",
     "SuspectBatch",
     "TellReply",
+    "UploadRequest",
+    "UploadState",
     "Verdict",
     "WatchedReport",
 ]

@@ -16,7 +16,7 @@ GeneratorState = Literal["active", "paused", "retired"]
 
 
 class ReferenceInfo(Answer):
-    """A stored reference: the moments of real data that experiments compare with."""
+    """A stored reference, which experiments compare with: the moments of real data, and perhaps its rows."""
 
     name: Identifier
     dimension: int
@@ -26,7 +26,12 @@ class ReferenceInfo(Answer):
     """The embedding that made the features, if the upload named it."""
     scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
     """Root mean square of the real features' entries; None if an older service received the upload."""
+    rows: Annotated[int, Field(ge=2)] | None = optional()
+    """How many rows of features it holds beside the moments; None if it holds the moments alone."""
+    bytes: Annotated[int, Field(ge=0)] | None = optional()
+    """Its size in Redis; None if an older service received the upload."""
     digest: str
+    """SHA-256 of the moments, or of the features where rows are held (`tensors.digest`)."""
     created: float
 
 
@@ -39,6 +44,10 @@ class Experiment(Answer):
     columns: dict[str, int] | None = optional()
     """The columns of each array that a batch must hold, in the order of the metrics. None where the arrays are those of
     the primary metric by their own names: `widths` then follows from `dimension` and the settings."""
+    scales: dict[str, float] | None = optional()
+    """`ReferenceInfo.scale` of the references by the array that is compared with them; stored where `columns` are."""
+    references: dict[Identifier, str] | None = optional()
+    """The digests of the references of all metrics by name; stored where `columns` are."""
     reference_digest: str | None = None
     reference_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
     """`ReferenceInfo.scale` of its reference."""
@@ -72,6 +81,21 @@ class Experiment(Answer):
         """The columns of the arrays of one of its metrics, by the metric's own names."""
         widths = self.widths
         return {array: widths[name] for array, name in metric.array_names.items()}
+
+    @property
+    def reference_digests(self) -> dict[str, str]:
+        """The digest of each reference by its name."""
+        if self.references is not None:
+            return dict(self.references)
+        return {} if self.reference_digest is None else {self.config.setting("reference"): self.reference_digest}
+
+    @property
+    def reference_scales(self) -> dict[str, float]:
+        """The scale of real data by the array that is compared with it, as far as it is known."""
+        if self.scales is not None:
+            return dict(self.scales)
+        first = self.config.declared.first_name
+        return {} if self.reference_scale is None else {first: self.reference_scale}
 
     @property
     def weighs_costs(self) -> bool:

@@ -5,23 +5,26 @@ An upload takes the memory of its arrays and of two matrices of float64.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from fastapi import Request
 from numpy.typing import NDArray
 
 from optimist.api.bodies.arrays import Arrays
-from optimist.api.problems import invalid
+from optimist.api.problems import gone_away, invalid
 from optimist.numerics.moments import check_definite, check_moments, check_shapes, moments_of_features
 from optimist.numerics.plausibility import reference_scale
 from optimist_client import tensors
 from optimist_client.files import MOMENTS
 
 Matrix = NDArray[np.float64]
+Result = TypeVar("Result")
 
 
 class Queue:
@@ -37,9 +40,31 @@ class Queue:
         self._work.put((future, work, args))
         return future
 
+    async def run(self, request: Request, work: Callable[..., Result], *args: Any) -> Result:
+        """Run a function for a request, and return its result.
+
+        If the client disconnects before its turn has come, it is left out; raises `ApiError` then.
+        """
+        future = self.submit(work, *args)
+        answer = asyncio.wrap_future(future)
+        leaving = asyncio.ensure_future(_until_left(request))
+        try:
+            await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and future.cancel():
+                raise gone_away()
+            return await answer
+        finally:
+            leaving.cancel()
+            future.cancel()
+
     def _run(self) -> None:
         while True:
             _do(*self._work.get())
+
+
+async def _until_left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _do(future: Future[Any], work: Callable[..., Any], args: tuple[Any, ...]) -> None:

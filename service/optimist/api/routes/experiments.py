@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
 
@@ -13,8 +14,8 @@ from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.door.access import CallerDep
 from optimist.api.polls import Body
 from optimist.api.problems import invalid
-from optimist.api.routes.references import check_embeddings, stored_reference
-from optimist.dispatch.admission import check_maps, too_wide
+from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
+from optimist.dispatch.admission import check_maps, columns_of, too_wide
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.report import contrast_of, report_of
 from optimist.dispatch.suspects import suspects_among
@@ -29,6 +30,7 @@ from optimist_client.models import (
     ExperimentConfig,
     Identifier,
     Overview,
+    ReferenceInfo,
     Report,
     SuspectBatch,
 )
@@ -49,10 +51,6 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
         raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
         _check_lease(config.lease, context.settings.max_lease)
-        try:
-            check_maps(config, context.settings.max_map)
-        except ValueError as error:
-            raise invalid(str(error)) from None
         new = await _pinned(config, context)
         text = new.model_dump_json()
         async with context.vitals.room_for(len(text)):
@@ -68,8 +66,11 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     batch_size=config.batch_size if new.is_indexed else None,
                 )
     existing = await context.experiment(config.name)
-    if not existing.is_indexed:  # `paired` says nothing about experiments of earlier rules, which are not paired
+    # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
+    if not existing.is_indexed:
         config = config.model_copy(update={"paired": existing.config.paired})
+    if existing.rules < 5:
+        config = config.model_copy(update={"weigh_costs": existing.config.weigh_costs})
     if existing.config != config:
         raise Conflict(
             f"experiment {config.name!r} exists with another config, which differs in "
@@ -96,26 +97,57 @@ def _check_lease(lease: float, most: float) -> None:
 
 
 async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
-    """The experiment with what is settled at its creation: the width of its batches, and the reference as it is now."""
-    made = {"config": config, "created": time.time(), "instance": uuid.uuid4().hex, "rules": RULES}
-    named = config.setting("reference")
-    if named is None:
-        metric = config.declared
-        if missing := [array for array in metric.arrays if array not in metric.widths]:
-            raise invalid(f"metric {metric.name!r}: expected the columns of {', '.join(missing)} in its settings")
-        experiment = Experiment(dimension=metric.widths[metric.first_array()], **made)
-    else:
-        reference = await stored_reference(context.store, named)
-        check_embeddings(reference, config.embedding)
+    """The experiment with what is settled at its creation: the widths of its batches, and the references as they are.
+
+    Raises `ApiError` 404 for a reference that is not there, 409 where embeddings differ, 422 for sizes that do not fit.
+    """
+    references = await _references(config, context)
+    try:
+        columns = columns_of(config, {label: reference.dimension for label, reference in references.items()})
+        own = references.get(next(iter(config.metrics)))
         experiment = Experiment(
-            dimension=reference.dimension,
-            reference_digest=reference.digest,
-            reference_scale=reference.scale,
-            **made,
+            config=config,
+            dimension=columns[config.declared.first_name],
+            **(_of_several(config, columns, references) if config.watch or config.declared.reads else {}),
+            reference_digest=own and own.digest,
+            reference_scale=own and own.scale,
+            created=time.time(),
+            instance=uuid.uuid4().hex,
+            rules=RULES,
         )
+        check_maps(experiment, context.settings.max_map)
+    except ValueError as error:
+        raise invalid(str(error)) from None
     if refusal := too_wide(experiment, context.settings.max_dimension):
         raise invalid(refusal)
     return experiment
+
+
+async def _references(config: ExperimentConfig, context: Context) -> dict[str, ReferenceInfo]:
+    """The references of the metrics by label; those compared with one array must be of the same embedding."""
+    found: dict[str, ReferenceInfo] = {}
+    embeddings = config.embedding_names
+    for label, metric in config.metrics.items():
+        if (named := metric.setting("reference")) is not None:
+            reference = found[label] = await stored_reference(context.store, named)
+            check_embeddings(reference, embeddings.get(metric.first_name))
+            check_rows_kept(reference, metric)
+            if reference.embedding is not None:
+                embeddings[metric.first_name] = reference.embedding
+    return found
+
+
+def _of_several(
+    config: ExperimentConfig, columns: dict[str, int], references: Mapping[str, ReferenceInfo]
+) -> dict[str, Any]:
+    """What is stored only of experiments with several metrics, or whose metric reads an array of another name."""
+    known = [(config.metrics[label].first_name, reference) for label, reference in references.items()]
+    scales = {array: reference.scale for array, reference in reversed(known) if reference.scale is not None}
+    return {
+        "columns": columns,
+        "scales": scales,
+        "references": {reference.name: reference.digest for _, reference in known},
+    }
 
 
 @router.get("")

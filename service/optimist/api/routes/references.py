@@ -1,11 +1,9 @@
-"""Routes of references: moments of real data, which are uploaded once and shared by experiments."""
+"""Routes of references: moments of real data and perhaps its rows, uploaded once and shared by experiments."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from concurrent.futures import Future
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
@@ -13,12 +11,13 @@ from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, read_arrays
 from optimist.api.bodies.moments import Queue, memory_of, stored
 from optimist.api.context import ContextDep, SettingsDep, StoreDep
 from optimist.api.door.limits import Share
-from optimist.api.problems import ApiError, gone_away
+from optimist.api.problems import invalid
+from optimist.api.references import check_embeddings, stored_reference
+from optimist.api.routes.uploads import keep_rows
 from optimist_client.models import Identifier, ReferenceInfo
 from optimist_client.wire import EmbeddingName
 
 router = APIRouter(prefix="/v1/references", tags=["references"])
-Result = TypeVar("Result")
 
 
 @router.post("", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -30,18 +29,24 @@ async def create_reference(
     name: Annotated[Identifier, Query(description="The name that experiments refer to")],
     samples: Annotated[int | None, Query(ge=1, description="Number of real samples behind the moments")] = None,
     embedding: Annotated[EmbeddingName | None, Query(description="Name of the features' embedding")] = None,
+    keep: Annotated[bool, Query(alias="rows", description="Whether to keep the rows of the features")] = False,
 ) -> ReferenceInfo:
     """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
 
-    Uploading the same moments again under the same name succeeds; different moments are refused with 409.
+    Of features the moments are computed. With `rows` the features are kept beside them, as some metrics need it; see
+    also the upload in pieces. Uploading the same reference again under the same name succeeds; 409 for another one.
     """
     arrays = await read_arrays(request, settings)
+    if keep:
+        if set(arrays) != {"features"}:
+            raise invalid(f"rows: only features have rows to keep; found {', '.join(sorted(arrays)) or 'nothing'}")
+        return await keep_rows(request, context, store, name, arrays["features"], embedding)
     rows = len(arrays["features"]) if "features" in arrays and arrays["features"].ndim else None
     share: Share = request.scope["memory"]
     share.hold_more(memory_of(arrays))
     # One at a time, and not in the threads that check batches, because a large reference takes seconds.
     queue: Queue = request.app.state.references
-    dimension, digest, scale, body = await _awaited(request, queue.submit(stored, arrays, settings.max_dimension))
+    dimension, digest, scale, body = await queue.run(request, stored, arrays, settings.max_dimension)
     await store.references.reserve(name, settings.max_experiments)
     info = ReferenceInfo(
         name=name,
@@ -50,6 +55,7 @@ async def create_reference(
         embedding=embedding,
         digest=digest,
         scale=scale,
+        bytes=len(body),
         created=time.time(),
     )
     async with context.vitals.room_for(len(body), lambda: store.references.is_there(name)):
@@ -69,43 +75,5 @@ async def list_references(store: StoreDep) -> list[ReferenceInfo]:
 
 @router.get("/{name}")
 async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
-    """One reference: its dimension, number of samples, embedding and digest."""
+    """One reference: its dimension, number of samples, embedding, size and digest."""
     return await stored_reference(store, name)
-
-
-async def stored_reference(store: StoreDep, name: str) -> ReferenceInfo:
-    """The reference called `name`. Raises `ApiError` 404."""
-    meta = await store.references.meta(name)
-    if meta is None:
-        raise ApiError(404, "not-found", "Not found", f"no reference is called {name!r}: upload it first")
-    return ReferenceInfo.model_validate_json(meta)
-
-
-def check_embeddings(reference: ReferenceInfo, embedding: str | None) -> None:
-    """Raise `ApiError` 409 if the reference is known to have another embedding than the given one."""
-    if embedding is not None and reference.embedding not in (None, embedding):
-        raise ApiError(
-            409,
-            "conflict",
-            "Features of two embeddings cannot be compared",
-            f"reference {reference.name!r} is of embedding {reference.embedding!r}, not of {embedding!r}",
-        )
-
-
-async def _awaited(request: Request, future: Future[Result]) -> Result:
-    """Await a future's result. If the client disconnects before it has started, cancel it and raise `ApiError`."""
-    answer = asyncio.wrap_future(future)
-    leaving = asyncio.ensure_future(_until_left(request))
-    try:
-        await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done() and future.cancel():
-            raise gone_away()
-        return await answer
-    finally:
-        leaving.cancel()
-        future.cancel()
-
-
-async def _until_left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

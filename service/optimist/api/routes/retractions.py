@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from optimist.api.context import Context, ContextDep
 from optimist.api.door.access import CallerDep
 from optimist.api.door.keys import Caller
+from optimist.dispatch.admission import kernels_of
 from optimist.dispatch.retractions import retracted_batch
 from optimist_client.models import Identifier, RetractionRequest, RetractReply
 
@@ -59,7 +60,8 @@ async def _retract(
 ) -> RetractReply:
     experiment = await context.experiment(name)
     reason = (request or RetractionRequest()).reason
-    fits_kernels = any(kernel.is_open for kernel in experiment.config.kernels.values())
+    kernels = [kernel for metric in experiment.config.metrics.values() for kernel in kernels_of(metric).values()]
+    fits_kernels = any(kernel.is_open for kernel in kernels)
     async with context.vitals.room_for(len(reason), reserve=0.5):
         retraction, already = await context.store.retract(
             name, **what, who=caller.key, reason=reason, fits_kernels=fits_kernels, instance=experiment.instance

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from optimist.numerics.kid.reference import RealRows, cubic
 from optimist.numerics.kid.statistic import BLOCK, BlockStatistic
-from optimist.numerics.pair_sums import PooledMean
+from optimist.numerics.pair_sums import PooledMean, standard_error
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, linear_share
 from optimist_client.metrics import KID
@@ -60,7 +60,7 @@ class KernelDistance(BaseScore):
             raise ValueError("KID needs at least 2 samples")
         found = PooledMean.of(statistic.blocks)
         variance = found.linear + found.quadratic
-        error = math.sqrt(variance)
+        error = standard_error(variance, statistic.samples)
         return Analysis(
             plug_in=found.mean,
             estimate=found.mean,

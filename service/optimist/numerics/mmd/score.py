@@ -13,6 +13,7 @@ from torch import Tensor
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mmd.reference import RealMean
 from optimist.numerics.mmd.sums import pair_sums, total_of
+from optimist.numerics.pair_sums import standard_error
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, Identity, linear_share
 from optimist_client.metrics import CMMD, MMD, Metric
@@ -59,7 +60,7 @@ class MeanDiscrepancy(BaseScore):
         if statistic.samples < 2:
             raise ValueError("MMD² needs at least 2 samples")
         sums = pair_sums(statistic, self.real.mean)
-        error = self.factor * math.sqrt(sums.variance)
+        error = self.factor * standard_error(sums.variance, sums.n)
         return Analysis(
             plug_in=plug_in,
             estimate=self.factor * (sums.mean - self.real.excess),
@@ -71,10 +72,8 @@ class MeanDiscrepancy(BaseScore):
     def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
         """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
         real, n = self.real, statistic.samples
-        features, total = (
-            real.feature_map.plain(copied(common["features"], real.feature_map.device)),
-            total_of(statistic),
-        )
+        features = real.feature_map.plain(copied(common["features"], real.feature_map.device))
+        total = total_of(statistic)
         among = (features @ total - 1.0) / max(n - 1, 1)
         return replace(
             self.analyse(statistic),

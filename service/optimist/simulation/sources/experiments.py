@@ -60,14 +60,14 @@ def experiment(path: str | Path) -> SourceSet:
 def question_in(archive: Archive) -> Question:
     """The question of an exported experiment, with the kernels that its samples have fixed, if they have."""
     experiment = archive.contents.experiment
-    question = question_of(experiment, real_data_in(archive))
-    return question if archive.fitted is None else unpack_kernels(question, archive.fitted)
+    question, fitted = question_of(experiment, real_data_in(archive)), archive.fitted()
+    return question if fitted is None else unpack_kernels(question, fitted)
 
 
 def real_data_in(archive: Archive) -> RealData | None:
     """The real data that an exported experiment's metric compares with; None if it compares with none."""
-    has_reference = archive.contents.experiment.config.setting("reference") is not None
-    return stored_reference(archive.reference()[1]) if has_reference else None
+    name = archive.contents.experiment.config.setting("reference")
+    return None if name is None else stored_reference(archive.reference(name)[1])
 
 
 @dataclass(frozen=True)

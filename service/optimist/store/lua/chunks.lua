@@ -2,15 +2,15 @@
 
 -- The chunks of a snapshot. An entry of `snapshots` or `uploads` begins with "<unique> <chunks>".
 
-local function chunk_key(g, unique, i)
-  return snapshot .. ':' .. g .. ':' .. unique .. ':' .. i
+local function chunk_key(unit, unique, i)
+  return snapshot .. ':' .. unit .. ':' .. unique .. ':' .. i
 end
 
-local function drop(g, entry)
+local function drop(unit, entry)
   if entry then
     local unique, chunks = entry:match('^(%S+) (%d+)')
     for i = 0, chunks - 1 do
-      redis.call('UNLINK', chunk_key(g, unique, i))
+      redis.call('UNLINK', chunk_key(unit, unique, i))
     end
   end
 end

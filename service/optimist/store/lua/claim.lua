@@ -1,20 +1,28 @@
--- uses: prelude
+-- uses: prelude units
 -- keys: generators claims counts
--- args: owner seconds ordinals*
+-- args: owner seconds wanted*(generator label)
 
--- The counter that numbers claims. After a retraction it is not the one that older versions count by, so that none of
--- them can claim a generator, and score what it would misread.
+-- Claims units for `seconds`. Answers for each {token, deadline, 1 if another owner's claim had run out}, or nothing
+-- where another owner holds the claim. A deadline further off than a claim can last means that the server's clock was
+-- set back: that claim has run out, too.
+
+-- The counter that numbers claims. Where older versions must not score, because they would misread the log or know of
+-- no watched metrics, it is not the one that they count by, so that none of them can claim anything.
 local counter = tonumber(redis.call('HGET', counts, 'claims')) and 'claims' or 'claimed'
 
--- Claims generators for `seconds`. Answers for each {token, deadline, 1 if another owner's claim had run out}, or
--- nothing where another owner holds the claim. A deadline further off than a claim can last means that the server's
--- clock was set back: that claim has run out, too.
+local known = {}
+for _, label in ipairs(all_labels()) do
+  known[label] = true
+end
 
-local function claim(g)
+local function claim(g, label)
   if redis.call('HEXISTS', generators, g) == 0 then
     return {'not-found', 'there is no such generator'}
+  elseif not known[label] then
+    return {'not-found', 'there is no such metric'}
   end
-  local number, deadline, holder = (redis.call('HGET', claims, g) or ''):match('^(%d+) (%S+) (.*)$')
+  local unit = unit_of(g, label)
+  local number, deadline, holder = (redis.call('HGET', claims, unit) or ''):match('^(%d+) (%S+) (.*)$')
   local left = holder and tonumber(deadline) - now() or 0
   if holder ~= owner and left > 0 and left <= tonumber(seconds) then
     return {'ok'}
@@ -23,12 +31,12 @@ local function claim(g)
     number = string.format('%d', redis.call('HINCRBY', counts, counter, 1))
   end
   deadline = string.format('%.6f', now() + seconds)
-  redis.call('HSET', claims, g, table.concat({number, deadline, owner}, ' '))
+  redis.call('HSET', claims, unit, table.concat({number, deadline, owner}, ' '))
   return {'ok', token_of(number, owner), deadline, holder and holder ~= owner and 1 or 0}
 end
 
 local answer = {'ok'}
-for i, g in ipairs(ordinals) do
-  answer[1 + i] = claim(g)
+for i, unit in ipairs(wanted) do
+  answer[1 + i] = claim(unit.generator, unit.label)
 end
 return answer

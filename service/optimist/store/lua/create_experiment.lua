@@ -1,9 +1,9 @@
 -- uses: enrol
 -- keys: config counts
--- args: new_config growth instance keep_log batch_size names*
+-- args: new_config growth instance keep_log batch_size labels names*
 
 -- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices (rules
--- before 4). Answers 1 if created, 0 if it existed already.
+-- before 4). labels: of its watched metrics, with spaces between. Answers 1 if created, 0 if it existed already.
 local standing = redis.call('GET', config)
 if standing == new_config then
   return {'ok', 0}
@@ -16,6 +16,11 @@ redis.call('HSET', counts, 'growth', growth, 'instance', instance, 'keep_log', k
   'rounds', 0, 'told', 0, 'claims', 0)
 if batch_size ~= '' then
   redis.call('HSET', counts, 'batch_size', batch_size)
+end
+-- A scorer that knows of no watched metrics would trim the log as soon as the primary one has a snapshot: its script
+-- cannot number the claims of this experiment.
+if labels ~= '' then
+  redis.call('HSET', counts, 'labels', labels, 'claims', 'with watched metrics: claimed', 'claimed', 0)
 end
 for i, name in ipairs(names) do
   enrol(i - 1, name)

@@ -1,12 +1,20 @@
--- uses: chunks
+-- uses: units chunks
 -- keys: all
 
 -- Removes all keys of an experiment. Answers 1 if there was an experiment.
 local existed = redis.call('EXISTS', config)
+local labels = all_labels()
 for _, g in ipairs(redis.call('HKEYS', generators)) do
-  redis.call('UNLINK', log .. ':' .. g, curve .. ':' .. g)
-  drop(g, redis.call('HGET', snapshots, g))
-  drop(g, redis.call('HGET', uploads, g))
+  redis.call('UNLINK', log .. ':' .. g)
+  for _, label in ipairs(labels) do
+    local unit = unit_of(g, label)
+    redis.call('UNLINK', curve .. ':' .. unit)
+    drop(unit, redis.call('HGET', snapshots, unit))
+    drop(unit, redis.call('HGET', uploads, unit))
+  end
+end
+for _, label in ipairs(labels) do
+  redis.call('UNLINK', by_label(fitted, label))
 end
 redis.call('UNLINK', unpack(KEYS))
 return {'ok', existed}

@@ -1,3 +1,4 @@
+-- uses: units
 -- keys: counts log fitted
 
 -- What is derived from a log is stored only if the log still holds the batches that it was derived from.
@@ -30,9 +31,9 @@ local function is_void(g, seq)
   return tonumber(seq) < tonumber(redis.call('HGET', counts, g .. ':voids') or 0)
 end
 
--- Whether `kernels` is the SHA-1 of the kernels that `put_fitted` stored. True for '', where nothing had to be fixed,
--- and for kernels that an older version stored, without their SHA-1.
-local function fits(kernels)
-  local standing = redis.call('HGET', counts, 'fitted')
-  return kernels == '' or standing == kernels or not standing and redis.call('EXISTS', fitted) == 1
+-- Whether `kernels` is the SHA-1 of the kernels that `put_fitted` stored for this metric. True for '', where nothing had
+-- to be fixed, and for kernels that an older version stored, without their SHA-1.
+local function fits(kernels, label)
+  local standing = redis.call('HGET', facts_of(label), by_label('fitted', label))
+  return kernels == '' or standing == kernels or not standing and redis.call('EXISTS', by_label(fitted, label)) == 1
 end

@@ -1,9 +1,9 @@
 -- uses: prelude
 -- keys: claims
--- args: generator token
+-- args: unit token
 
 -- Ends a claim; nothing happens if the token is not that of the claim.
-if holds(generator, token) then
-  redis.call('HDEL', claims, generator)
+if holds(unit, token) then
+  redis.call('HDEL', claims, unit)
 end
 return {'ok'}

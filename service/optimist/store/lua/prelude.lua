@@ -18,9 +18,9 @@ local function token_of(number, owner)
   return instance .. ':' .. number .. ':' .. owner
 end
 
--- Whether a token is that of the generator's claim. An expired claim is valid until another owner takes over.
-local function holds(g, token)
-  local number, owner = (redis.call('HGET', claims, g) or ''):match('^(%d+) %S+ (.*)$')
+-- Whether a token is that of the claim of a unit (units.lua). An expired claim is valid until another owner takes over.
+local function holds(unit, token)
+  local number, owner = (redis.call('HGET', claims, unit) or ''):match('^(%d+) %S+ (.*)$')
   return number and token_of(number, owner) == token
 end
 

@@ -1,12 +1,12 @@
 -- uses: prelude chunks
 -- keys: uploads
--- args: generator unique number seconds bytes
+-- args: unit unique number seconds bytes
 
 -- Stores one chunk of an upload for `seconds`. Answers the SHA-1 of what is stored.
-local upload = redis.call('HGET', uploads, generator)
+local upload = redis.call('HGET', uploads, unit)
 if not upload or upload:match('^%S+') ~= unique then
   return {'superseded', 'another upload of this generator has begun'}
 end
-local key = chunk_key(generator, unique, number)
+local key = chunk_key(unit, unique, number)
 redis.call('SET', key, bytes, 'EX', seconds)
 return {'ok', redis.sha1hex(redis.call('GET', key))}

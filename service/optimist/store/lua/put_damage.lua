@@ -1,10 +1,10 @@
 -- uses: prelude
 -- keys: damaged
--- args: generator note token
+-- args: unit note token
 
--- Notes why a generator cannot be scored.
-if not holds(generator, token) then
+-- Notes why a unit cannot be scored.
+if not holds(unit, token) then
   return superseded
 end
-redis.call('HSET', damaged, generator, note)
+redis.call('HSET', damaged, unit, note)
 return {'ok'}

@@ -1,10 +1,10 @@
 -- uses: prelude deriving
--- keys: fitted counts
--- args: generator payload token kernels logs*(generator seq chain)
+-- keys: fitted
+-- args: generator label payload token kernels logs*(generator seq chain)
 
--- Stores the kernels that were fixed by the first samples, once. kernels: SHA-1 of `payload`. logs: the last batch of
--- each log that was read for it. Answers what is stored: the first payload.
-if not holds(generator, token) then
+-- Stores the kernels of a metric that were fixed by the first samples, once. kernels: SHA-1 of `payload`. logs: the last
+-- batch of each log that was read for it. Answers what is stored: the first payload.
+if not holds(unit_of(generator, label), token) then
   return superseded
 end
 for _, read in ipairs(logs) do
@@ -12,11 +12,13 @@ for _, read in ipairs(logs) do
     return outdated
   end
 end
-if redis.call('SETNX', fitted, payload) == 1 then
+local key = by_label(fitted, label)
+if redis.call('SETNX', key, payload) == 1 then
   local from = {}
   for i, read in ipairs(logs) do
     from[i] = read.generator .. ' ' .. read.seq
   end
-  redis.call('HSET', counts, 'fitted', kernels, 'fitted_from', table.concat(from, ' '))
+  redis.call('HSET', facts_of(label), by_label('fitted', label), kernels,
+    by_label('fitted_from', label), table.concat(from, ' '))
 end
-return {'ok', redis.call('GET', fitted)}
+return {'ok', redis.call('GET', key)}

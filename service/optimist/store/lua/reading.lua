@@ -15,6 +15,17 @@ local function take_turn(who, milliseconds)
   return true
 end
 
+-- The fields of a hash that are not those of watched metrics, flat as HGETALL answers them.
+local function of_primary(hash)
+  local all, found = redis.call('HGETALL', hash), {}
+  for i = 1, #all, 2 do
+    if not all[i]:find(':', 1, true) then
+      found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+    end
+  end
+  return found
+end
+
 -- Replaces the estimates that the caller has by ''. all: the flat contents of `estimates`. held: of each generator, by
 -- ordinal, the name that put_estimate.lua gave to the caller's estimate, '' for none.
 local function leave_out_held(all)
@@ -64,7 +75,7 @@ local function read_state(remembered)
   local state = {redis.call('GET', decision), open}
   for i, hash in ipairs({counts, generators, states, controls, estimates, damaged, aside, returned, snapshots,
                           suspects}) do
-    state[2 + i] = redis.call('HGETALL', hash)
+    state[2 + i] = (hash == damaged or hash == snapshots) and of_primary(hash) or redis.call('HGETALL', hash)
   end
   leave_out_held(state[7])
   return state

@@ -1,11 +1,11 @@
--- uses: prelude chunks retracted
--- keys: settled picks log estimates modes curve decision snapshots uploads claims checks suspects aside damaged fitted
--- keys: generators states returned counts
+-- uses: prelude units chunks retracted
+-- keys: settled picks log estimates watched modes curve decision snapshots uploads claims checks suspects aside damaged
+-- keys: fitted generators states returned counts
 -- args: generator position number who reason kernels most channel experiment
 
 -- Retracts one batch, named by its `position` in a generator's log or by the `number` of its pick, or with neither
 -- everything that the generator was told. The retraction is an entry of the log itself. kernels: 1 where the first
--- samples fix a part of the metric. most: how many single batches of an experiment may be retracted.
+-- samples fix a part of one of the metrics. most: how many single batches of an experiment may be retracted.
 -- Answers the record, 1 if it was retracted before, 1 if a decision was dropped.
 
 -- An older version must not score what it would misread: its script cannot number the claims of this experiment.
@@ -31,18 +31,33 @@ local function is_whole(g)
   return seq == 0 or (first and tonumber(first[1]:match('^%d+')) <= math.max(1, restarted(g)))
 end
 
-local function snapshot_seq(g)
-  local entry = redis.call('HGET', snapshots, g)
-  return tonumber(entry and entry:match('^%S+ %d+ (%d+)') or 0)
+local labels = all_labels()
+
+local function snapshot_seq(g, label)
+  return position_of(redis.call('HGET', snapshots, unit_of(g, label)))
 end
 
-local function drop_snapshot(g)
-  for _, hash in ipairs({snapshots, uploads}) do
-    drop(g, redis.call('HGET', hash, g))
-    redis.call('HDEL', hash, g)
+-- The position of the newest snapshot of all metrics.
+local function newest_snapshot(g)
+  local newest = 0
+  for _, label in ipairs(labels) do
+    newest = math.max(newest, snapshot_seq(g, label))
   end
+  return newest
+end
+
+local function drop_upload(unit)
+  drop(unit, redis.call('HGET', uploads, unit))
+  redis.call('HDEL', uploads, unit)
+end
+
+local function drop_snapshot(g, label)
+  local unit = unit_of(g, label)
+  drop_upload(unit)
+  drop(unit, redis.call('HGET', snapshots, unit))
+  redis.call('HDEL', snapshots, unit)
   local start = restarted(g)
-  redis.call('HSET', counts, g .. ':snapshot_bytes', start > 0 and entry_at(g, start).bytes or 0)
+  redis.call('HSET', facts_of(label), unit .. ':snapshot_bytes', start > 0 and entry_at(g, start).bytes or 0)
 end
 
 -- The position of the batch of a pick, or a refusal.
@@ -94,8 +109,9 @@ if is_one then
     return {'ok', g, known, 1, 0}
   end
   entry = entry_at(g, at)
-  if not entry or (at <= snapshot_seq(g) and not is_whole(g)) then
-    local left = snapshot_seq(g) < seq and 'batches from position ' .. snapshot_seq(g) + 1 .. ' on, and ' or ''
+  local newest = newest_snapshot(g)
+  if not entry or (at <= newest and not is_whole(g)) then
+    local left = newest < seq and 'batches from position ' .. newest + 1 .. ' on, and ' or ''
     return impossible('the batch at position ' .. at .. ' of generator ' .. name .. ' is no longer in the log, which '
       .. 'is trimmed unless the experiment has keep_log; possible: ' .. left .. 'all batches of the generator at once')
   elseif entry.retracts then
@@ -126,20 +142,27 @@ if decided then
   end
 end
 
--- What the first samples fixed is fixed anew without the batch, if it took part and all logs are whole.
+-- What the first samples fixed of a metric is fixed anew without the batch, if it took part and all logs are whole.
 local all = redis.call('HLEN', generators)
-local refits = kernels == '1' and redis.call('EXISTS', fitted) == 1
-if refits then
-  local from = redis.call('HGET', counts, 'fitted_from')
-  if from then
-    refits = false
-    for other, last in from:gmatch('(%d+) (%d+)') do
-      refits = refits or (other == g and first <= tonumber(last) and tonumber(last) > start)
+local all_whole = kernels == '1'
+for h = 0, all - 1 do
+  all_whole = all_whole and (is_whole(h) or not is_one and h == tonumber(g))
+end
+local function took_part(label)
+  local from = redis.call('HGET', facts_of(label), by_label('fitted_from', label))
+  if not from then
+    return true
+  end
+  for other, last in from:gmatch('(%d+) (%d+)') do
+    if other == g and first <= tonumber(last) and tonumber(last) > start then
+      return true
     end
   end
-  for h = 0, all - 1 do
-    refits = refits and (is_whole(h) or not is_one and h == tonumber(g))
-  end
+  return false
+end
+local refits = {}
+for _, label in ipairs(labels) do
+  refits[label] = all_whole and redis.call('EXISTS', by_label(fitted, label)) == 1 and took_part(label)
 end
 
 local own = seq + 1
@@ -169,36 +192,40 @@ if tonumber(numbered) then
   redis.call('DEL', claims)
   redis.call('HSET', counts, 'claimed', numbered, 'claims', LOCKED)
 end
-redis.call('HDEL', claims, g)
 
-local function forget_derived(h, from)
-  redis.call('HDEL', estimates, h)
-  redis.call('HDEL', modes, h)
-  redis.call('HDEL', damaged, h)
-  local list = curve .. ':' .. h
+local function forget_derived(h, label, from)
+  local unit = unit_of(h, label)
+  redis.call('HDEL', label == '' and estimates or watched, unit)
+  redis.call('HDEL', facts_of(label), 'made_' .. unit)
+  redis.call('HDEL', modes, unit)
+  redis.call('HDEL', damaged, unit)
+  local list = curve .. ':' .. unit
   local last = redis.call('LINDEX', list, -1)
   while last and tonumber(last:match('^%d+ (%d+)')) >= from do
     redis.call('RPOP', list)
     last = redis.call('LINDEX', list, -1)
   end
 end
-forget_derived(g, first)
-if refits then
-  redis.call('DEL', fitted)
-  redis.call('HDEL', counts, 'fitted', 'fitted_from')
-  for h = 0, all - 1 do
-    forget_derived(h, 1)
-    drop_snapshot(h)
-  end
-elseif is_one and at <= snapshot_seq(g) then
-  drop_snapshot(g)
-else
-  drop(g, redis.call('HGET', uploads, g))
-  redis.call('HDEL', uploads, g)
-end
 if not is_one then
   redis.call('HSET', counts, g .. ':restart', own, g .. ':handed', 0)
-  drop_snapshot(g)
+end
+for _, label in ipairs(labels) do
+  redis.call('HDEL', claims, unit_of(g, label))
+  forget_derived(g, label, first)
+  if refits[label] then
+    redis.call('DEL', by_label(fitted, label))
+    redis.call('HDEL', facts_of(label), by_label('fitted', label), by_label('fitted_from', label))
+    for h = 0, all - 1 do
+      forget_derived(h, label, 1)
+      drop_snapshot(h, label)
+    end
+  elseif not is_one or at <= snapshot_seq(g, label) then
+    drop_snapshot(g, label)
+  else
+    drop_upload(unit_of(g, label))
+  end
+end
+if not is_one then
   if redis.call('HGET', counts, 'keep_log') ~= '1' then
     redis.call('XTRIM', log .. ':' .. g, 'MINID', '=', own .. '-0')
   end

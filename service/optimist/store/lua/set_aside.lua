@@ -1,11 +1,11 @@
 -- uses: prelude deriving
 -- keys: aside counts
--- args: generator seq reason token chain most_named
+-- args: generator label seq reason token chain most_named
 
 -- Records that the batch at log position `seq` cannot be read. The first `most_named` are named, the others are
--- counted. A scorer reads a log in order, and after a takeover reads parts of it again: batches up to `aside_seq` are
--- counted already.
-if not holds(generator, token) then
+-- counted. Scorers read a log in order, once for each metric, and after a takeover parts of it again: batches up to
+-- `aside_seq` are counted already.
+if not holds(unit_of(generator, label), token) then
   return superseded
 elseif not follows(generator, seq, chain) then
   return outdated

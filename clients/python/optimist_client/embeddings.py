@@ -1,0 +1,40 @@
+"""The names of embeddings by array: how a config and a tell give them, and whether the two agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from optimist_client.metrics import Metric
+
+
+def spelled_out(
+    embedding: str | None, embeddings: Mapping[str, str] | None, metrics: Iterable[Metric]
+) -> tuple[str | None, dict[str, str] | None]:
+    """The two fields of a config in the one form that is stored. The first of the `metrics` decides.
+
+    An embedding of the array that this metric reads first is an `embedding` if no other array has one. Raises
+    ValueError if both fields are given, or for an array that no metric reads.
+    """
+    if embeddings is None:
+        return embedding, None
+    if embedding is not None:
+        raise ValueError("embedding, embeddings: expected one of the two")
+    known = list(metrics)
+    read = dict.fromkeys(name for metric in known for name in metric.array_names.values())
+    if unknown := sorted(embeddings.keys() - read.keys()):
+        raise ValueError(f"embeddings: no metric reads {', '.join(unknown)}; the metrics read {', '.join(read)}")
+    first = known[0].first_name
+    return (embeddings.get(first), None) if embeddings.keys() <= {first} else (None, dict(embeddings))
+
+
+def parsed(given: Iterable[str]) -> dict[str, str]:
+    """The names by array of texts `<array>:<name>`. Raises ValueError for another form, and for an array twice."""
+    found: dict[str, str] = {}
+    for text in given:
+        array, colon, name = text.partition(":")
+        if not (array and colon and name):
+            raise ValueError(f"embeddings: expected <array>:<name>, such as dinov2:dinov2-large; got {text!r}")
+        if array in found:
+            raise ValueError(f"embeddings: the array {array!r} is given twice")
+        found[array] = name
+    return found
