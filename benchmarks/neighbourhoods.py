@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from discrepancies import beds, truncations
 from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from discrepancies import beds, truncations
 from optimist.evaluation import Track
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
