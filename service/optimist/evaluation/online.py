@@ -296,7 +296,4 @@ class Evaluation:
 
     def _arms(self) -> list[Arm]:
         found = self._primary.estimates
-        return [
-            Arm(name, found[name], self._samples[name], self._batches[name], cost=self._costs.get(name))
-            for name in self.generators
-        ]
+        return [Arm(g, found[g], self._samples[g], self._batches[g], cost=self._costs.get(g)) for g in self.generators]

@@ -73,7 +73,7 @@ def names_of(generators: Any) -> tuple[str, ...]:
 
 
 def checked_costs(costs: Mapping[str, float] | None, generators: Sequence[str]) -> dict[str, float]:
-    """The known costs of a sample by generator. Raises ValueError for an unknown name, or what is no cost."""
+    """The costs by generator. Raises ValueError for unknown names, and for costs that are not finite or below 0."""
     found = {name: check_number(f"costs: {name}", cost) for name, cost in (costs or {}).items()}
     if unknown := sorted(found.keys() - set(generators)):
         raise ValueError(f"costs: no generator is called {', '.join(unknown)}")

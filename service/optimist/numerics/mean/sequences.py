@@ -17,8 +17,8 @@ GRID = 1001
 """Candidate means of the betting sequence, equally spaced from the least to the largest value."""
 _MOST = 0.5
 """Largest bet of both sequences, as a part of what may be lost."""
-_ROWS = 1024
-"""Rows that are added at a time: the betting sequence needs 16 MiB for them."""
+_ROWS = 64
+"""Rows that are added at a time. Few, because the betting sequence leaves out the candidates excluded before them."""
 
 
 class ConfidenceSequence(ABC):
@@ -79,7 +79,7 @@ class ConfidenceSequence(ABC):
             return
         lower = lower.clamp_min(self._ends[0]).cummax(0).values
         upper = upper.clamp_max(self._ends[1]).cummin(0).values
-        left = int((lower <= upper).sum())  # after the first contradiction there are only more
+        left = int((lower < upper).sum())  # after the first contradiction there are only more
         if left:
             self._ends = float(lower[left - 1]), float(upper[left - 1])
         self.is_contradicted = left < len(lower)
@@ -151,12 +151,15 @@ class Betting(ConfidenceSequence):
 
     def _step(self, x: Tensor, bets: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
         del means
-        grid, gain, bets = self._grid, x[:, None] - self._grid, bets[:, None]
-        above = torch.log1p(bets.minimum(_MOST / grid) * gain).cumsum(0) + self._wealth[0]
-        below = torch.log1p(-bets.minimum(_MOST / (1.0 - grid)) * gain).cumsum(0) + self._wealth[1]
-        self._wealth = torch.stack([above[-1], below[-1]])
+        # Candidates outside of the ends stay excluded, whatever they would win or lose from here on.
+        first, last = (round(end * (GRID - 1)) for end in self._ends)
+        grid, wealth = self._grid[first : last + 1], self._wealth[:, first : last + 1]
+        gain, bets = x[:, None] - grid, bets[:, None]
+        above = torch.log1p(bets.minimum(_MOST / grid) * gain).cumsum(0) + wealth[0]
+        below = torch.log1p(-bets.minimum(_MOST / (1.0 - grid)) * gain).cumsum(0) + wealth[1]
+        wealth[0], wealth[1] = above[-1], below[-1]
         too_low, too_high = (above >= self._level).sum(1), (below >= self._level).sum(1)
-        return grid[(too_low - 1).clamp_min(0)], grid[(GRID - too_high).clamp_max(GRID - 1)]
+        return grid[(too_low - 1).clamp_min(0)], grid[(len(grid) - too_high).clamp_max(len(grid) - 1)]
 
     def _sums(self) -> Tensor:
         return self._wealth
