@@ -2,7 +2,7 @@
 
     python benchmarks/pairs [tables] [--beds NAME ...] [--streams 40] [--claims 200] [--texts FILE]
 
-The tables are `errors`, `savings`, `claims` and `ties`; all by default. Generators draw rows from pools, with
+The tables are `errors`, `savings`, `claims`, `prices` and `ties`; all by default. Generators draw rows from pools, with
 replacement: those of the same numbers in a *common* stream, of numbers of their own in *independent* ones. Everything
 is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0.05.
 
@@ -15,6 +15,9 @@ is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0
   answers, and runs that were undecided when a generator had no samples left.
 - claims: the same streams under both analyses. Independent streams are what a false claim of `paired` looks like; of
   generators of unlike kinds the common ones are used.
+- prices: the cost until `top-two` stops, with costs weighed / not weighed: the ratio of the medians over the streams
+  [of samples], on independent streams and on common ones, where the best generator, or its closest rival, costs 1, 3,
+  10 or 100 times as much as each of the others.
 - ties: two generators at a time, shifted to the same score: the share of runs that ever stop. Half of these are wrong.
 
 `--texts` is a file of the answers of two language models (`human_eval_x_java2cpp` (2, tasks, answers, d), the tasks
@@ -32,6 +35,7 @@ from pathlib import Path
 
 import misses
 import outcomes
+import prices
 import torch
 from beds import BEDS, TEXTS, bed_named
 from check import check
@@ -45,6 +49,7 @@ TABLES = {
     "errors": (misses.HEADS, misses.errors),
     "savings": (["stop", "ratio", "95 % right", "wrong", "undecided"], outcomes.savings),
     "claims": (["stop", "change", "wrong", "undecided"], outcomes.claims),
+    "prices": (prices.HEADS, prices.costs),
     "ties": (["runs", "unpaired, independent", "paired, common"], outcomes.ties),
 }
 """The columns of each table, and what makes its rows."""

@@ -40,5 +40,5 @@ def evaluated(bed: Bed, batches: int) -> Run:
         decision = evaluation.decision(explain=False)
         best.append(decision.best)
         if decision.decided:
-            return Run(tuple(best), True)
-    return Run(tuple(best), False)
+            return Run(tuple(best), True, taken)
+    return Run(tuple(best), False, taken)

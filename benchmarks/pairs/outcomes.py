@@ -70,9 +70,15 @@ def best_of(streams: Streams, truths: Mapping[str, float]) -> str:
     return (min if estimate.lower_is_better else max)(truths, key=truths.__getitem__)
 
 
-def run_on(bed: Bed, tables: Mapping[str, Table], number: int, change: Change) -> Run:
-    """A run on these tables with the seed `number`."""
-    return run(tables, bed.horizon, warmup_batches(type(bed.question.metric), "influence"), number, change)
+def run_on(
+    bed: Bed,
+    tables: Mapping[str, Table],
+    number: int,
+    change: Change,
+    prices: Mapping[str, float] | None = None,
+) -> Run:
+    """A run on these tables with the seed `number`; with `prices`, costs are weighed."""
+    return run(tables, bed.horizon, warmup_batches(type(bed.question.metric), "influence"), number, change, prices)
 
 
 def _median(runs: Sequence[Run]) -> str:

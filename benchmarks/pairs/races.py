@@ -25,6 +25,12 @@ class Run:
 
     best: tuple[str | None, ...]
     stopped: bool
+    drawn: Mapping[str, int]
+    """Samples of each generator."""
+
+    def cost(self, prices: Mapping[str, float]) -> float:
+        """What its samples cost at these prices."""
+        return sum(prices[name] * samples for name, samples in self.drawn.items())
 
     @property
     def samples(self) -> int:
@@ -36,27 +42,37 @@ class Run:
         return self.stopped and self.best[-1] != best
 
 
-def run(tables: Mapping[str, Table], horizon: int, warmup: int, seed: int, change: Change) -> Run:
-    """Top-two until it stops or would need more than `horizon` samples of a generator."""
+def run(
+    tables: Mapping[str, Table],
+    horizon: int,
+    warmup: int,
+    seed: int,
+    change: Change,
+    prices: Mapping[str, float] | None = None,
+) -> Run:
+    """Top-two until it stops or would need more than `horizon` samples of a generator.
+
+    prices: the cost of a sample of each generator, where costs are weighed.
+    """
     policy = Policy("top-two", warmup, Stopping(DELTA), seed)
     known = {
         name: dict(zip(table.counts, (change(name, estimate) for estimate in table.estimates), strict=True))
         for name, table in tables.items()
     }
-    arms = [Arm(name) for name in tables]
+    arms = [Arm(name, cost=None if prices is None else prices[name]) for name in tables]
     best: list[str | None] = []
     while True:
         place = policy.pick(arms, len(best), len(best) + 1)
         arm = arms[place]
         samples = arm.samples + BATCH
         if samples > horizon:
-            return Run(tuple(best), False)
+            return Run(tuple(best), False, {arm.name: arm.samples for arm in arms})
         estimate = known[arm.name].get(samples, arm.estimate)
         arms[place] = replace(arm, samples=samples, batches=arm.batches + 1, estimate=estimate)
         decision = policy.stopping.decide(arms, len(best) + 1)
         best.append(decision.best)
         if decision.decided:
-            return Run(tuple(best), True)
+            return Run(tuple(best), True, {arm.name: arm.samples for arm in arms})
 
 
 def unpaired(generator: str, estimate: Estimate) -> Estimate:

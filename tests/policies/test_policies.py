@@ -25,6 +25,10 @@ def estimate(value: float, error: float | None, samples: int, *, lower_is_better
                     value + width, error, stopping, "linear", lower_is_better)  # fmt: skip
 
 
+def priced(of: Arm, cost: float | None) -> Arm:
+    return replace(of, cost=cost)
+
+
 def policy(name: str, seed: int = 0, warmup: int = 2, delta: float = 0.05) -> Policy:
     return Policy(name, warmup, Stopping(delta), seed)
 
@@ -132,6 +136,39 @@ class TestRandomised:
         assert {policy("top-two").pick(arms, 105, r) for r in range(50)} == {2}
         crowded = [*arms[:2], arm("c", 60.0, 1.0, 10, pending_samples=10, pending_batches=2)]
         assert {policy("top-two").pick(crowded, 105, r) for r in range(50)} == {1}
+
+    def test_top_two_samples_what_a_unit_of_cost_brings_most_of(self):
+        """The leader by (sd_l²/c_l)/(sd_l²/c_l + sd_c²/c_c)."""
+        arms = [priced(arm("a", 0.0, 2.0), 3.0), priced(arm("b", 0.5, 1.0), 0.5), priced(arm("c", 50.0, 1.0), 0.1)]
+        picks = [policy("top-two").pick(arms, 60, r) for r in range(4000)]
+        assert picks.count(2) == 0
+        assert picks.count(0) / 4000 == pytest.approx((4 / 3) / (4 / 3 + 2), abs=0.03)
+
+    def test_top_two_challenges_the_cheaper_of_two_equal_rivals(self):
+        """½ gap²/(sd_l² + sd_c²) + log(c_j · picks_j)"""
+        arms = [priced(arm("a", 0.0), 1.0), priced(arm("b", 1.0), 2.0), priced(arm("c", 1.0), 1.0)]
+        picks = [policy("top-two").pick(arms, 60, r) for r in range(200)]
+        assert picks.count(1) == 0
+        assert picks.count(2) > 0
+
+    @pytest.mark.parametrize("costs", [(7.0, 7.0, 7.0), (0.0, 2.0, 1.0), (None, 2.0, 1.0)])
+    def test_top_two_weighs_no_costs_that_are_equal_or_zero_or_not_known(self, costs: tuple[float | None, ...]):
+        arms = [arm("a", 0.0, 2.0), arm("b", 0.5, 1.0), arm("c", 0.6, 1.5)]
+        with_costs = [priced(one, cost) for one, cost in zip(arms, costs, strict=True)]
+        plain, weighed = ([policy("top-two").pick(of, 60, r) for r in range(200)] for of in (arms, with_costs))
+        assert weighed == plain
+
+    def test_the_samples_of_two_arms_settle_at_the_cheapest_ratio(self):
+        """n_l/n_c = (σ_l/σ_c)·√(c_c/c_l), as the errors fall with the samples."""
+        (sigma, tau), (cheap, costly) = (3.0, 1.0), (0.2, 5.0)
+        n = [100, 100]
+        for r in range(6000):
+            arms = [
+                priced(arm("a", 0.0, sigma / math.sqrt(n[0]), n[0]), costly),
+                priced(arm("b", 0.1, tau / math.sqrt(n[1]), n[1]), cheap),
+            ]
+            n[policy("top-two").pick(arms, 60, r)] += 5
+        assert n[0] / n[1] == pytest.approx(sigma / tau * math.sqrt(cheap / costly), rel=0.1)
 
     def test_top_two_of_one(self):
         assert policy("top-two").pick([arm("a", 1.0)], 20, 21) == 0

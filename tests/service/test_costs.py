@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from processes import Service
 
+from optimist.simulation.replay import replay
 from optimist_client import Experiment, Fix, Optimist, Pick
 
 COSTS = {"cheap": 0.5, "dear": 3.0}
@@ -167,4 +168,29 @@ def test_picks_are_the_same_with_costs_and_without(client: Optimist, name: str, 
             picks.append(pick)
             pick.tell(rows(pick.size, pick.seed))
         asked.append([(pick.generator, pick.size) for pick in picks])
-    assert asked[0] == asked[1], "no policy weighs them"
+    assert asked[0] == asked[1], "ucb does not weigh them"
+
+
+def shares(experiment: Experiment, samples: int = 200) -> dict[str, int]:
+    work(experiment, samples)
+    return {row.generator: row.samples for row in experiment.report().standings}
+
+
+def test_top_two_samples_the_cheap_one_more_unless_it_is_told_not_to(client: Optimist, name: str, reference):
+    settings = {"policy": "top-two", "max_wait": 30.0, "paired": False, "costs": {"cheap": 0.01, "dear": 4.0}}
+    weighed = shares(priced(client, f"{name}-weighed", reference, **settings))
+    plain = shares(priced(client, f"{name}-plain", reference, **settings, weigh_costs=False))
+    assert weighed["cheap"] > 4 * weighed["dear"]
+    assert plain["cheap"] < 2 * plain["dear"]
+
+
+def test_a_pick_records_the_costs_that_it_was_made_with(client: Optimist, name: str, reference, tmp_path: Path):
+    experiment = priced(client, name, reference, policy="top-two", max_wait=30.0, keep_log=True)
+    work(experiment, 60)
+    experiment.set_cost("cheap", 100.0)
+    work(experiment, 60)
+    experiment.export(tmp_path / "file")
+    found = replay(tmp_path / "file").picks
+    assert [one.pick.costs for one in found] == [[0.5, 3.0]] * 12 + [[100.0, 3.0]] * 12
+    assert all(one.is_reproduced for one in found)
+    assert len({one.generator for one in found[4:]}) == 2

@@ -125,6 +125,7 @@ class Assignment:
             pending_batches=[arm.pending_batches for arm in able],
             excluded=[arm.name for arm in able if not arm.active],
             retired=[generator.name for generator in stored.generators if generator.state == "retired"],
+            costs=_costs(able),
             told=stored.told,
             stale=stale,
             worker=request.worker,
@@ -162,6 +163,12 @@ class Assignment:
         size, left = self._state.config.batch_size, self._cost_left
         size = size if self._samples_left is None else min(size, self._samples_left)
         return math.ceil(left / cost) if left is not None and size * cost > left else size
+
+
+def _costs(arms: list[Arm]) -> list[float | None] | None:
+    """The field `costs` of a pick; None where no cost is known."""
+    costs = [arm.cost for arm in arms]
+    return costs if any(cost is not None for cost in costs) else None
 
 
 def _taken(part: Slice) -> dict[str, Any]:

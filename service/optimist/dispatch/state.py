@@ -51,18 +51,18 @@ class PolicyState:
         """The latest estimate of each generator, in the experiment's order."""
         self.contenders: list[GeneratorState] = [g for g in stored.generators if g.state != "retired"]
         """The generators that are not retired, in the order of `arms`."""
+        controls = stored.controls
+        changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
+        self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
+        """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
         self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
-        """Each contender with its estimate, counts and open picks."""
+        """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
         self.needed_to_fit = 0 if any(self.estimates) else needed_to_fit(self.config, len(stored.active))
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
         self.policy = make_policy(experiment, self.needed_to_fit)
         """The policy that picks are made by; its warm-up lasts until the kernels can be fixed."""
         self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
         """Samples told in all, those retracted since included: the budget has paid for them."""
-        controls = stored.controls
-        changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
-        self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
-        """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
         self.budget = int(controls["budget"]) if "budget" in controls else self.config.budget
         """Total number of samples after which no more picks are made."""
         self.max_cost = float(controls["max_cost"]) if "max_cost" in controls else self.config.max_cost
@@ -139,6 +139,7 @@ class PolicyState:
             self.open_picks.samples[generator.ordinal],
             self.open_picks.batches[generator.ordinal],
             active=generator.state == "active",
+            cost=self.costs.get(generator.name) if self.experiment.weighs_costs else None,
         )
 
     @property

@@ -87,6 +87,7 @@ class Evaluation:
         prompts: Sequence[str] | None = None,
         prompts_are: str = "sample",
         paired: bool = True,
+        costs: Mapping[str, float] | None = None,
         **options: float,
     ) -> None:
         names, place = _names(generators), find_device(device)
@@ -114,6 +115,7 @@ class Evaluation:
         check_policy(policy, bound)
         self.generators = names
         self.batch_size = batch_size
+        self._costs = _checked_costs(costs, names) if rules >= 5 else {}
         check_prompts_are(prompts_are, bool(prompts), bound)
         if prompts is not None and not declared.takes_prompts:
             raise ValueError(f"metric {declared.name!r} does not take prompts")
@@ -272,7 +274,19 @@ class Evaluation:
         return self._question.fitted(first_rows([[told.tensors for told in log] for log in logs.values()], needed))
 
     def _arms(self) -> list[Arm]:
-        return [Arm(name, self._estimates[name], self._samples[name], self._batches[name]) for name in self.generators]
+        return [
+            Arm(name, self._estimates[name], self._samples[name], self._batches[name], cost=self._costs.get(name))
+            for name in self.generators
+        ]
+
+
+def _checked_costs(costs: Mapping[str, float] | None, generators: Sequence[str]) -> dict[str, float]:
+    found = {name: check_number(f"costs: {name}", cost) for name, cost in (costs or {}).items()}
+    if unknown := sorted(found.keys() - set(generators)):
+        raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
+    if wrong := next((name for name, cost in found.items() if not 0 <= cost < math.inf), None):
+        raise ValueError(f"costs: expected finite costs of at least 0, got {found[wrong]} of {wrong!r}")
+    return found
 
 
 def _names(generators: Any) -> tuple[str, ...]:

@@ -24,11 +24,19 @@ class Arm:
     pending_samples: int = 0
     pending_batches: int = 0
     active: bool = True
+    cost: float | None = None
+    """Cost of one sample, where costs are weighed."""
 
     @property
     def shrink(self) -> float:
         """√(n/(n + pending)): the factor by which the open picks will reduce this arm's errors (decisions.md §3)."""
         return math.sqrt(self.samples / (self.samples + self.pending_samples)) if self.samples else 1.0
+
+
+def prices(arms: Sequence[Arm]) -> list[float] | None:
+    """The cost of a sample of each arm; None unless all are known and above 0, and not all the same."""
+    known = [arm.cost for arm in arms if arm.cost is not None and arm.cost > 0.0]
+    return known if len(known) == len(arms) and min(known) < max(known) else None
 
 
 def sign(arms: Sequence[Arm]) -> float:

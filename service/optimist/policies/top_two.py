@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from optimist.policies.arms import Arm, ratio
+from optimist.policies.arms import Arm, prices, ratio
 from optimist.policies.choices import Rng, fewest_samples, greedy, ucb
 from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Errors
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+
+UNRELATED = 0.25
+"""Correlation ρ_L above which costs are not weighed: at unequal counts a contrast loses more than they can save."""
 
 
 def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
@@ -19,6 +22,10 @@ def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int
     is what another sample takes off that variance; sd² if the two are not paired. Once the stopping rule would stop
     with sd_select, sd_stop is used instead, and the leader is the best arm. This samples what still prevents the stop,
     first of all an arm with fewer than `FEWEST_SAMPLES` samples.
+
+    Where all arms have a cost c, and none is correlated with the leader, a gain is what a unit of cost takes off the
+    variance, gain/c, and the challenger has the least ½ D_j₊²/Var(D_j) + log(c_j · picks_j). The samples of two arms
+    are then in the ratio that is cheapest, (σ_l/σ_c)·√(c_c/c_l).
     """
     if len(arms) == 1:
         return 0
@@ -36,16 +43,20 @@ def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int
     variances = [(error * arm.shrink) ** 2 for arm, error in zip(arms, contrasts.errors_of(kind), strict=True)]
     against = contrasts.against(leader)
     differences, reductions = against.differences, against.reductions(kind)
+    costs = prices(arms) if max(against.rho) <= UNRELATED else None
 
-    def cost(rival: int) -> float:
+    def misfit(rival: int) -> float:
         gap = max(differences[rival], 0.0)
         fit = ratio(gap**2, 2.0 * ((variances[rival] + variances[leader]) * reductions[rival]))
-        return fit + math.log(max(1, arms[rival].batches + arms[rival].pending_batches))
+        spent = max(1, arms[rival].batches + arms[rival].pending_batches)
+        return fit + math.log(spent if costs is None else spent * costs[rival])
 
-    challenger = min((rival for rival in range(len(arms)) if rival != leader), key=cost)
+    challenger = min((rival for rival in range(len(arms)) if rival != leader), key=misfit)
     of_leader, of_challenger = variances[leader], variances[challenger]
     if against.rho[challenger] > 0.0:
         of_leader, of_challenger = gains(arms, contrasts, leader, challenger, kind)
+    if costs is not None:
+        of_leader, of_challenger = of_leader / costs[leader], of_challenger / costs[challenger]
     leads = rng().random() * (of_leader + of_challenger) < of_leader
     return leader if leads else challenger
 

@@ -92,7 +92,8 @@ def _bound(archive: Archive) -> Bound | None:
 def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment) -> str:
     # Generators are only ever added behind the others.
     contenders = [name for name in tracks if name not in pick.retired][: len(pick.positions)]
-    counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches)
+    costs = pick.costs or [None] * len(contenders)
+    counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches, costs)
     arms = [
         Arm(
             name,
@@ -102,8 +103,9 @@ def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment) ->
             pending_samples,
             pending_batches,
             active=name not in pick.excluded,
+            cost=cost,
         )
-        for name, position, batches, pending_samples, pending_batches in zip(contenders, *counts, strict=True)
+        for name, position, batches, pending_samples, pending_batches, cost in zip(contenders, *counts, strict=True)
     ]
     active = sum(arm.active for arm in arms)
     needed = 0 if any(pick.positions) else needed_to_fit(experiment.config, active)

@@ -21,8 +21,7 @@ class OfNeighbours(Metric):
     takes_prompts = True
 
     reference: Any = None
-    """The name of an uploaded reference that keeps its rows, or real features in a form that `create_experiment` and
-    `Evaluation` accept. A mean and covariance do not suffice."""
+    """The name of an uploaded reference, or real features (n, d) themselves; mean and covariance do not suffice."""
     neighbours: Neighbours = 5
     """k: the ball around a real row reaches to its k-th nearest real row."""
 

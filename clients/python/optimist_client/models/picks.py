@@ -56,6 +56,9 @@ class Pick(Answer):
     """Those of these generators that could not be picked: paused, or not among the worker's."""
     retired: list[GeneratorName] = Field(default_factory=list)
     """The generators that were retired when the pick was made."""
+    costs: list[float | None] | None = optional()
+    """The cost of one sample of each of these generators, as it was when the pick was made; None where costs are not
+    known or not weighed."""
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool
