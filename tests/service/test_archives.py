@@ -191,7 +191,7 @@ def test_a_name_that_is_taken_is_a_conflict(client: Optimist, other: Optimist, n
     with pytest.raises(Conflict, match=name):
         client.import_experiment(tmp_path / "file")
     other.create_reference(f"{name}-reference", mean=np.ones(4), covariance=np.eye(4))
-    with pytest.raises(Conflict, match="other moments"):
+    with pytest.raises(Conflict, match="other contents"):
         other.import_experiment(tmp_path / "file")
     assert name not in other.experiments()
     assert original.report().samples == 10

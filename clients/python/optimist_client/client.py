@@ -16,12 +16,15 @@ from optimist_client.errors import Fix
 from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.metrics import Metric
 from optimist_client.operations import Awaiting, Blocking, operation
+from optimist_client.reference_names import ReferenceNames
 from optimist_client.transport import Transport
 from optimist_client.validation import in_words
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+FEW_PIECES = 32
+"""Number of pieces, each of at most a megabyte, up to which an upload shows no progress by itself."""
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
 
 
@@ -54,18 +57,25 @@ class ServiceOperations(Generic[ExperimentT]):
         samples: int | None = None,
         file: str | Path | None = None,
         embedding: str | None = None,
+        keep_rows: bool = False,
+        progress: bool | None = None,
     ) -> models.ReferenceInfo:
         """Upload a reference: real `features` (n, d), their `mean` (d,) and `covariance` (d, d), or a file of either.
 
         Files (`.npz`, `.npy`, `.safetensors`) hold one array of features, `mean` and `covariance`, or pytorch-fid's
-        `mu` and `sigma`. `embedding` is the name of the features' embedding. Uploading the same reference again under
-        the same name succeeds; a different one raises `Conflict`. Raises ValueError for an invalid reference.
+        `mu` and `sigma`. `embedding` is the name of the features' embedding. Of features only the moments are sent,
+        unless `keep_rows`, which metrics such as KID need: then the features are sent and kept, in pieces. If that is
+        interrupted, the same call later goes on where it stopped. `progress` shows how far it is (None: in terminals
+        and notebooks). Uploading the same reference again under the same name succeeds; a different one raises
+        `Conflict`. Raises ValueError for an invalid reference.
         """
         given = (mean, covariance) if features is None else features
         if file is not None:
             given = Path(file)
         elif features is None and (mean is None or covariance is None):
             raise ValueError("expected features, or both mean and covariance, or a file")
+        if keep_rows:
+            return await self._upload_rows(name, given, embedding, progress)
         return await self._upload(name, given, embedding, samples)
 
     async def _upload(
@@ -83,6 +93,33 @@ class ServiceOperations(Generic[ExperimentT]):
             "POST", "/v1/references", body=body, media_type=tensors.MEDIA_TYPE, params=params
         )
         return models.ReferenceInfo.model_validate(answer)
+
+    async def _upload_rows(
+        self, name: str, reference: Any, embedding: str | None, progress: bool | None = None
+    ) -> models.ReferenceInfo:
+        from optimist_client import tensors
+        from optimist_client.progress import shown
+        from optimist_client.references import rows_of
+
+        rows = await self._transport.apply(rows_of, reference)
+        digest = await self._transport.apply(tensors.digest, {"features": rows})
+        shape = {"rows": len(rows), "dimension": rows.shape[1], "dtype": rows.dtype.name}
+        begun = models.UploadRequest.model_validate({**shape, "digest": digest, "embedding": embedding})
+        path = f"/v1/references/{name}/uploads"
+        state = models.UploadState.model_validate(
+            await self._transport.call("POST", path, json=begun.model_dump(mode="json"))
+        )
+        wanted = progress if progress is not None or len(state.missing) > FEW_PIECES else False
+        with shown(wanted, f"reference {name}", len(rows)) as display:
+            there = state.pieces - len(state.missing)
+            for piece in state.missing:
+                start = piece * state.piece_rows
+                body = tensors.encode({"features": rows[start : start + state.piece_rows]})
+                url = f"{path}/{digest}/{piece}"
+                await self._transport.call("PUT", url, body=body, media_type=tensors.MEDIA_TYPE)
+                there += 1
+                display.update(min(len(rows), there * state.piece_rows), None)
+        return models.ReferenceInfo.model_validate(await self._transport.call("POST", f"{path}/{digest}", is_long=True))
 
     @operation
     async def references(self) -> list[models.ReferenceInfo]:
@@ -106,7 +143,8 @@ class ServiceOperations(Generic[ExperimentT]):
         its name with its settings as further arguments. `reference`, given in the metric or here, is required by FID.
         It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
         (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
-        accepts, such as pytorch-fid's `.npz`. Further arguments are the fields of `models.ExperimentConfig`. Among
+        accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as "<name>-reference-2" and so on.
+        Further arguments are the fields of `models.ExperimentConfig`. Among
         them are `tolerance`, the difference that does not matter, for which "1%" of the best score is recommended
         (training a model again moves its FID by 1 to 2 %; with 0, the default, equal generators are never decided);
         `max_magnitude`: a batch with a value more than this many times the usual size of features is refused
@@ -114,20 +152,20 @@ class ServiceOperations(Generic[ExperimentT]):
         instead of causing a warning. Raises `Fix` for invalid settings, `Conflict` if an experiment of this name exists
         with another config.
         """
-        from optimist_client.references import names_file
-
-        given = metric.setting("reference") if isinstance(metric, Metric) and reference is None else reference
-        has_data = given is not None and (not isinstance(given, str) or names_file(given))
-        named = f"{name:.54}-reference" if isinstance(name, str) else ""  # `_valid` refuses any other name
-        settings: dict[str, Any] = {"metric": metric, "reference": reference}
-        if has_data and given is reference:
-            settings["reference"] = named
-        elif has_data and isinstance(metric, Metric):
-            settings["metric"] = metric.model_copy(update={"reference": named})
-        wanted = _valid({"name": name, "generators": generators, **settings, **config})
-        if has_data:
+        found = ReferenceNames(name)
+        settings: dict[str, Any] = {"metric": found.without_data(metric)}
+        settings["reference"] = found.named(reference, metric)
+        if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
+            settings["watch"] = [found.without_data(each) for each in watch]
+        wanted = _valid({"name": name, "generators": generators, **config, **settings})
+        embeddings = {
+            metric.setting("reference"): wanted.embedding_names.get(metric.first_name)
+            for metric in reversed([*wanted.metrics.values()])
+        }
+        for named, data, keep_rows in found.uploads:
+            upload = self._upload_rows if keep_rows else self._upload
             try:
-                await self._upload(named, given, wanted.embedding)
+                await upload(named, data, embeddings.get(named))
             except ValueError as error:
                 raise Fix(f"reference: {error}") from None
         # Let pydantic write the JSON: `order` may be infinite, which plain JSON cannot represent.

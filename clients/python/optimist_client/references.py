@@ -48,6 +48,24 @@ def moments_of(reference: Any) -> Moments:
     return Moments(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows))
 
 
+def rows_of(reference: Any) -> NDArray[np.floating]:
+    """The features (n, d) given by an array, or by a file of one: float16 and float32 are kept, others become float64.
+
+    Raises ValueError for anything else, such as moments.
+    """
+    if isinstance(reference, tuple):
+        raise ValueError("features: expected real features (n, d), got a pair: moments have no rows to keep")
+    if names_file(reference):
+        arrays = moments_in(Path(reference))
+        if len(arrays) > 1:
+            raise FileError(f"{reference}: expected one array of features, found the moments {', '.join(arrays)}")
+        (reference,) = arrays.values()
+    rows = tensors.as_floats("features", reference)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
+    return rows
+
+
 def moments_in(file: Path) -> Arrays:
     """The arrays in a file of real data: `mean` (or `mu`), then `covariance` (or `sigma`); or one array of features.
 

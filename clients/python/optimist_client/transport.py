@@ -45,12 +45,17 @@ class Transport(ABC, Generic[Http]):
         media_type: str | None = None,
         params: Mapping[str, Any] | None = None,
         patience: float | None = None,
+        is_long: bool = False,
     ) -> Any:
-        """Send a request and return the decoded JSON of a 2xx reply. Raises `OptimistError` otherwise."""
+        """Send a request and return the decoded JSON of a 2xx reply. Raises `OptimistError` otherwise.
+
+        is_long: whether the reply may take as long as that to a file.
+        """
         headers = {"content-type": media_type} if media_type else None
+        timeout = {"timeout": self._of_files} if is_long else {}
 
         async def send() -> httpx.Response:
-            return await self._request(method, path, json=json, content=body, headers=headers, params=params)
+            return await self._request(method, path, json=json, content=body, headers=headers, params=params, **timeout)
 
         return _answer(await self._reply(send, patience))
 

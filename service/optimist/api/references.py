@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from optimist.api.problems import ApiError
+from optimist.api.problems import ApiError, invalid
 from optimist.store import Conflict, Store
+from optimist_client.metrics import Metric
 from optimist_client.models import ReferenceInfo
 
 
@@ -37,3 +38,12 @@ def check_same(standing: ReferenceInfo, digest: str, embedding: str | None) -> N
     if standing.digest != digest:
         raise Conflict(f"a reference named {standing.name!r} exists with other contents: choose another name")
     check_embeddings(standing, embedding)
+
+
+def check_rows_kept(reference: ReferenceInfo, metric: Metric) -> None:
+    """Raise `ApiError` 422 if a metric compares with the rows of a reference that holds none."""
+    if metric.reference_rows and reference.rows is None:
+        raise invalid(
+            f"reference: {metric.shown_label!r} compares with rows, and {reference.name!r} holds only moments: "
+            "upload the features with their rows kept, under another name"
+        )

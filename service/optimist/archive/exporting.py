@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from optimist.archive.contents import ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
+from optimist.archive.references import references_of
 from optimist.store import (
     Damaged,
     ExperimentState,
@@ -164,12 +165,12 @@ class Exporter:
             fitted = await self._store.fitted(self._name, label)
             if fitted is not None:
                 await asyncio.to_thread(self._writer.add_fitted, fitted, label)
-        name = self._experiment.config.setting("reference")
-        if name is not None:
+        config = self._experiment.config
+        for name in references_of(config):
             reference = await self._store.references.get(name)
             if reference is None:
                 raise Damaged(f"the reference {name!r} of the experiment is missing")
-            await asyncio.to_thread(self._writer.add_reference, *reference)
+            await asyncio.to_thread(self._writer.add_reference, config, name, *reference)
 
 
 def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int, int, int]]:

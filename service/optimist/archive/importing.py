@@ -6,21 +6,19 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping
-from contextlib import suppress
-
-from pydantic import ValidationError
 
 from optimist.archive.file import Archive, ArchiveError
+from optimist.archive.references import checked_references, lacking
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
+from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.settings import Settings
 from optimist.store import Conflict, ExperimentState, Store, Unit, WatchedState
-from optimist_client import tensors
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ReferenceInfo
+from optimist_client.models import Experiment
 
 
 async def import_archive(store: Store, settings: Settings, archive: Archive, name: str | None, instance: str) -> str:
@@ -40,11 +38,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     _check(experiment, stored, watched)
     if refusal := too_wide(experiment, settings.max_dimension):
         raise ArchiveError(refusal)
-    reference = (
-        None
-        if config.setting("reference") is None
-        else await asyncio.to_thread(_checked_reference, experiment, archive)
-    )
+    references = await asyncio.to_thread(checked_references, experiment, archive)
     standing = await store.config(config.name)
     if standing is not None:
         found = Experiment.model_validate_json(standing)
@@ -54,8 +48,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     await asyncio.to_thread(_check_maps, experiment, archive, settings.max_map)
     most = settings.max_experiments
     await store.reserve(config.name, most)
-    if reference is not None:
-        await _check_standing(store, reference[0])
+    references = await lacking(store, references)
     async with store.restoring(config.name) as restoration:
         for ordinal in range(len(stored.generators)):
             for label in ("", *archive.labels):
@@ -65,8 +58,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
             pages = archive.log(ordinal)
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
                 await restoration.add_entries(ordinal, page, keep_log=stored.keep_log)
-        if reference is not None:
-            info, body = reference
+        for info, body in references:
             await store.references.reserve(info.name, most)
             await store.references.put(info.name, info.model_dump_json(), body)
         await store.reserve(config.name, most)  # again, because the import may have taken long
@@ -105,7 +97,7 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
                 if not sound or not known.estimate_seq <= generator.due_seq:
                     raise ValueError(f"an estimate of {generator.name!r} is not valid")
         state = PolicyState(experiment, stored)
-        report_of(state)
+        report_of(state, watched=WatchedEstimates(watched))
         if not all(0 <= cost < math.inf for cost in [*state.costs.values(), state.max_cost or 0.0]):
             raise ValueError("a cost is negative or not finite")
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
@@ -123,25 +115,3 @@ def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
                 check_fitted(experiment, metric, fitted)
     except ValueError as error:
         raise ArchiveError(str(error)) from None
-
-
-def _checked_reference(experiment: Experiment, archive: Archive) -> tuple[ReferenceInfo, bytes]:
-    """The reference of the experiment. Raises ArchiveError if the archive holds a different one."""
-    text, body = archive.reference()
-    with suppress(ValidationError, ValueError):
-        info = ReferenceInfo.model_validate_json(text)
-        arrays = tensors.decode(body)
-        expected = (experiment.config.setting("reference"), experiment.reference_digest, experiment.reference_digest)
-        d = experiment.dimension
-        shapes = {name: array.shape for name, array in arrays.items()}
-        is_it = (info.name, info.digest, tensors.digest(arrays)) == expected
-        if is_it and info.dimension == d and shapes == {"mean": (d,), "covariance": (d, d)}:
-            return info, body
-    raise ArchiveError("the archive's reference is not the one that the experiment was created with")
-
-
-async def _check_standing(store: Store, reference: ReferenceInfo) -> None:
-    """Raise Conflict if the store has a reference of this name with different moments."""
-    meta = await store.references.meta(reference.name)
-    if meta is not None and ReferenceInfo.model_validate_json(meta).digest != reference.digest:
-        raise Conflict(f"the stored reference {reference.name!r} has other moments than the experiment's reference")

@@ -76,12 +76,20 @@ def report_of(
     )
 
 
-def contrast_of(state: PolicyState, generator: str, against: str) -> Contrast:
+def contrast_of(
+    state: PolicyState,
+    generator: str,
+    against: str,
+    label: str = "",
+    watched: WatchedEstimates | None = None,
+) -> Contrast:
     """How much worse one generator is than another; both may be retired.
 
+    watched: if given, they are compared by the watched metric of this label, else by the one that decides.
     Raises `NotFound` for an unknown name, else as `policies.contrast` does.
     """
-    estimates = {known.name: state.estimates[known.ordinal] for known in state.stored.generators}
+    known = state.estimates if watched is None else [watched.of(g.ordinal, label)[1] for g in state.stored.generators]
+    estimates = {generator.name: known[generator.ordinal] for generator in state.stored.generators}
     for name in (generator, against):
         if name not in estimates:
             raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")

@@ -131,10 +131,10 @@ def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
 
 
 def check_directions(name: str, rows: NDArray[np.floating]) -> None:
-    """Raise `BatchError` for a row of zeros, which the cosine kernel cannot take."""
+    """Raise `BatchError` for a row of zeros, which has no direction and cannot be scaled to norm 1."""
     zero = ~rows.any(axis=1)
     if zero.any():
-        raise BatchError(f"{name}: the cosine kernel needs rows that are not all zero; row {int(np.argmax(zero))} is")
+        raise BatchError(f"{name}: the metric needs rows that are not all zero; row {int(np.argmax(zero))} is")
 
 
 def check_range(name: str, rows: NDArray[np.floating], low: float, high: float) -> None:

@@ -42,6 +42,15 @@ class RealData:
         """The root mean square of the features' entries, as `plausibility.reference_scale` has it."""
         return reference_scale(self.mean, self.covariance)
 
+    def rows_for(self, metric: str) -> NDArray[Any]:
+        """The rows (m, d). Raises ValueError, naming the metric that needs them, if they were not kept."""
+        if self.rows is None:
+            raise ValueError(
+                f"reference: metric {metric!r} compares samples with the rows of real features (n, d), "
+                "and only their mean and covariance are known"
+            )
+        return self.rows
+
 
 @runtime_checkable
 class Reference(Protocol):

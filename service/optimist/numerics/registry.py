@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from optimist_client.config import RULES
 from optimist_client.metrics import (
+    CMMD,
     FID,
+    KEN,
+    KID,
+    MMD,
     RKE,
     ConditionalVendi,
+    Coverage,
+    Density,
     InceptionScore,
     InformationVendi,
     Mean,
     Metric,
+    Precision,
     Vendi,
     WinRate,
     declare,
@@ -139,3 +146,10 @@ register(ConditionalVendi, "optimist.numerics.pairs.declared")
 register(InformationVendi, "optimist.numerics.pairs.declared")
 register(Mean, "optimist.numerics.mean.declared")
 register(WinRate, "optimist.numerics.mean.declared")
+register(Precision, "optimist.numerics.neighbours.declared")
+register(Density, "optimist.numerics.neighbours.declared")
+register(Coverage, "optimist.numerics.neighbours.declared")
+register(KEN, "optimist.numerics.novelty.declared")
+register(MMD, "optimist.numerics.mmd.declared")
+register(CMMD, "optimist.numerics.mmd.declared")
+register(KID, "optimist.numerics.kid.declared")

@@ -4,14 +4,24 @@ from optimist_client.metrics.base import Metric, Scale, declare, declared, find
 from optimist_client.metrics.fid import FID
 from optimist_client.metrics.inception import InceptionScore
 from optimist_client.metrics.kernel import RKE, Cosine, Gaussian, Kernel, Nystrom, Vendi
+from optimist_client.metrics.kid import KID
 from optimist_client.metrics.mean import Mean, WinRate
+from optimist_client.metrics.mmd import CMMD, MMD
+from optimist_client.metrics.neighbours import Coverage, Density, Precision
+from optimist_client.metrics.novelty import KEN
 from optimist_client.metrics.pairs import ConditionalVendi, InformationVendi
 
 __all__ = [
+    "CMMD",
     "FID",
+    "KEN",
+    "KID",
+    "MMD",
     "RKE",
     "ConditionalVendi",
     "Cosine",
+    "Coverage",
+    "Density",
     "Gaussian",
     "InceptionScore",
     "InformationVendi",
@@ -19,6 +29,7 @@ __all__ = [
     "Mean",
     "Metric",
     "Nystrom",
+    "Precision",
     "Scale",
     "Vendi",
     "WinRate",

@@ -67,6 +67,8 @@ class Metric(Wire):
     """What an experiment must specify: settings, and "prompts" if the samples of a batch belong to prompts."""
     simplex: ClassVar[frozenset[str]] = frozenset()
     """Its own arrays whose rows are probabilities: numbers of at least 0 that sum to 1."""
+    reference_rows: ClassVar[bool] = False
+    """Whether it compares with the rows of its reference, not only with their mean and covariance."""
     kernels: ClassVar[Mapping[str, str]] = {}
     """The settings that are kernels, each with the array it applies to."""
     offers: ClassVar[frozenset[str]] = frozenset()

@@ -14,7 +14,7 @@ from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.door.access import CallerDep
 from optimist.api.polls import Body
 from optimist.api.problems import invalid
-from optimist.api.routes.references import check_embeddings, stored_reference
+from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
 from optimist.dispatch.admission import check_maps, columns_of, too_wide
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.report import contrast_of, report_of
@@ -132,6 +132,7 @@ async def _references(config: ExperimentConfig, context: Context) -> dict[str, R
         if (named := metric.setting("reference")) is not None:
             reference = found[label] = await stored_reference(context.store, named)
             check_embeddings(reference, embeddings.get(metric.first_name))
+            check_rows_kept(reference, metric)
             if reference.embedding is not None:
                 embeddings[metric.first_name] = reference.embedding
     return found
@@ -164,13 +165,14 @@ async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Exper
 @router.get("/{name}")
 async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     """One experiment's config, and the bandwidths that its first samples have fixed."""
-    experiment = await context.experiment(name)
-    if not any(kernel.is_open for kernel in experiment.config.kernels.values()):
-        return experiment
-    fitted = await context.store.fitted(name)
-    arrays = {} if fitted is None else tensors.decode(fitted)
-    sigmas = {part.removesuffix(".sigma"): float(array[0]) for part, array in arrays.items() if part.endswith(".sigma")}
-    return experiment.model_copy(update={"bandwidths": sigmas})
+    experiment, sigmas = await context.experiment(name), dict[str, float]()
+    for place, (label, metric) in enumerate(experiment.config.metrics.items()):
+        if any(kernel.is_open for field in metric.kernels if (kernel := metric.setting(field)) is not None):
+            fitted = await context.store.fitted(name, label if place else "")
+            for part, array in ({} if fitted is None else tensors.decode(fitted)).items():
+                if part.endswith(".sigma"):
+                    sigmas[f"{label}." * bool(place) + part.removesuffix(".sigma")] = float(array[0])
+    return experiment.model_copy(update={"bandwidths": sigmas}) if sigmas else experiment
 
 
 @router.patch("/{name}")
@@ -239,14 +241,20 @@ async def get_contrast(
     context: ContextDep,
     generator: Annotated[str, Query(description="The generator that is compared")],
     against: Annotated[str, Query(description="The generator that it is compared with")],
+    metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
 ) -> Contrast:
     """How much worse `generator` scores than `against`, with the standard error of the difference.
 
     In a paired experiment the error is that of samples in common. 422 while one of the two has no estimate.
     """
-    state = await context.state(await context.experiment(name))
+    experiment = await context.experiment(name)
+    primary, *watched = experiment.config.metrics
+    if metric not in ("", primary, *watched):
+        raise invalid(f"metric: expected one of {', '.join(experiment.config.metrics)}; got {metric!r}")
+    state = await context.state(experiment)
+    estimates = await context.watched(experiment) if metric in watched else None
     try:
-        return contrast_of(state, generator, against)
+        return contrast_of(state, generator, against, metric, estimates)
     except ValueError as error:
         raise invalid(str(error)) from None
 

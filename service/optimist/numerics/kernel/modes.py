@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.modes import Mode, Shown
 from optimist.numerics.reservoir import Reservoir
@@ -30,9 +31,15 @@ def modes_of(
     Raises ValueError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
     """
     check_counts(count, samples)
+    return shown(statistic.feature_map, reservoir, names, *_vectors(statistic, count), samples)
+
+
+def shown(
+    feature_map: FeatureMap, reservoir: Reservoir, names: Iterable[str], shares: Tensor, vectors: Tensor, samples: int
+) -> list[Mode]:
+    """Modes of these shares (k) and unit vectors (width, k), shown as `modes_of` does. Raises as it does."""
     rows = rows_of(reservoir, *names)
-    shares, vectors = _vectors(statistic, count)
-    scores = statistic.feature_map(torch.cat(rows, -1).to(vectors.device)) @ vectors
+    scores = feature_map(torch.cat(rows, -1).to(vectors.device)) @ vectors
     scores = torch.where(scores.sum(0) < 0.0, -scores, scores)
     ids = reservoir.ids
     return [Mode(share, largest(ids, column, samples)) for share, column in zip(shares.tolist(), scores.T, strict=True)]

@@ -1,0 +1,59 @@
+"""The maximum mean discrepancy from real data, and CMMD, which is one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optimist_client.metrics.base import Metric, declare
+from optimist_client.metrics.kernel import MEDIAN, Gaussian, Kernel
+
+
+@declare
+class MMD(Metric):
+    """The squared distance of the generator's mean from that of real data, in the features of a kernel (MMD²).
+
+    It is unbiased: 0 on average for a perfect generator, so that half of its scores are below 0.
+    """
+
+    name = "mmd"
+    title = "MMD²"
+    arrays = {"features": ""}
+    lower_is_better = True
+    needs = frozenset({"reference"})
+    reference_rows = True
+    takes_prompts = True
+
+    reference: Any = None
+    """The name of an uploaded reference, or real features (n, d) themselves; mean and covariance do not suffice."""
+    kernel: Kernel = Gaussian(MEDIAN)
+    """Kernel of the features. The real data fixes what is open: the bandwidth "median" is its median distance,
+    landmarks are its rows."""
+    normalise: bool = False
+    """Whether rows are scaled to norm 1 first; rows of zeros are then refused."""
+    factor: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] = 1.0
+    """What the score is multiplied by."""
+
+    @property
+    def directed(self) -> frozenset[str]:
+        """The features, if they are scaled to norm 1."""
+        return frozenset(self.arrays if self.normalise or self.kernel.name == "cosine" else ())
+
+
+@declare
+class CMMD(MMD):
+    """MMD² of CLIP embeddings of norm 1 with a Gaussian kernel of bandwidth 10, times 1000, without the usual bias.
+
+    Embed images by CLIP ViT-L/14 at 336 pixels, whose rows have 768 columns, to compare with published scores.
+    """
+
+    name = "cmmd"
+    title = "CMMD"
+
+    kernel: Kernel = Gaussian(10.0, features=768)
+    """Kernel of the embeddings. The default has a frequency for each column of CLIP's embeddings, which suffices."""
+    normalise: bool = True
+    """Whether embeddings are scaled to norm 1 first, as published."""
+    factor: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] = 1000.0
+    """What the score is multiplied by."""

@@ -1,0 +1,54 @@
+"""The scores of neighbourhoods of real samples: precision, density and coverage."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optimist_client.metrics.base import Metric, declare
+
+Neighbours = Annotated[int, Field(ge=1, le=1000)]
+
+
+class OfNeighbours(Metric):
+    """The base class of the scores that compare samples with balls around the rows of real features."""
+
+    arrays = {"features": ""}
+    floor = 0.0
+    needs = frozenset({"reference"})
+    reference_rows = True
+    takes_prompts = True
+
+    reference: Any = None
+    """The name of an uploaded reference, or real features (n, d) themselves; mean and covariance do not suffice."""
+    neighbours: Neighbours = 5
+    """k: the ball around a real row reaches to its k-th nearest real row."""
+
+
+@declare
+class Precision(OfNeighbours):
+    """The share of the samples that are as close to a real sample as its own neighbours: fidelity."""
+
+    name = "precision"
+    title = "Precision"
+
+
+@declare
+class Density(OfNeighbours):
+    """In how many neighbourhoods of real samples a sample lies, divided by how many neighbours span one: fidelity."""
+
+    name = "density"
+    title = "Density"
+
+
+@declare
+class Coverage(OfNeighbours):
+    """The share of the real samples that have a generated one in their neighbourhood: diversity."""
+
+    name = "coverage"
+    title = "Coverage"
+
+    at: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    """The number of samples whose coverage it is: the same for all generators, because coverage grows with it. With
+    fewer samples than that the score is extrapolated, and its interval is wide."""

@@ -1,0 +1,69 @@
+"""The references of an experiment in an archive."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+from pydantic import ValidationError
+
+from optimist.archive.file import Archive, ArchiveError
+from optimist.numerics.moments import moments_of_features
+from optimist.store import Conflict, Store
+from optimist_client import tensors
+from optimist_client.metrics import Metric
+from optimist_client.models import Experiment, ExperimentConfig, ReferenceInfo
+
+References = list[tuple[ReferenceInfo, bytes]]
+
+
+def references_of(config: ExperimentConfig) -> list[str]:
+    """The names of the references of all metrics, that of the metric that decides first."""
+    named = (metric.setting("reference") for metric in config.metrics.values())
+    return list(dict.fromkeys(name for name in named if name is not None))
+
+
+def checked_references(experiment: Experiment, archive: Archive) -> References:
+    """All references of the experiment. Raises ArchiveError if the archive holds different ones."""
+    metrics = experiment.config.metrics.values()
+    return [
+        _checked(experiment, archive, name, [metric for metric in metrics if metric.setting("reference") == name])
+        for name in references_of(experiment.config)
+    ]
+
+
+async def lacking(store: Store, references: References) -> References:
+    """Those that the store does not have. Raises Conflict if it has others of the same names."""
+    found: References = []
+    for reference, body in references:
+        meta = await store.references.meta(reference.name)
+        if meta is None:
+            found.append((reference, body))
+        elif ReferenceInfo.model_validate_json(meta).digest != reference.digest:
+            raise Conflict(f"the stored reference {reference.name!r} has other contents than that of the experiment")
+    return found
+
+
+def _checked(experiment: Experiment, archive: Archive, name: str, metrics: list[Metric]) -> tuple[ReferenceInfo, bytes]:
+    text, body = archive.reference(name)
+    with suppress(ValidationError, ValueError):
+        info = ReferenceInfo.model_validate_json(text)
+        d, arrays = info.dimension, tensors.decode(body)
+        columns = {experiment.widths_of(metric)[metric.first_array()] for metric in metrics}
+        rows = arrays.pop("features", None)
+        shapes = {part: array.shape for part, array in arrays.items()}
+        digest = tensors.digest(arrays if rows is None else {"features": rows})
+        is_it = info.name == name and info.digest == digest == experiment.reference_digests[name]
+        has_shape = columns == {d} and shapes == {"mean": (d,), "covariance": (d, d)}
+        if is_it and has_shape and (rows is None or _are_moments(rows, arrays["mean"], arrays["covariance"])):
+            return info, body
+    raise ArchiveError("the archive's reference is not the one that the experiment was created with")
+
+
+def _are_moments(rows: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> bool:
+    """Whether these are the moments of the rows, which alone the digest covers."""
+    found = moments_of_features("features", rows)
+    size = float(np.abs(rows).max())
+    return np.allclose(found[0], mean, rtol=0, atol=1e-9 * size) and np.allclose(
+        found[1], covariance, rtol=0, atol=1e-9 * size**2
+    )

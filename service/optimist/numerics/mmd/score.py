@@ -1,0 +1,91 @@
+"""MMD², the squared distance of the mean feature from that of real data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.mmd.reference import RealMean
+from optimist.numerics.mmd.sums import pair_sums, total_of
+from optimist.numerics.pair_sums import standard_error
+from optimist.numerics.rows import copied
+from optimist.numerics.score import Analysis, BaseScore, Identity, linear_share
+from optimist_client.metrics import CMMD, MMD, Metric
+
+
+class MeanDiscrepancy(BaseScore):
+    """`factor` · MMD² to real data, lower is better: unbiased, hence also below 0, with its exact variance."""
+
+    declared: type[Metric] | Metric = MMD
+
+    def __init__(self, declared: MMD, real: RealMean) -> None:
+        self.real = real
+        self.factor = declared.factor
+        self._settings = declared.model_dump_json(include={"kernel", "normalise"})
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """d columns of "features"."""
+        return {"features": self.real.dimension}
+
+    def statistic(self) -> KernelStatistic:
+        """An empty statistic of [φ, 1]."""
+        return KernelStatistic(self.real.feature_map, last=0)
+
+    def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
+        return KernelStatistic.from_tensors(tensors, self.real.feature_map)
+
+    def check(self, statistic: KernelStatistic) -> None:
+        """Raises ValueError unless the statistic has samples and a feature map of this one's sizes."""
+        super().check(statistic)
+        if statistic.sizes != (self.real.dimension, self.real.feature_map.width):
+            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+
+    def plug_in(self, statistic: KernelStatistic) -> float:
+        """‖mean φ − m‖², the published V-statistic, which is too high by at most 2/n. Raises as `check` does."""
+        self.check(statistic)
+        gap = total_of(statistic) / statistic.samples - self.real.mean
+        return self.factor * float(gap @ gap)
+
+    def analyse(self, statistic: KernelStatistic) -> Analysis:
+        """The unbiased value and its error, from n ≥ 2 samples. Raises ValueError on fewer and as `check` does."""
+        plug_in = self.plug_in(statistic)
+        if statistic.samples < 2:
+            raise ValueError("MMD² needs at least 2 samples")
+        sums = pair_sums(statistic, self.real.mean)
+        error = self.factor * standard_error(sums.variance, sums.n)
+        return Analysis(
+            plug_in=plug_in,
+            estimate=self.factor * (sums.mean - self.real.excess),
+            selection_error=error,
+            stopping_error=error,
+            first_order=linear_share(sums.linear, sums.variance),
+        )
+
+    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        real, n = self.real, statistic.samples
+        features = real.feature_map.plain(copied(common["features"], real.feature_map.device))
+        total = total_of(statistic)
+        among = (features @ total - 1.0) / max(n - 1, 1)
+        return replace(
+            self.analyse(statistic),
+            influence=2.0 * self.factor * (among - features @ real.mean),
+            reference=-2.0 * self.factor / (n * math.sqrt(real.samples)) * (real.some @ total),
+        )
+
+    def identity(self) -> Identity:
+        """The kernel's settings. Real data fixes the rest, and an experiment keeps its reference."""
+        return [("kernel", (torch.tensor(list(self._settings.encode()), dtype=torch.uint8),))]
+
+
+class EmbeddingDiscrepancy(MeanDiscrepancy):
+    """CMMD."""
+
+    declared = CMMD
