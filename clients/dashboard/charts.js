@@ -1,27 +1,13 @@
-// The charts: regret, optimal pick ratio, pick shares, estimates with intervals. They use plotly.js from the service.
+// The charts: regret, optimal pick ratio, pick shares, estimates with intervals.
+import { Choice } from "./choice.js";
 import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
 import { count, score, share } from "./format.js";
+import { metricsOf } from "./metrics.js";
+import { chart, line, plain, plotly, react } from "./plot.js";
 import { ranked, why } from "./standings.js";
 
 const FLAT = 5; // the axis of the estimates shows the first values unless it gets this many times as long
-const SCRIPT = "dashboard/plotly.min.js";
-let library = null;
-
-// Load plotly.js when the first chart is drawn: it is large, and the list of experiments does not need it.
-function plotly() {
-  library ??= new Promise((resolve, reject) => {
-    document.head.append(h("script", {
-      src: SCRIPT,
-      onload: () => resolve(window.Plotly),
-      onerror: () => {
-        library = null;
-        reject(new Error("The chart library could not be loaded."));
-      },
-    }));
-  });
-  return library;
-}
 
 export class Charts {
   constructor(metric, palette) {
@@ -36,6 +22,7 @@ export class Charts {
       estimates: chart("estimates", "Estimates and intervals",
         `${this.metric} of each generator by its number of samples.`),
     };
+    this.metrics = new Choice("estimates-of", "Metric", () => this.redraw());
     this.problem = h("p", { class: "problem", role: "alert" });
     const cards = Object.values(this.charts).map((one) => one.card);
     this.section = h("section", { class: "charts", "aria-label": "Charts" }, cards, this.problem);
@@ -112,13 +99,19 @@ export class Charts {
   }
 
   estimates(Plotly, report, progressCurve, drawn) {
+    const metrics = metricsOf(report);
+    if (metrics.length > 1) this.charts.estimates.choose(this.metrics);
+    this.metrics.offer(metrics.map(({ label, title }) => [label, title]));
+    const metric = metrics.find(({ label }) => label === this.metrics.value);
+    const known = progressCurve.curvesBy(metric.label);
     const curves = drawn
-      .map(({ generator, ...now }) => ({ generator, ...withNewest(progressCurve.curves.get(generator), now) }))
+      .map(({ generator }) => ({ generator, ...withNewest(known.get(generator), metric.of.get(generator)) }))
       .filter(({ samples }) => samples.length > 0);
     this.charts.estimates.waiting(curves.length === 0);
-    this.charts.estimates.note(why(report));
+    this.charts.estimates.say(`${metric.title} of each generator by its number of samples.`);
+    this.charts.estimates.note(metric.decides ? why(report) : "");
     if (!curves.length) return;
-    this.charts.estimates.label(`Latest: ${drawn.map((one) => `${one.generator} ${score(one.score)}`).join(", ")}`);
+    this.charts.estimates.label(`Latest: ${drawn.map(({ generator }) => `${generator} ${score(metric.of.get(generator).score)}`).join(", ")}`);
     const range = spread(curves);
     const traces = curves.flatMap((curve) => {
       const color = this.palette.colour(curve.generator);
@@ -127,7 +120,7 @@ export class Charts {
     react(Plotly, this.charts.estimates, traces, {
       showlegend: true,
       xaxis: { type: "log", title: { text: "Samples of the generator" }, ...ticks(curves) },
-      yaxis: { range, title: { text: this.metric } },
+      yaxis: { range, title: { text: plain(metric.title) } },
     });
   }
 }
@@ -202,54 +195,3 @@ function ticks(curves) {
   const tickvals = values.filter((value) => value >= least && value <= most);
   return { tickvals, ticktext: tickvals.map(count) };
 }
-
-function line(name, x, y, color) {
-  const mode = x.length > 1 ? "lines" : "markers";
-  return { type: "scatter", mode, name, x, y, line: { color, width: 2 }, marker: { color } };
-}
-
-function chart(id, title, text) {
-  const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
-  const empty = h("p", { class: "quiet plot-empty" }, "No data yet.");
-  const noted = h("p", { class: "quiet" });
-  const card = h("figure", { class: "card chart" }, [
-    h("figcaption", {}, h("h2", {}, title), h("p", { class: "quiet" }, text), noted), plot, empty,
-  ]);
-  return {
-    card,
-    plot,
-    note: (words) => say(noted, words),
-    label: (words) => plot.setAttribute("aria-label", `${title}. ${words}`),
-    waiting(isEmpty) {
-      plot.hidden = isEmpty;
-      empty.hidden = !isEmpty;
-    },
-  };
-}
-
-function react(Plotly, { plot }, traces, layout) {
-  const ink = styleValue("--quiet");
-  const rule = styleValue("--line");
-  const axis = { gridcolor: rule, linecolor: rule, zeroline: false, automargin: true, tickfont: { color: ink } };
-  const title = (given, text) => ({ text, standoff: 8, font: { size: 12, color: ink }, ...given?.title });
-  const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
-  const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
-  const narrow = plot.clientWidth < 480;
-  // Escape names, because plotly interprets some HTML tags and links in text.
-  const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
-  return Plotly.react(plot, shown, {
-    showlegend: false,
-    legend: { orientation: "h", traceorder: "normal", y: -0.28, x: 0, font: { size: 11, color: styleValue("--ink") } },
-    hovermode: narrow ? "closest" : "x unified",
-    hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: rule },
-    font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },
-    paper_bgcolor: "transparent",
-    plot_bgcolor: "transparent",
-    margin: { l: 8, r: 12, t: 8, b: 8 },
-    ...layout,
-    xaxis,
-    yaxis,
-  }, { displayModeBar: false, responsive: true, scrollZoom: false });
-}
-
-const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

@@ -7,6 +7,7 @@ import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { about, answer, cost, count, metricTitle, share } from "./format.js";
+import { Metrics, metricsOf } from "./metrics.js";
 import { modes } from "./modes.js";
 import { badges } from "./overview.js";
 import { openPicks } from "./picks.js";
@@ -61,17 +62,20 @@ function page(main, experiment, report, refresh) {
   const facts = h("dl", { class: "facts" });
   const palette = new Palette();
   const standings = new Standings(config.name, metricTitle(report), palette, refresh);
+  const metrics = new Metrics(palette);
   const charts = new Charts(metricTitle(report), palette);
   const picks = openPicks();
   const manage = actions(config, refresh);
   const odd = batches(config, refresh);
-  const shows = report.offers?.includes("modes") ? modes(config.name) : null;
+  const offering = metricsOf(report).filter(({ offers }) => offers.includes("modes"));
+  const shows = offering.length ? modes(config.name, offering) : null;
   fill(
     main,
     h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
     h("div", { class: "title" }, h("h1", {}, config.name), state),
     h("section", { class: "card hero", "aria-label": "Answer" }, sentence, notes, facts),
     standings.section,
+    metrics.section,
     odd.sections,
     charts.section,
     h("div", { class: "columns" }, picks.section, manage.section),
@@ -88,13 +92,17 @@ function page(main, experiment, report, refresh) {
       const drawn = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
       palette.give(drawn.map((standing) => standing.generator));
       standings.draw(report);
+      metrics.draw(report);
       odd.draw(report);
       charts.draw(report, progressCurve);
       picks.draw(report.progress.picks, report.open_picks);
       manage.draw(report);
       shows?.draw(report);
     },
-    stop: () => charts.stop(),
+    stop() {
+      metrics.stop();
+      charts.stop();
+    },
   };
 }
 
@@ -109,9 +117,14 @@ function known(report, config) {
   if (report.cost !== undefined) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }
-  if (report.uniform_samples !== null) {
-    facts.push(["Uniform sampling would have taken", `about ${about(report.uniform_samples)} samples`]);
+  if (report.decision_cost !== undefined && report.decision_cost !== report.cost) {
+    facts.splice(2, 0, ["Cost at the decision", cost(report.decision_cost)]);
   }
+  const even = [
+    report.uniform_samples !== null && `${about(report.uniform_samples)} samples`,
+    report.uniform_cost !== undefined && `a cost of ${about(report.uniform_cost)}`,
+  ].filter(Boolean);
+  if (even.length) facts.push(["Uniform sampling would have taken", `about ${even.join(", ")}`]);
   return facts.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more)));
 }
 

@@ -1,23 +1,26 @@
 // The modes of a generator with their most typical samples. A scorer computes them on request.
 import { generatorPath, get } from "./api.js";
+import { Choice } from "./choice.js";
 import { fill, h, say } from "./dom.js";
 import { samples, share } from "./format.js";
 
-// The section for experiments whose metric offers modes.
-export function modes(experiment) {
+// The section for experiments with metrics that offer modes (`offering`, see `metricsOf`).
+export function modes(experiment, offering) {
   const select = h("select", { id: "modes-of" });
+  const metric = new Choice("modes-by", "Metric", () => {});
+  metric.offer(offering.map(({ label, title }) => [label, title]));
   const button = h("button", {}, "Show modes");
   const status = h("p", { class: "quiet", role: "status" });
   const found = h("div", {});
-  const form = h("form", { class: "field", onsubmit: (event) => (event.preventDefault(), show(select.value)) }, [
-    h("label", { for: "modes-of" }, "Generator"), select, button,
+  const form = h("form", { class: "field wrapping", onsubmit: (event) => (event.preventDefault(), show(select.value)) }, [
+    h("label", { for: "modes-of" }, "Generator"), select, offering.length > 1 && metric.element, button,
   ]);
 
   async function show(generator) {
     button.disabled = true;
     say(status, "Waiting for a scorer …");
     try {
-      const path = `${generatorPath(experiment, generator)}/modes?count=6&samples=8`;
+      const path = `${generatorPath(experiment, generator)}/modes?count=6&samples=8${metric.value && `&metric=${metric.value}`}`;
       const [made, session] = await Promise.all([get(path, "modes"), get("v1/session")]);
       const hosts = session.image_hosts ?? []; // missing if another replica runs an older version
       const stale = made.stale ? "; newer samples are not included yet" : "";

@@ -1,7 +1,7 @@
 // The page with the list of experiments.
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
-import { count, date, error, metricTitle, score } from "./format.js";
+import { cost, count, date, error, metricTitle, score } from "./format.js";
 import { poll } from "./poll.js";
 
 const PAGE = 50;
@@ -49,22 +49,27 @@ export function showOverview(main, connection, failed) {
 }
 
 function line(experiment) {
-  const { decision } = experiment;
+  const { decision, decision_cost: decided } = experiment;
   const leader = decision.best === null ? "No leader yet" : decision.best;
   const sure = decision.confidence_text ? `, ${decision.confidence_text} sure` : "";
   const spread = error(experiment.error, experiment.score);
   const found = experiment.score === null ? "–" : `${score(experiment.score)} ${spread}`;
   const of = experiment.budget === null ? "" : ` of ${count(experiment.budget)}`;
+  const spent = experiment.cost === undefined ? null : [
+    cost(experiment.cost),
+    decided !== undefined && decided !== experiment.cost && ` (${cost(decided)} at the decision)`,
+  ];
   return h("li", { class: "card line" }, [
     h("div", { class: "line-head" }, [
       h("a", { href: `#/e/${encodeURIComponent(experiment.name)}` }, experiment.name),
       badges(experiment.state, experiment.damaged),
     ]),
-    h("dl", {}, [
+    h("dl", { class: spent && "priced" }, [
       fact("Metric", metricTitle(experiment)),
       fact("Leader", `${leader}${sure}`, experiment.decision.best === null && "quiet"),
       fact("Score", found),
       fact("Samples", `${count(experiment.samples)}${of}`),
+      spent && fact("Cost", spent),
       fact("Generators", count(experiment.generators)),
       fact("Created", date(experiment.created)),
     ]),

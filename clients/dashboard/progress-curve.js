@@ -11,7 +11,7 @@ export class ProgressCurve {
     this.rounds = [];
     this.samples = [];
     this.batches = new Map(); // generator → cumulative number of batches at each checkpoint
-    this.curves = new Map(); // generator → its estimates over time, as columns
+    this.curves = new Map(); // label of the metric, "" for the one that decides → generator → estimates, as columns
   }
 
   // Add the increment after `after` batches. Returns false if it does not continue the known data: request it from 0.
@@ -31,10 +31,10 @@ export class ProgressCurve {
     const earlier = this.rounds.length;
     this.rounds = this.rounds.concat(progress.rounds);
     this.samples = thin(this.samples).concat(progress.samples);
-    for (const { generator, batches, curve } of progress.generators) {
+    for (const { generator, batches, curve, watched } of progress.generators) {
       const before = this.batches.has(generator) ? thin(this.batches.get(generator)) : Array(earlier).fill(0);
       this.batches.set(generator, before.concat(batches));
-      this.extend(generator, curve);
+      for (const [label, points] of Object.entries({ "": curve, ...watched })) this.extend(label, generator, points);
     }
     return true;
   }
@@ -45,23 +45,30 @@ export class ProgressCurve {
     if (instance !== this.instance || told < this.told) return false;
     const places = rounds.map((round) => this.rounds.indexOf(round));
     const same = (known, came) => places.every((place, i) => place < 0 || (known?.[place] ?? 0) === came[i]);
-    return same(this.samples, samples) && generators.every(({ generator, batches, curve }) => {
-      const known = this.curves.get(generator);
-      const last = known?.samples.length ? curve.samples.indexOf(known.samples.at(-1)) : null;
-      const found = last === null || curve.scores[last] === known.scores.at(-1);
-      return found && same(this.batches.get(generator), batches);
-    });
+    return same(this.samples, samples) && generators.every(({ generator, batches, curve, watched }) =>
+      same(this.batches.get(generator), batches) &&
+      Object.entries({ "": curve, ...watched }).every(([label, points]) => {
+        const known = this.curvesBy(label).get(generator);
+        const last = known?.samples.length ? points.samples.indexOf(known.samples.at(-1)) : null;
+        return last === null || points.scores[last] === known.scores.at(-1);
+      }));
+  }
+
+  // The estimates over time of each generator by a metric.
+  curvesBy(label) {
+    return this.curves.get(label) ?? new Map();
   }
 
   // Append new estimates of a generator. Increments repeat the estimates at the cursor, which are skipped.
-  extend(generator, curve) {
-    const known = this.curves.get(generator) ?? { samples: [], scores: [], lower: [], upper: [] };
+  extend(label, generator, curve) {
+    const curves = this.curvesBy(label);
+    const known = curves.get(generator) ?? { samples: [], scores: [], lower: [], upper: [] };
     const last = known.samples.at(-1) ?? 0;
     const start = curve.samples.findIndex((samples) => samples > last);
     if (start >= 0) {
       for (const column of Object.keys(known)) known[column].push(...curve[column].slice(start));
     }
-    this.curves.set(generator, known);
+    this.curves.set(label, curves.set(generator, known));
   }
 
   // Regret at each checkpoint, with the current scores (equations.md §5); null if a generator has no score.

@@ -25,13 +25,16 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 def _purpose(metric: type[Metric]) -> list[str]:
     described = (inspect.getdoc(metric) or "").split("\n\n")[0].replace("\n", " ").rstrip(".")
+    made = metric()
     columns = {
-        array: f"`{setting}`" if setting else "columns of the reference" for array, setting in metric.arrays.items()
+        array: f"`{setting}`" if setting else made.widths.get(array, "columns of the reference")
+        for array, setting in metric.arrays.items()
     }
+    is_set = isinstance(inspect.getattr_static(metric, "lower_is_better"), property)
     return [
         f"`{metric.name}`: {metric.title}",
         described,
-        "lower" if metric.lower_is_better else "higher",
+        "as set" if is_set else "lower" if made.lower_is_better else "higher",
         metric.scale,
         ", ".join(f"`{array}` (n, {width})" for array, width in columns.items()),
         _codes(metric.needs),

@@ -28,7 +28,7 @@ def test_checkpoints_hold_what_the_history_does_however_it_came(cuts: list[int],
     edges = [0, *sorted(cuts), 3000]
     curve = ProgressCurve()
     for start, end in itertools.pairwise(edges):
-        curve = curve.then(batches[start:end].tobytes(), [[], [], []])
+        curve = curve.then(batches[start:end].tobytes(), {"": [[], [], []]})
     rounds, samples, counts = curve.checkpoints(after)
     stride = stride_of(3000)
     assert rounds == [at for at in [*range(stride, 3000, stride), 3000] if at > after - stride]
@@ -46,7 +46,11 @@ def test_checkpoints_are_few_and_earlier_ones_stay(told: int):
 
 
 def test_a_generator_that_joins_had_no_batches_before():
-    curve = ProgressCurve().then(history(300, 2).tobytes(), [[], []]).then(history(300, 3).tobytes(), [[], [], []])
+    curve = (
+        ProgressCurve()
+        .then(history(300, 2).tobytes(), {"": [[], []]})
+        .then(history(300, 3).tobytes(), {"": [[], [], []]})
+    )
     rounds, _, counts = curve.checkpoints(0)
     assert rounds[-1] == 600
     assert counts[:75, 2].tolist() == [0] * 75
@@ -56,7 +60,7 @@ def test_a_generator_that_joins_had_no_batches_before():
 
 def test_curves_are_thinned_to_what_can_be_drawn_and_end_with_the_newest():
     points = [[CurvePoint(told, told, f"[{told},1.5,null,2]") for told in range(1, 501)] for _ in range(20)]
-    curve = ProgressCurve().then(history(500, 20).tobytes(), points)
+    curve = ProgressCurve().then(history(500, 20).tobytes(), {"": points})
     names = [f"g{g}" for g in range(20)]
     whole = curve.generators(names, curve.checkpoints(0)[2], 0)
     assert sum(len(known.curve.samples) for known in whole) <= MOST_POINTS
@@ -68,16 +72,35 @@ def test_curves_are_thinned_to_what_can_be_drawn_and_end_with_the_newest():
 
 def test_a_course_follows_only_from_what_was_read_before():
     batches, points = history(1000, 2).tobytes(), [[CurvePoint(n, n, f"[{n},1.5,1,2]") for n in (5, 700)], []]
-    curve = ProgressCurve().then(batches[: 7 * 600], [points[0][:1], []])
-    start, starts = curve.starts
-    assert (start, starts) == (7 * (600 - REMEMBERED), [0, 0])
-    followed = curve.follows(batches[start:], [*points, []])  # and a generator joined
+    watched = [[CurvePoint(n, n, f"[{n},9,8,10]") for n in (6, 800)], []]
+    curve = ProgressCurve().then(batches[: 7 * 600], {"": [points[0][:1], []], "rke": [watched[0][:1], []]})
+    start = curve.start
+    assert start == 7 * (600 - REMEMBERED)
+    assert (curve.starts("", 2), curve.starts("rke", 3), curve.starts("is", 2)) == ([0, 0], [0, 0, 0], [0, 0])
+    followed = curve.follows(batches[start:], {"": [*points, []], "rke": [*watched, []]})  # and a generator joined
     assert followed is not None
-    whole = ProgressCurve().then(batches, [*points, []])
+    whole = ProgressCurve().then(batches, {"": [*points, []]})
     assert followed.checkpoints(0)[2].tolist() == whole.checkpoints(0)[2].tolist()
-    assert [[point.seq for point in curve] for curve in followed.points] == [[5, 700], [], []]
+    kept = {label: [[point.seq for point in curve] for curve in curves] for label, curves in followed.points.items()}
+    assert kept == {"": [[5, 700], [], []], "rke": [[6, 800], [], []]}
     shorter, others = batches[start : 7 * 599], batches[start : 7 * 599] + history(1, 2, seed=9).tobytes()
-    assert curve.follows(shorter, points) is None
-    assert curve.follows(others, points) is None
-    assert curve.follows(batches[start:], [[CurvePoint(5, 5, "[5,1.6,1,2]")], []]) is None
-    assert curve.follows(batches[start:], [[], []]) is None
+    assert curve.follows(shorter, {"": points, "rke": watched}) is None
+    assert curve.follows(others, {"": points, "rke": watched}) is None
+    assert curve.follows(batches[start:], {"": [[CurvePoint(5, 5, "[5,1.6,1,2]")], []], "rke": watched}) is None
+    assert curve.follows(batches[start:], {"": [[], []], "rke": watched}) is None
+    assert curve.follows(batches[start:], {"": points, "rke": [[], []]}) is None
+
+
+def test_curves_of_watched_metrics_come_by_label_and_share_their_limit():
+    points = {"": 10, "rke": 3 * MOST_POINTS, "is": MOST_POINTS}
+    curve = ProgressCurve().then(
+        history(500, 1).tobytes(),
+        {label: [[CurvePoint(n, n, f"[{n},1.5,1,2]") for n in range(1, most + 1)]] for label, most in points.items()},
+    )
+    [known] = curve.generators(["a"], curve.checkpoints(0)[2], 0)
+    assert len(known.curve.samples) == 10
+    assert {label: len(kept.samples) for label, kept in known.watched.items()} == {"rke": 3000, "is": 1000}
+    assert known.watched["rke"].samples[-1] == 3 * MOST_POINTS
+    [known] = curve.generators(["a"], curve.checkpoints(0)[2], 3 * MOST_POINTS)
+    assert known.watched["is"].samples == [MOST_POINTS]
+    assert known.watched["rke"].samples == [3 * MOST_POINTS - 1, 3 * MOST_POINTS]

@@ -77,9 +77,9 @@ def test_the_bandwidth_is_what_brute_force_finds(scales: list[float], rules: int
     else:
         expected = sorted(map(median_distance, firsts))[(len(scales) - 1) // 2]
     found = told(scales, rules=rules)
-    assert found._question.kernels["kernel"].sigma == pytest.approx(expected, rel=1e-14)
-    assert found.estimates() == told(scales, kernel={**KERNEL, "sigma": found._question.kernels["kernel"].sigma},
-                                     rules=rules).estimates()  # fmt: skip
+    sigma = found._primary.question.kernels["kernel"].sigma
+    assert sigma == pytest.approx(expected, rel=1e-14)
+    assert found.estimates() == told(scales, kernel={**KERNEL, "sigma": sigma}, rules=rules).estimates()
 
 
 def test_rules_1_are_those_of_before_to_the_last_bit():
@@ -91,14 +91,14 @@ def test_rules_1_are_those_of_before_to_the_last_bit():
     turns = torch.cat([torch.arange(len(part)) for part in parts])
     distances = torch.pdist(torch.cat(parts)[turns.argsort(stable=True)][:1000])
     before = float(np.median(distances[distances > 0.0].numpy()))
-    assert told(scales, rules=1)._question.kernels["kernel"].sigma == before
-    assert told(scales)._question.kernels["kernel"].sigma != before
+    assert told(scales, rules=1)._primary.question.kernels["kernel"].sigma == before
+    assert told(scales)._primary.question.kernels["kernel"].sigma != before
 
 
 def test_generators_without_two_different_rows_do_not_count():
     evaluation = told([0.0, 2.0, 0.0])
-    assert evaluation._question.kernels["kernel"].sigma == pytest.approx(median_distance(first(1, 2.0, 86)))
-    assert told([0.0, 0.0])._question.kernels["kernel"].sigma == 1.0
+    assert evaluation._primary.question.kernels["kernel"].sigma == pytest.approx(median_distance(first(1, 2.0, 86)))
+    assert told([0.0, 0.0])._primary.question.kernels["kernel"].sigma == 1.0
 
 
 def test_each_kernel_of_pairs_is_fixed_by_the_same_rule():
@@ -114,7 +114,7 @@ def test_each_kernel_of_pairs_is_fixed_by_the_same_rule():
             "prompts": scale * rng.standard_normal((128, 2)),
         }
         evaluation.tell(name, batches[name])
-    found = evaluation._question.kernels
+    found = evaluation._primary.question.kernels
     for field, tensor in (("kernel", "features"), ("prompt_kernel", "prompts")):
         assert found[field].sigma == pytest.approx(median_distance(list(batches["sane"][tensor])), rel=1e-14)
 

@@ -379,7 +379,7 @@ def test_nothing_is_kept_where_nothing_is_paired(change: dict[str, Any]):
     evaluation = told("fid", **change)
     evaluation.tell("a", rows_of("fid", 0, 30), start=7)
     assert found_in(evaluation, "a").pairing is None
-    assert not any(name.startswith("paired/") for name in evaluation._tracks["a"].state())
+    assert not any(name.startswith("paired/") for name in evaluation._primary.track("a").state())
     assert evaluation.next_start("a") == 37
 
 
@@ -432,7 +432,7 @@ def test_batches_told_before_the_kernels_are_fixed_keep_their_indices():
         assert evaluation.next_start("a") == max(100, start + 50)
     evaluation.tell("b", rows_of("rke", 7, 500))
     evaluation.tell("a", rows_of("rke", 8, 500))
-    kernel = evaluation._question.kernels["kernel"]
+    kernel = evaluation._primary.question.kernels["kernel"]
     fixed = Evaluation(["a", "b"], metric="rke", kernel={**OPEN, "sigma": kernel.sigma}, batch_size=50)
     for start in (50, 0, 100):
         fixed.tell("a", rows_of("rke", start, 50), start=start)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist.numerics.plausibility import magnitudes, reference_scale, usual_scale
+from optimist.numerics.plausibility import magnitudes, reference_scale, sized, usual_scale
+from optimist_client.metrics import RKE, InceptionScore
 
 KERNEL = {"sigma": 2.0, "features": 16}
 
@@ -24,7 +25,7 @@ def test_sizes_are_those_of_all_entries(shape: tuple[int, int], dtype: type):
     assert (found.name, found.largest, found.row) == ("features", 50.0, shape[0] // 2)
     assert found.mean_square == pytest.approx(np.mean(np.square(rows.astype(np.float64))), rel=1e-12)
     assert (rows == before).all()
-    assert magnitudes({"probabilities": rows}, ["probabilities"]) == []
+    assert sized([InceptionScore(reads="classes"), RKE(), InceptionScore()]) == ["features"]
 
 
 def test_a_references_scale_is_that_of_its_features():

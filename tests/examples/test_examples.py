@@ -96,3 +96,11 @@ def test_a_folder_of_pictures_is_replayed_to_its_last_file(run: Callable[..., st
     printed = run("folder", str(made), f"--reference={real}", "--embedder=efficientnet-lite", f"--url={url}")
     assert ", out of budget" in printed
     assert "21 of 21 files were used" in printed
+
+
+def test_judged_answers_are_decided_with_fewer_judgements_than_all_prompts_take(run: Callable[..., str], url: str):
+    printed = run("judged", f"--url={url}")
+    assert ", decided" in printed
+    assert re.search(r"^(four-grams|trigrams) is best", printed, re.MULTILINE)
+    used, fixed = re.findall(r"([\d,]+)(?: judgements were made)?\.$", printed, re.MULTILINE)
+    assert int(used.replace(",", "")) < int(fixed.replace(",", "")) / 2

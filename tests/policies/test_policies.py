@@ -268,12 +268,12 @@ class TestStopping:
 
 def test_policies_that_need_errors_refuse_bounds_without():
     for name in ("top-two", "thompson"):
-        check_policy(name, "influence")
+        check_policy(name, "influence", FID)
         for bound in ("theorem", "authors", "naive"):
             with pytest.raises(ValueError, match="influence"):
-                check_policy(name, bound)
+                check_policy(name, bound, FID)
     with pytest.raises(ValueError, match="expected one of"):
-        check_policy("best", "influence")
+        check_policy("best", "influence", FID)
 
 
 def test_estimates_are_due_first_at_two_samples_then_by_growth():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from logs import KINDS, log_of
 
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
@@ -18,8 +19,8 @@ def queue_of(threads: int, *records: GeneratorRecord) -> FairQueue:
     return queue
 
 
-def waiting(name: str, seconds: float | None, count: int = 1) -> list[GeneratorRecord]:
-    return [GeneratorRecord(name, ordinal, seconds=seconds) for ordinal in range(count)]
+def waiting(name: str, seconds: float | None, count: int = 1, label: str = "") -> list[GeneratorRecord]:
+    return [GeneratorRecord(name, ordinal, label, seconds=seconds) for ordinal in range(count)]
 
 
 def in_turn(queue: FairQueue) -> list[tuple[str, int]]:
@@ -27,7 +28,7 @@ def in_turn(queue: FairQueue) -> list[tuple[str, int]]:
     found = []
     while (record := queue.next()) is not None:
         queue.end(record)
-        found.append(record.key)
+        found.append(record.place)
     return found
 
 
@@ -71,6 +72,48 @@ def test_a_single_thread_is_for_everybody():
     assert in_turn(queue_of(1, *large, *small)) == [
         (name, n) for name, n in (("noisy/x", 0), ("quiet/x", 0), ("noisy/x", 1), ("noisy/x", 2))
     ]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("seconds", [None, SHORT / 2, 2 * SHORT, LONG])
+def test_watched_metrics_go_behind_all_that_decide(threads: int, seconds: float | None):
+    """Though they are of another namespace, shorter, and have waited longer."""
+    watched, deciding = waiting("quiet/x", SHORT / 2, 2, "rke"), waiting("noisy/x", seconds, 3)
+    queue = queue_of(threads, *watched, *deciding)
+    assert in_turn(queue) == [("noisy/x", n) for n in range(3)] + [("quiet/x", n) for n in range(2)]
+
+
+def test_a_watched_metric_takes_its_turn_once_nobody_who_decides_may_begin():
+    """A long turn that must wait for another one keeps no watched metric waiting."""
+    large, short, middle = waiting("x", LONG, 2), waiting("x", SHORT / 2, 1, "rke"), waiting("x", SHORT, 1, "fid-2")
+    queue = queue_of(3, *large, *short, *middle)
+    assert [queue.next(), queue.next(), queue.next()] == [large[0], middle[0], short[0]]
+    queue.end(middle[0])
+    assert queue.next() is None
+    queue.end(large[0])
+    assert queue.next() is large[1]
+
+
+def test_watched_metrics_leave_a_thread_to_those_that_decide():
+    watched, deciding = waiting("x", LONG, 3, "rke"), waiting("x", 2 * SHORT)
+    queue = queue_of(2, *watched, *waiting("x", SHORT / 2, 2, "is"))
+    assert queue.next() is watched[0]
+    assert queue.next() is None, "the other one is left"
+    queue.add(deciding[0])
+    assert queue.next() is deciding[0]
+    queue.end(watched[0])
+    assert queue.next() is watched[1], "as soon as nobody who decides waits"
+
+
+def test_a_thread_is_not_kept_for_short_turns_of_watched_metrics():
+    short, large = waiting("x", SHORT / 2, 2, "rke"), waiting("x", 2 * SHORT, 2)
+    queue = queue_of(2, *short)
+    first = queue.next()
+    assert first is short[0]
+    queue.end(first)
+    for record in large:
+        queue.add(record)
+    assert [queue.next(), queue.next()] == large
 
 
 def test_due_positions_before_the_newest_are_passed_over_and_change_no_estimate():

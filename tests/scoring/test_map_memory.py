@@ -108,7 +108,7 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
                     await scored(made)
                     await quiet(scorer)
                     warm = scorer._experiments.warm
-                    assert name in warm, "the latest is kept"
+                    assert (name, "") in warm, "the latest is kept"
                     if warm_bytes is None:
                         continue
                     assert scorer._experiments.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
@@ -140,27 +140,27 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
             await scored(one, generator)
             await quiet(scorer)
         records, experiments = scorer._records, scorer._experiments
-        each = records["x", 0].bytes
+        each = records["x", 0, ""].bytes
         assert experiments.bytes == 2 * MAP
         for limit, warm, maps in (
-            (3 * each + 2 * MAP, 3, ["other", "x"]),
-            (3 * each + 2 * MAP - 1, 2, ["other", "x"]),
-            (2 * each + MAP, 2, ["x"]),
-            (each + MAP, 1, ["x"]),
-            (MAP, 0, ["x"]),
+            (3 * each + 2 * MAP, 3, [("other", ""), ("x", "")]),
+            (3 * each + 2 * MAP - 1, 2, [("other", ""), ("x", "")]),
+            (2 * each + MAP, 2, [("x", "")]),
+            (each + MAP, 1, [("x", "")]),
+            (MAP, 0, [("x", "")]),
             (MAP - 1, 0, []),
         ):
             cool_down(records.values(), experiments, limit)
             assert sum(one.bytes > 0 for one in records.values()) == warm
             assert sorted(experiments.warm) == maps
         assert experiments.bytes == 0
-        experiment = records["x", 0].experiment
+        experiment = records["x", 0, ""].experiment
         scorer._warm_bytes = 10 * MAP
         await made.tell_many(0, 1, 40)
         await scored(made)
         await quiet(scorer)
-        assert records["x", 0].experiment is experiment, "what it has published is known"
-        assert experiments.warm == ["x"]
+        assert records["x", 0, ""].experiment is experiment, "what it has published is known"
+        assert experiments.warm == [("x", "")]
 
 
 async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ from made import Made, scoring, settled, until
 
 from optimist.scoring import Scorer
 from optimist.scoring import record as record_module
-from optimist.scoring import scorer as scorer_module
+from optimist.scoring import records as records_module
 from optimist.scoring.budget import cool_down
 from optimist.scoring.warm import Step, WarmGenerator
 from optimist.store import EmbeddedRedis, LogEntry, open_store
@@ -80,7 +80,7 @@ async def test_those_used_longest_ago_go_first(make, server: EmbeddedRedis):
             await made.tell_many(generator, 3)
             await settled(made)
             await until(lambda: _quiet(scorer))
-        each = scorer._records["x", 0].bytes
+        each = scorer._records["x", 0, ""].bytes
         scorer._warm_bytes = 3 * each - 1
         cool_down(scorer._records.values(), scorer._experiments, scorer._warm_bytes)
         assert {record.ordinal for record in scorer._records.values() if record.bytes} == {3, 1}
@@ -106,11 +106,11 @@ async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis
             await made.tell_many(0, 6, seed=turn)
             await settled(made)
             await until(lambda: _quiet(scorer))
-            scorer._records["x", 0].cool()
-            scorer._schedule(scorer._records["x", 0])
+            scorer._records["x", 0, ""].cool()
+            scorer._schedule(scorer._records["x", 0, ""])
             await until(lambda: _quiet(scorer))
-            assert scorer._records["x", 0].bytes > 0
-            scorer._records["x", 0].cool()
+            assert scorer._records["x", 0, ""].bytes > 0
+            scorer._records["x", 0, ""].cool()
     assert len(positions) >= 4
     assert len(positions) == len(set(positions))
 
@@ -119,16 +119,16 @@ async def test_one_that_was_dropped_is_not_read_again_for_its_log(
     make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ):
     """Its log may have as many bytes as its statistic had, though that is no longer there."""
-    for module in (record_module, scorer_module):
+    for module in (record_module, records_module):
         monkeypatch.setattr(module, "LONGEST_TAIL", 1)
     made = await make(generators=1)
     async with running(server, 0) as scorer:
         await made.tell_many(0, 3)
         state = (await settled(made)).generators[0]
         await until(lambda: _quiet(scorer))
-        record = scorer._records["x", 0]
+        record = scorer._records["x", 0, ""]
         room = record.room
         record.cool()
         assert (record.bytes, record.room) == (0, room)
         assert state.log_bytes > 1
-        assert not scorer_module.has_outgrown(state, record)
+        assert state.log_bytes < record.room

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from optimist_client.metrics import Metric, declared
+from optimist_client.metrics import Mean, declared
 from optimist_client.models import ClosestRival, DecisionInfo, ExperimentConfig, Verdict
 from optimist_client.models.decisions import VerdictCode
 from optimist_client.tolerance import checked, parsed, share_of
@@ -41,18 +41,16 @@ def test_the_stored_form_of_a_number_is_a_number():
 
 
 def test_scores_that_may_be_negative_have_no_shares():
-    class Mean(Metric):
-        name = "mean"
-        title = "Mean"
-        arrays = {"features": ""}  # noqa: RUF012
-
-    Mean.check_tolerance(0.5)
-    with pytest.raises(ValueError, match="scores of 'mean' may be 0 or negative"):
-        Mean.check_tolerance("1%")
+    for mean in (Mean(), Mean(range=(-1, 1))):
+        mean.check_tolerance(0.5)
+        with pytest.raises(ValueError, match="scores of 'mean' may be 0 or negative"):
+            mean.check_tolerance("1%")
+    Mean(range=(0, 1)).check_tolerance("1%")
     ours = [kind for kind in declared().values() if kind.__module__.startswith("optimist_client.")]
-    assert len(ours) == 6
+    assert {kind.name for kind in ours if not kind().positive} == {"mean"}
     for kind in ours:
-        kind.check_tolerance("1%")
+        if kind().positive:
+            kind().check_tolerance("1%")
     with pytest.raises(ValueError, match="expected a number of at least 0, or a share below 100%"):
         config(tolerance="200%")
 

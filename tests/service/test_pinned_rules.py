@@ -56,7 +56,7 @@ def test_service_and_evaluation_pick_alike_under_each_rules(client: Optimist, na
         evaluation.tell(pick.generator, rows)
     info = client.experiment(experiment.name).info
     assert info.rules == rules
-    assert info.bandwidths["kernel"] == evaluation._question.kernels["kernel"].sigma
+    assert info.bandwidths["kernel"] == evaluation._primary.question.kernels["kernel"].sigma
     report, told = experiment.report(), evaluation.told
     assert report.decision.reason == evaluation.decision().reason
     assert f"{Stopping(rules=rules).threshold(3, told):.2f} are needed" in report.decision.reason

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,11 @@ from optimist.store import (
     Store,
     StoreError,
     Superseded,
+    Unit,
+    WatchedState,
     connect,
 )
+from optimist.store.keys import unit
 from optimist.store.redis_program import find_program
 
 LIMIT = 3
@@ -47,6 +50,7 @@ ENDED = ("told", "given up")
 generators = st.integers(0, 3)
 choices = st.integers(0, 99)
 owners = st.sampled_from("aaab")
+labels = st.sampled_from(["", "", "kid"])
 seldom = st.integers(0, 9).map(lambda number: number == 7)
 sometimes = st.integers(0, 2).map(lambda number: number == 1)
 digests = st.sampled_from(["one", "other"])
@@ -74,14 +78,27 @@ class Server:
 
 
 @dataclass
-class Generator:
-    state: str = "active"
-    log: list[tuple[int, str, bytes]] = field(default_factory=list)
+class Scored:
+    """What is derived of a generator by one metric."""
+
     snapshot: Snapshot | None = None
     estimate: tuple[int, str | None] = (0, None)
-    handed: int = 0
+    damage: str | None = None
     holder: str | None = None
     lapsed: bool = False
+
+    @property
+    def position(self) -> int:
+        return self.snapshot.seq if self.snapshot else 0
+
+
+@dataclass
+class Generator:
+    by: dict[str, Scored]
+    """By label, that of the primary metric being empty."""
+    state: str = "active"
+    log: list[tuple[int, str, bytes]] = field(default_factory=list)
+    handed: int = 0
     retracted: set[int] = field(default_factory=set)
     """Positions of batches retracted one by one."""
     restart: int = 0
@@ -105,7 +122,10 @@ class Generator:
 
     @property
     def trimmed(self) -> int:
-        return max(self.snapshot.seq if self.snapshot else 0, self.restart - 1)
+        return max(min(scored.position for scored in self.by.values()), self.restart - 1)
+
+    def log_bytes(self, scored: Scored) -> int:
+        return sum(len(body) for *_, body in self.log[max(scored.position, self.restart) :])
 
     def accept(self, number: int, digest: str) -> int:
         self.log.append((number, digest, digest.encode()))
@@ -139,7 +159,7 @@ class Model(RuleBasedStateMachine):
         self.store = Store(self.redis, settled_limit=LIMIT)
         self.ready()
         self.numbers = itertools.count(1)
-        self.gs: list[Generator] = [Generator(), Generator()]
+        self.gs: list[Generator] = []
         self.picks: dict[int, Pick] = {}
         self.requests: dict[str, list[int]] = {}
         self.overdue: list[int] = []
@@ -148,7 +168,8 @@ class Model(RuleBasedStateMachine):
         self.known: set[int] = set()  # picks that may be told, or whose end is remembered
         self.returned: dict[int, Returned] = {}
         self.appended: dict[tuple[int, str], tuple[str, int | None, int, int]] = {}
-        self.tokens: dict[tuple[str, int], str] = {}
+        self.tokens: dict[tuple[str, int, str], str] = {}
+        self.watched: dict[Unit, WatchedState] = {}
         self.spent: set[str] = set()
         self.decision: str | None = None
         self.decided: list[int] = []  # the positions of the estimates that the decision was made by
@@ -227,15 +248,27 @@ class Model(RuleBasedStateMachine):
         open_ = [number for number, pick in self.picks.items() if number in self.known and pick.status not in ENDED]
         return open_[choice % len(open_)] if open_ and choice < 70 else choice % (len(self.picks) + 2)
 
-    @initialize(indexed=st.booleans())
-    def create(self, indexed: bool) -> None:
-        self.indexed = indexed
+    @initialize(indexed=st.booleans(), watches=st.booleans())
+    def create(self, indexed: bool, watches: bool) -> None:
+        self.indexed, self.locked = indexed, watches
+        self.labels = ["kid"] if watches else []
+        self.gs = [self.new(), self.new()]
         size = SIZE if indexed else None
         for _ in range(2):
-            self.run(self.store.create_experiment("m", "{}", ["0", "1"], growth=0.0, batch_size=size))
+            create = self.store.create_experiment
+            self.run(create("m", "{}", ["0", "1"], growth=0.0, batch_size=size, labels=self.labels))
         for g in range(2):
-            self.claim(g, "a", "")
+            for label in ("", *self.labels):
+                self.claim(g, label, "a", "")
         self.ask([0, 1, 1], sliced=True, wanted=2, stale=False)
+
+    def new(self) -> Generator:
+        return Generator({label: Scored() for label in ("", *self.labels)})
+
+    def unit(self, g: int, label: str) -> tuple[int, str, Generator, Scored]:
+        g %= len(self.gs)
+        label = label if label in self.labels else ""
+        return g, label, self.gs[g], self.gs[g].by[label]
 
     @rule(
         chosen=st.lists(generators, min_size=1, max_size=3),
@@ -368,7 +401,7 @@ class Model(RuleBasedStateMachine):
         assert (stored.decision, stored.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
         for ordinal, (g, seen) in enumerate(zip(self.gs, stored.generators, strict=True)):
             returned = [self.returned[n] for n in sorted(self.returned) if self.picks[abs(n)].generator == ordinal]
-            position, n = g.snapshot.seq if g.snapshot else 0, g.counted
+            primary, n = g.by[""], g.counted
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
             assert (seen.samples, seen.batches, seen.seq) == (g.samples, n, len(g.log))
             assert (seen.restart, len(seen.retractions)) == (
@@ -378,11 +411,21 @@ class Model(RuleBasedStateMachine):
             assert seen.retracted == sum(ROWS[digest] for _, digest, _ in g.log) - g.samples
             assert seen.copies == len(g.copied)
             assert (seen.due_seq, seen.due_samples) == ((len(g.log), g.samples) if n else (0, 0))
-            assert (seen.estimate_seq, seen.estimate) == g.estimate
-            assert (seen.snapshot_seq, seen.log_bytes) == (
-                position,
-                sum(len(body) for *_, body in g.log[max(position, g.restart) :]),
-            )
+            assert (seen.estimate_seq, seen.estimate, seen.damage) == (*primary.estimate, primary.damage)
+            assert (seen.snapshot_seq, seen.log_bytes) == (primary.position, g.log_bytes(primary))
+        self.read_watched()
+
+    def read_watched(self) -> None:
+        """All of it, and then only what has changed since the last time."""
+        positions = self.run(self.store.watched("m", estimates=False))
+        for known in ({}, self.watched):
+            self.watched = self.run(self.store.watched("m", known))
+            assert [replace(state, estimate=None) for state in self.watched.values()] == list(positions.values())
+            assert list(self.watched) == [(g, label) for g in range(len(self.gs)) for label in self.labels]
+            for (g, label), seen in self.watched.items():
+                scored = self.gs[g].by[label]
+                assert (seen.estimate_seq, seen.estimate, seen.damage) == (*scored.estimate, scored.damage)
+                assert (seen.snapshot_seq, seen.log_bytes) == (scored.position, self.gs[g].log_bytes(scored))
 
     @rule(g=generators, state=st.sampled_from(["active", "active", "active", "paused", "retired"]))
     def set_state(self, g: int, state: State) -> None:
@@ -402,7 +445,7 @@ class Model(RuleBasedStateMachine):
     def add_generator(self, g: int) -> None:
         answer = self.attempt(self.store.add_generator("m", str(g := min(g, len(self.gs)))))
         if g == len(self.gs):
-            self.gs.append(Generator())
+            self.gs.append(self.new())
         assert answer is Conflict if self.gs[g].state == "retired" else answer == g
 
     @rule(g=generators, decision=digests, reopened=digests, lasting=seldom)
@@ -414,7 +457,7 @@ class Model(RuleBasedStateMachine):
         else:
             assert self.run(self.store.latch_decision("m", decision)) == (self.decision in (None, decision))
             if self.decision is None:
-                self.decided = [other.estimate[0] for other in self.gs]
+                self.decided = [other.by[""].estimate[0] for other in self.gs]
             self.decision = self.decision or decision
         self.ask([g], sliced=False, wanted=1, stale=False)
         if not lasting:
@@ -452,57 +495,67 @@ class Model(RuleBasedStateMachine):
                 del self.appended[next(iter(self.appended))]
         assert (settled.generator, settled.seq) == known[2:]
 
-    @rule(g=generators, owner=owners, ended=st.sampled_from(["", "released", "lapsed"]))
-    def claim(self, g: int, owner: str, ended: str) -> None:
-        """Claims a generator, whose claim until now was released, ran out, or stands."""
-        g %= len(self.gs)
-        generator = self.gs[g]
-        if ended == "released" and generator.holder is not None:
-            self.run(self.store.end_claim("m", g, self.tokens[generator.holder, g]))
-            generator.holder = None
-        if ended == "lapsed" and generator.holder is not None:
-            number = self.tokens[generator.holder, g].split(":")[-2]
-            self.run(self.redis.hset("optimist:{m}:claims", str(g), f"{number} 1 {generator.holder}"))
-            generator.lapsed = True
-        claim = self.run(self.store.claim("m", g, owner, 60))
-        if generator.holder not in (None, owner) and not generator.lapsed:
+    @rule(g=generators, label=labels, owner=owners, ended=st.sampled_from(["", "released", "lapsed"]))
+    def claim(self, g: int, label: str, owner: str, ended: str) -> None:
+        """Claims a generator by one metric, where the claim until now was released, ran out, or stands."""
+        g, label, _, scored = self.unit(g, label)
+        if ended == "released" and scored.holder is not None:
+            self.run(self.store.end_claim("m", g, self.tokens[scored.holder, g, label], label))
+            scored.holder = None
+        if ended == "lapsed" and scored.holder is not None:
+            number = self.tokens[scored.holder, g, label].split(":")[-2]
+            self.run(self.redis.hset("optimist:{m}:claims", unit(g, label), f"{number} 1 {scored.holder}"))
+            scored.lapsed = True
+        claim = self.run(self.store.claim("m", g, owner, 60, label))
+        if scored.holder not in (None, owner) and not scored.lapsed:
             assert claim is None
             return
-        if generator.holder == owner:
-            assert claim.token == self.tokens[owner, g]
+        if scored.holder == owner:
+            assert claim.token == self.tokens[owner, g, label]
         else:
             assert claim.token not in self.spent
         self.spent.add(claim.token)
-        self.tokens[owner, g] = claim.token
-        generator.holder, generator.lapsed = owner, False
+        self.tokens[owner, g, label] = claim.token
+        scored.holder, scored.lapsed = owner, False
 
-    @rule(g=generators, owner=owners, back=st.integers(0, 2))
-    def publish(self, g: int, owner: str, back: int) -> None:
-        g %= len(self.gs)
-        generator = self.gs[g]
+    @rule(g=generators, label=labels, owner=owners, back=st.integers(0, 2))
+    def publish(self, g: int, label: str, owner: str, back: int) -> None:
+        g, label, generator, scored = self.unit(g, label)
         seq = max(0, len(generator.log) - back)
-        answer = self.attempt(self.store.put_estimate("m", g, seq, f"{seq}", self.tokens.get((owner, g), "")))
-        if generator.holder != owner:
+        mark = self.run(self.redis.hget("optimist:{m}:counts", "mark"))
+        token = self.tokens.get((owner, g, label), "")
+        answer = self.attempt(self.store.put_estimate("m", g, seq, f"{seq}", token, label=label))
+        if label:
+            assert self.run(self.redis.hget("optimist:{m}:counts", "mark")) == mark, "picks are not made from it"
+        if scored.holder != owner:
             assert answer is Superseded
-        elif generator.estimate[1] is None or seq > generator.estimate[0]:
+        elif scored.estimate[1] is None or seq > scored.estimate[0]:
             if seq < generator.voids:
                 assert answer is Superseded
                 return
             assert answer is True
-            generator.estimate = (seq, f"{seq}")
+            scored.estimate, scored.damage = (seq, f"{seq}"), None
         else:
-            assert answer == (seq == generator.estimate[0])
+            assert answer == (seq == scored.estimate[0])
 
-    @rule(g=generators, owner=owners, back=st.integers(-1, 2))
-    def snapshot(self, g: int, owner: str, back: int) -> None:
-        g %= len(self.gs)
-        generator = self.gs[g]
+    @rule(g=generators, label=labels, owner=owners)
+    def damage(self, g: int, label: str, owner: str) -> None:
+        g, label, _, scored = self.unit(g, label)
+        token = self.tokens.get((owner, g, label), "")
+        answer = self.attempt(self.store.put_damage("m", g, "torn", token, label))
+        assert answer is (None if scored.holder == owner else Superseded)
+        scored.damage = "torn" if scored.holder == owner else scored.damage
+
+    @rule(g=generators, label=labels, owner=owners, back=st.integers(-1, 2))
+    def snapshot(self, g: int, label: str, owner: str, back: int) -> None:
+        g, label, generator, scored = self.unit(g, label)
         seq = max(0, len(generator.log) - back)
-        body = repr(generator.log[:seq]).encode()
-        answer = self.attempt(self.store.put_snapshot("m", g, seq, body, self.tokens.get((owner, g), "")))
-        if generator.holder != owner:
+        body = repr((label, generator.log[:seq])).encode()
+        token = self.tokens.get((owner, g, label), "")
+        answer = self.attempt(self.store.put_snapshot("m", g, seq, body, token, label=label))
+        if scored.holder != owner:
             assert answer is Superseded
-        elif generator.snapshot is not None and seq <= generator.snapshot.seq:
+        elif scored.snapshot is not None and seq <= scored.snapshot.seq:
             assert answer is False
         elif seq > len(generator.log):
             assert answer is Conflict
@@ -510,8 +563,9 @@ class Model(RuleBasedStateMachine):
             assert answer is Superseded
         else:
             assert answer is True
-            generator.snapshot = Snapshot(seq, body)
-        assert self.run(self.store.snapshot("m", g)) == generator.snapshot
+            scored.snapshot = Snapshot(seq, body)
+        for other, known in generator.by.items():
+            assert self.run(self.store.snapshot("m", g, other)) == known.snapshot
         self.read(g, beyond=-1)
 
     @rule(g=generators, beyond=st.integers(-2, 2))
@@ -563,11 +617,13 @@ class Model(RuleBasedStateMachine):
         """What comes of retracting the batch at a position, 0 for all."""
         generator = self.gs[g]
         is_known = generator.is_retracted(position) if position > 0 else not generator.counted
+        newest = max(scored.position for scored in generator.by.values())
+        is_whole = generator.trimmed <= max(0, generator.restart - 1)
         if position > len(generator.log):
             assert answer is NotFound
         elif is_known:
             assert answer[1]
-        elif position and generator.snapshot and position <= generator.snapshot.seq:
+        elif position and (position <= generator.trimmed or (position <= newest and not is_whole)):
             assert answer is NotRetractable
         elif position and generator.log[position - 1][1] == RETRACTION:
             assert answer is NotFound
@@ -586,10 +642,14 @@ class Model(RuleBasedStateMachine):
         number = generator.log[position - 1][0] if position else 0
         generator.log.append((0, RETRACTION, b""))
         generator.voids = len(generator.log)
-        generator.estimate = (0, None)
         for other in [generator] if self.locked else self.gs:
-            other.holder = None
+            for scored in other.by.values():
+                scored.holder = None
         self.locked = True
+        for scored in generator.by.values():
+            scored.estimate, scored.damage = (0, None), None
+            if not position or position <= scored.position:
+                scored.snapshot = None
         if position:
             generator.retracted.add(position)
             generator.copied.discard(position)
@@ -598,7 +658,7 @@ class Model(RuleBasedStateMachine):
                 left = self.returned[number].size if number in self.returned else 0
                 self.returned[number] = Returned(number, start, size + left)
             return
-        generator.restart, generator.snapshot, generator.handed = len(generator.log), None, 0
+        generator.restart, generator.handed = len(generator.log), 0
         generator.copied.clear()
         self.drop_returned(g)
 

@@ -4,43 +4,46 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report, Standing
+    from optimist_client.models import Report, Standing, WatchedReport
 
+BY_METRIC = "By metric (↓ lower is better, ↑ higher is better; * the best by each)"
+"""The title of the table of generators and metrics."""
 _RETRACTIONS = 5
 """How many retractions a report names, the newest."""
 
 
 def as_text(report: Report) -> str:
     """Title, standings and answer as plain text for a terminal."""
-    rows = _table(report)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
-    return "\n".join([_title(report), *lines, *report.sentences, *_batches(report)])
+    lines = [_title(report), *_aligned(_table(report)), *report.sentences, *_batches(report)]
+    if report.watched:
+        lines += ["", BY_METRIC, *_aligned(_by_metric(report))]
+    return "\n".join(lines)
 
 
 def as_html(report: Report) -> str:
-    """Title, standings, answer and warnings as an HTML table for notebooks, with the best generator in bold."""
-    columns, *cells = _table(report)
-    head = "".join(f"<th>{column}</th>" for column in columns)
-    body = "".join(
-        f"<tr{_style(report, row)}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
-        for row, line in zip(report.ranking, cells, strict=True)
-    )
+    """Title, standings, answer and warnings as HTML tables for notebooks, with the best generator in bold."""
     warnings = [f"{row.generator}: {warning}" for row in report.ranking for warning in row.warnings]
+    for watched in report.watched.values():
+        named = [(row.generator, warning) for row in watched.ranking for warning in row.warnings]
+        warnings += [f"{generator}, {watched.title}: {warning}" for generator, warning in named]
     notes = "".join(f"<p>{html.escape(line)}</p>" for line in [*report.sentences, *_batches(report), *warnings])
-    caption = f"<caption>{html.escape(_title(report))}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+    tables = _as_table(report, _title(report), _table(report))
+    if report.watched:
+        tables += _as_table(report, BY_METRIC, _by_metric(report))
+    return tables + notes
 
 
-def as_frame(report: Report) -> Any:
+def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport] | None = None) -> Any:
     """The standings as a pandas DataFrame with one row per generator, best first. Raises ModuleNotFoundError.
 
     If the report has contrasts, `behind`, `margin`, `correlation` and `common` come first: the difference from the
     best on the scale on which scores are compared, half its interval, and what it rests on. The best has none.
+    watched: metrics by label whose scores, errors and intervals follow as columns.
     """
     pandas = _need("pandas")
     apart = {one.generator: one for one in report.contrasts}
@@ -51,23 +54,31 @@ def as_frame(report: Report) -> Any:
         | row.model_dump(exclude={"warnings", "generator"})
         for row in report.ranking
     ]
-    return pandas.DataFrame(rows).set_index("generator")
+    frame = pandas.DataFrame(rows).set_index("generator")
+    for label, metric in (watched or {}).items():
+        by_name = {row.generator: row for row in metric.standings}
+        for column in ("score", "error", "lower", "upper"):
+            frame[f"{label}:{column}"] = [getattr(by_name[name], column) for name in frame.index]
+    return frame
 
 
-def as_plot(report: Report, axes: Any = None) -> Any:
+def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     """Plot the scores and intervals, best on top, on matplotlib axes (None: new ones). Raises ModuleNotFoundError.
 
-    If the report has contrasts, a dark line shows the interval of each difference, drawn from the best one's score.
+    metric: the label of a watched metric, whose scores are plotted instead. If there are contrasts, a dark line shows
+    the interval of each difference, drawn from the best one's score.
     """
     is_own = axes is None
     axes = _need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
-    rows = report.ranking
-    contrasts = _drawn_contrasts(report)
+    shown = report if metric is None else report.watched[metric]
+    best = report.decision.best if metric is None else report.watched[metric].best
+    rows = shown.ranking
+    contrasts = _drawn_contrasts(shown)
     wide = {"linewidth": 9, "alpha": 0.3, "solid_capstyle": "butt"} if contrasts else {"linewidth": 2}
     thin = {"color": "0.15", "linewidth": 1.5, "markersize": 8, "markeredgewidth": 1.5}
     legend: dict[str, Any] = {}
     for place, row in enumerate(rows):
-        color = "C2" if row.generator == report.decision.best else "C0"
+        color = "C2" if row.generator == best else "C0"
         if row.lower is not None and row.upper is not None:
             legend["interval of the score"] = axes.plot([row.lower, row.upper], [place] * 2, color=color, **wide)[0]
         if row.score is not None:
@@ -77,7 +88,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
             legend["interval of the difference from the best, counted from the best score (dotted)"] = line
     axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{report.metric_title} ({'lower' if report.lower_is_better else 'higher'} is better)")
+    axes.set_xlabel(f"{shown.metric_title} ({'lower' if shown.lower_is_better else 'higher'} is better)")
     name, _, rest = _title(report).partition(": ")
     axes.set_title(f"{name}\n{rest}", fontsize="medium")
     if contrasts:
@@ -93,7 +104,7 @@ def as_plot(report: Report, axes: Any = None) -> Any:
     return axes
 
 
-def _drawn_contrasts(report: Report) -> dict[str, list[float]]:
+def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
     """Where the interval of each difference ends on the axis of the scores, counted from the best one's score."""
     best = next((row.score for row in report.standings if row.generator == report.leader), None)
     if best is None:
@@ -126,6 +137,44 @@ def _table(report: Report) -> list[tuple[str, ...]]:
     return [tuple(columns), *zip(*columns.values(), strict=True)]
 
 
+def _by_metric(report: Report) -> list[tuple[str, ...]]:
+    """The header and the rows of the table of generators and metrics: scores with their intervals."""
+    names = [row.generator for row in report.ranking]
+    columns = [["generator", *names]]
+    watched = [(one, one.best, "") for one in report.watched.values()]
+    for shown, best, more in [(report, report.decision.best, ", decides"), *watched]:
+        rows = {row.generator: row for row in shown.standings}
+        title = f"{shown.metric_title} {'↓' if shown.lower_is_better else '↑'}{more}"
+        columns.append([title, *(_with_interval(rows[name], name == best) for name in names)])
+    return list(zip(*columns, strict=True))
+
+
+def _with_interval(row: Standing, is_best: bool) -> str:
+    if row.score is None:
+        return "…  "
+    lower = "-∞" if row.lower is None else f"{row.lower:.3f}"
+    upper = "∞" if row.upper is None else f"{row.upper:.3f}"
+    return f"{row.score:.3f} ({lower} to {upper}) {'*' if is_best else ' '}"
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """A line for each row of a table, the first column aligned to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+
+
+def _as_table(report: Report, title: str, table: list[tuple[str, ...]]) -> str:
+    """An HTML table of a row for each generator, in the order of `Report.ranking`."""
+    columns, *cells = table
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    body = "".join(
+        f"<tr{_style(report, row)}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
+        for row, line in zip(report.ranking, cells, strict=True)
+    )
+    caption = f"<caption>{html.escape(title)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
 def _batches(report: Report) -> list[str]:
     """One line about the suspicious batches that count, and one for each of the newest retractions."""
     lines = []
@@ -145,6 +194,8 @@ def _batches(report: Report) -> list[str]:
 def _title(report: Report) -> str:
     limit = "" if report.max_cost is None else f" of {report.max_cost:,g}"
     cost = "" if report.cost is None else f", cost {report.cost:,g}{limit}"
+    if report.decision_cost is not None and report.decision_cost != report.cost:
+        cost += f" ({report.decision_cost:,g} at the decision)"
     return f"{report.experiment}: {report.metric_title}, {report.samples:,} samples{cost}, {report.state}"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from optimist_client.metrics import Metric
+from optimist_client.validation import brief
 
 
 def spelled_out(
@@ -38,3 +40,21 @@ def parsed(given: Iterable[str]) -> dict[str, str]:
             raise ValueError(f"embeddings: the array {array!r} is given twice")
         found[array] = name
     return found
+
+
+def check_embedders(embed: Any, arrays: Sequence[str], names: Mapping[str, str], first: str) -> None:
+    """Raise ValueError unless `embed` has functions of `arrays`, and embedders of these `names` by array.
+
+    embed: a function that makes the array `first`, or all of them; a mapping of functions by array; or None.
+    """
+    functions = embed if isinstance(embed, Mapping) else {first: embed}
+    for array, function in functions.items() if isinstance(embed, Mapping) else ():
+        if array not in arrays:
+            raise ValueError(f"embed: no metric reads {array!r}; the metrics read {', '.join(arrays)}")
+        if not callable(function):
+            raise ValueError(f"embed: {array!r}: expected a function of the samples, got {brief(function)}")
+    for array, name in names.items():
+        found = getattr(functions.get(array), "name", None)
+        if found != name:
+            whose = "the experiment" if array == first else f"the array {array!r}"
+            raise ValueError(f"embed: {whose} takes embedding {name!r}; got one named {found!r}")

@@ -86,14 +86,17 @@ class PickOperations:
         prompts: ArrayLike | None = None,
         ids: Sequence[object] | None = None,
         embedding: str | None = None,
+        embeddings: Mapping[str, str] | None = None,
         next: bool = False,
     ) -> models.TellReply:
         """Tell the rows (n, d) of the generated samples. When this returns, they are stored and count once.
 
-        They are features, or class probabilities for the metric "is", or a mapping of named arrays. `prompts` (n, d_t)
-        are the embeddings of the prompts, for metrics of pairs. `ids` identify the samples, for example by URI, so that
-        `modes` can show them; each is converted to text. `embedding` is the name of the rows' embedding; it must be the
-        experiment's own, if it has one. `next` also asks for the next pick, which is then in `self.next`.
+        They are features, or class probabilities for the metric "is", or a mapping of named arrays, as experiments with
+        several metrics need; arrays of one column, as of `Mean`, may be (n,). `prompts` (n, d_t) are the embeddings of
+        the prompts, for metrics of pairs. `ids` identify the samples, for example by URI, so that `modes` can show
+        them; each is converted to text. `embedding` is the name of the rows' embedding, `embeddings` are those of
+        several arrays by name; they must be the experiment's own, if it names some. `next` also asks for the next pick,
+        which is then in `self.next`.
 
         Telling the same batch again returns the same reply. Other values raise `Conflict`, more rows than requested
         raise `Fix`, a pick that the service no longer knows raises `Stop`. float16 and float32 are sent unchanged,
@@ -115,7 +118,7 @@ class PickOperations:
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
             body=encode(arrays),
             media_type=MEDIA_TYPE,
-            params=self._params(next or self._asks_on) | ({} if embedding is None else {"embedding": embedding}),
+            params=self._params(next or self._asks_on) | _named(embedding, embeddings),
         )
         reply = models.TellReply.model_validate(answer)
         self.settled = True
@@ -158,6 +161,12 @@ class PickOperations:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"
+
+
+def _named(embedding: str | None, embeddings: Mapping[str, str] | None) -> dict[str, str | list[str]]:
+    """The parameters that name the embeddings of a batch."""
+    named: dict[str, str | list[str]] = {} if embedding is None else {"embedding": embedding}
+    return named | ({"embeddings": [f"{array}:{name}" for array, name in embeddings.items()]} if embeddings else {})
 
 
 class Pick(PickOperations, Blocking):

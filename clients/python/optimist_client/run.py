@@ -8,7 +8,7 @@ import math
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 from urllib.parse import quote
@@ -34,10 +34,10 @@ class Makers:
 
     transport: Transport
     generators: Mapping[str, Callable[..., Any]]
-    embed: Callable[[Any], Any] | None
+    embed: Callable[..., Any] | Mapping[str, Callable[..., Any]] | None
     embed_prompts: Callable[[list[str]], Any] | None
-    embedding: str | None = None
-    """The name of the embedding, which is told with every batch."""
+    named: Mapping[str, Any] = field(default_factory=dict)
+    """The names of the embeddings, which are told with every batch: arguments for `tell`."""
 
     async def make(self, pick: PickOperations) -> dict[str, Any]:
         """Generate and embed the pick's samples. Returns the arguments for `tell`. Raises `GeneratorError`."""
@@ -49,12 +49,18 @@ class Makers:
             generator = partial(generator, **{name: value for name, value in known.items() if name in named})
             args = [pick.size]
         batch = await self._apply(pick, "generating", generator, *args)
-        if self.embed is not None:
-            batch = await self._apply(pick, "embedding", self.embed, batch)
+        if isinstance(self.embed, Mapping):
+            made = dict(batch) if isinstance(batch, Mapping) and "samples" in batch else {"samples": batch}
+            samples = made.pop("samples")
+            for array, function in self.embed.items():
+                made[array] = await self._apply(pick, f"embedding {array!r}", _with_prompts(function, pick), samples)
+            batch = made
+        elif self.embed is not None:
+            batch = await self._apply(pick, "embedding", _with_prompts(self.embed, pick), batch)
         if self.embed_prompts is None or not prompts:
-            return {"batch": batch, "embedding": self.embedding}
+            return {"batch": batch, **self.named}
         embedded = await self._apply(pick, "embedding prompts", self.embed_prompts, *prompts)
-        return {"batch": batch, "prompts": embedded, "embedding": self.embedding}
+        return {"batch": batch, "prompts": embedded, **self.named}
 
     @cached_property
     def _parameters(self) -> dict[str, Set[str]]:
@@ -69,6 +75,11 @@ class Makers:
                 f"(pick {pick.number}: {pick.size} samples, seed {pick.seed}); the pick was given up",
                 pick.generator,
             ) from error
+
+
+def _with_prompts(function: Callable[..., Any], pick: PickOperations) -> Callable[..., Any]:
+    """The function with the pick's prompts, if it has a parameter of this name."""
+    return partial(function, prompts=pick.prompts) if pick.prompts and "prompts" in _names(function) else function
 
 
 def _names(function: Callable[..., Any]) -> Set[str]:

@@ -18,12 +18,14 @@ from optimist.api.vitals import Vitals
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import SuspectLog
+from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
 from optimist.store import SCORED, NotFound, Settled, Store
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentConfig, TellReply
+from optimist_client.models import Experiment, ExperimentConfig, Report, TellReply
 
 REMEMBERED = 256
 """Experiments whose last state is kept, so that the next one is parsed only where it differs."""
@@ -41,12 +43,13 @@ class Context:
     _dispatchers: dict[str, tuple[str, Dispatcher]] = field(default_factory=dict)
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
     _states: dict[str, PolicyState] = field(default_factory=dict)
+    _watched: dict[str, WatchedEstimates] = field(default_factory=dict)
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _suspects: SuspectLog = field(default_factory=SuspectLog)
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        self.polls = Polls(self.store, self.experiment, self.state, self.settings.hint_after)
+        self.polls = Polls(self.store, self.experiment, self.state, self.watched, self.settings.hint_after)
 
     def of(self, namespace: str) -> Context:
         """What this process has of one namespace; `self` is of all of them, and serves none."""
@@ -103,6 +106,22 @@ class Context:
         if len(self._states) > REMEMBERED:
             del self._states[next(iter(self._states))]
         return state
+
+    async def watched(self, experiment: Experiment) -> WatchedEstimates | None:
+        """The estimates of an experiment's watched metrics as they are now; None if it has none."""
+        if not experiment.config.watch:
+            return None
+        name = experiment.config.name
+        known = self._watched.pop(name, None)
+        stored = await self.store.watched(name, {} if known is None else known.stored)
+        watched = self._watched[name] = WatchedEstimates(stored, known)  # at the end, as the newest
+        if len(self._watched) > REMEMBERED:
+            del self._watched[next(iter(self._watched))]
+        return watched
+
+    async def report(self, experiment: Experiment) -> Report:
+        """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
+        return report_of(await self.state(experiment), watched=await self.watched(experiment))
 
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""

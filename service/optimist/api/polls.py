@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from optimist.dispatch.decision import with_decision_latched
-from optimist.dispatch.progress_curve import ProgressCurve
+from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
+from optimist.dispatch.watched import WatchedEstimates
 from optimist.store import ExperimentState, NotFound, Store, Unavailable
 from optimist.store.formats import HISTORY
 from optimist_client.models import Experiment, OpenPickInfo, Overview, Progress, Report, Summary
@@ -100,15 +101,17 @@ class Polls:
         store: Store,
         experiment: Callable[[str], Awaitable[Experiment]],
         state: Callable[[Experiment], Awaitable[PolicyState]],
+        watched: Callable[[Experiment], Awaitable[WatchedEstimates | None]],
         hint_after: int | None = None,
     ) -> None:
         """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
 
-        hint_after: as in `report_of`.
+        watched: the estimates of an experiment's watched metrics, None if it has none. hint_after: as in `report_of`.
         """
         self._store = store
         self._experiment = experiment
         self._state = state
+        self._watched = watched
         self._hint_after = hint_after
         self._shared = Shared()
         self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
@@ -132,34 +135,38 @@ class Polls:
         state = await self._state(experiment)
         if state.is_scored:
             state = await with_decision_latched(self._store, state)
+        watched = await self._watched(experiment)
         _check_same(experiment, state.stored)
-        curve = await self._curve(name, state.stored)
+        curve = await self._curve(experiment, state.stored)
         picks = [
             OpenPickInfo(deadline=leased.deadline, **state.open_picks[leased.number].model_dump(include=_SHOWN))
             for leased in state.stored.open_picks[-MOST_PICKS:]
         ]
         names = [generator.name for generator in state.stored.generators]
-        return Poll(report_of(state, self._hint_after), state.stored.instance, names, curve, picks)
+        report = report_of(state, self._hint_after, watched=watched)
+        return Poll(report, state.stored.instance, names, curve, picks)
 
-    async def _curve(self, name: str, stored: ExperimentState) -> ProgressCurve:
+    async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
+        name = experiment.config.name
         origin = stored.instance, self._store.epoch
         known, curve = self._curves.pop(name, (origin, ProgressCurve()))
-        curve = await self._continued(name, stored, curve if known == origin else ProgressCurve())
+        curve = await self._continued(experiment, stored, curve if known == origin else ProgressCurve())
         self._curves[name] = (origin, curve)  # at the end, as the one that was used last
         if len(self._curves) > REMEMBERED:
             del self._curves[next(iter(self._curves))]
         return curve
 
-    async def _continued(self, name: str, stored: ExperimentState, curve: ProgressCurve) -> ProgressCurve:
+    async def _continued(self, experiment: Experiment, stored: ExperimentState, curve: ProgressCurve) -> ProgressCurve:
         """The curve with what came since, or a new one where Redis has lost some of what it holds."""
-        start, starts = curve.starts
-        history = await self._store.history(name, start)
-        points = await self._store.curves(name, starts + [0] * (len(stored.generators) - len(starts)))
+        name, generators = experiment.config.name, len(stored.generators)
+        history = await self._store.history(name, curve.start)
+        labels = [PRIMARY, *(metric.shown_label for metric in experiment.config.watch)]
+        points = {label: await self._store.curves(name, curve.starts(label, generators), label) for label in labels}
         _check_same(await self._experiment(name), stored)
         # Not more than was told when the state was read: the report and its charts are of one moment.
-        history = history[: max(0, HISTORY.itemsize * stored.told - start)]
+        history = history[: max(0, HISTORY.itemsize * stored.told - curve.start)]
         followed = await asyncio.to_thread(curve.follows, history, points)
-        return await self._continued(name, stored, ProgressCurve()) if followed is None else followed
+        return await self._continued(experiment, stored, ProgressCurve()) if followed is None else followed
 
     async def _overview(self, limit: int, offset: int, only: Set[str]) -> Body:
         names = [name for name in await self._store.experiments() if not only or name in only][::-1]
@@ -203,4 +210,6 @@ def _summary(experiment: Experiment, report: Report) -> Summary:
         error=best and best.error,
         samples=report.samples,
         budget=report.budget,
+        cost=report.cost,
+        decision_cost=report.decision_cost,
     )

@@ -12,6 +12,7 @@ from optimist.archive.references import checked_references, lacking
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
+from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.settings import Settings
@@ -87,7 +88,7 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
             "it was exported by a later version of the service"
         )
     try:
-        check_policy(config.policy, config.bound)
+        check_policy(config.policy, config.bound, config.kind)
         if set(watched) != {(generator.ordinal, label) for generator in stored.generators for label in stored.labels}:
             raise ValueError("the watched metrics do not match the config")
         for generator in stored.generators:
@@ -96,7 +97,7 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
                 if not sound or not known.estimate_seq <= generator.due_seq:
                     raise ValueError(f"an estimate of {generator.name!r} is not valid")
         state = PolicyState(experiment, stored)
-        report_of(state)
+        report_of(state, watched=WatchedEstimates(watched))
         if not all(0 <= cost < math.inf for cost in [*state.costs.values(), state.max_cost or 0.0]):
             raise ValueError("a cost is negative or not finite")
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:

@@ -42,7 +42,7 @@ def check_maps(experiment: Experiment, most: int) -> None:
     """
     sizes: dict[str, int] = {}
     for label, metric in experiment.config.metrics.items():
-        kernels = {name: kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None}
+        kernels = kernels_of(metric)
         if not kernels:
             continue
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from optimist.dispatch.state import PolicyState
 from optimist.policies import explained
 from optimist.store import Store
@@ -25,9 +27,34 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
     """
     name = state.config.name
     while state.would_stop and not state.is_decided:
-        decided, stored = _explained(state, state.live_decision).model_dump_json(), state.stored
+        decided, stored = _latched(state), state.stored
         await store.latch_decision(name, decided, stored.estimates_digest, instance=stored.instance)
         state = PolicyState(state.experiment, await store.state(name, stored), state)
         if not state.is_scored:
             break
     return state
+
+
+def decision_cost(state: PolicyState) -> float | None:
+    """Cost of the samples that had been told when it was decided, at the present costs, as `PolicyState.cost`.
+
+    None before the decision, without costs, and if a version decided that did not note the samples.
+    """
+    if state.stored.decision is None or not state.costs:
+        return None
+    samples = json.loads(state.stored.decision).get(_SAMPLES)
+    if samples is None:
+        return None
+    # Generators that joined later have no samples here.
+    told = zip(state.stored.generators, samples, strict=False)
+    return sum(state.costs.get(generator.name, 0.0) * count for generator, count in told)
+
+
+_SAMPLES = "samples"
+"""What the stored decision has besides the fields of `DecisionInfo`: the samples told of each generator, by ordinal."""
+
+
+def _latched(state: PolicyState) -> str:
+    decision = _explained(state, state.live_decision).model_dump(mode="json")
+    samples = [generator.samples + generator.retracted for generator in state.stored.generators]
+    return json.dumps({**decision, _SAMPLES: samples})

@@ -38,7 +38,7 @@ def _rounded_up(state: PolicyState, decision: DecisionInfo, tolerance: float) ->
     else:
         best = next(arm.estimate.value for arm in state.rivals if arm.estimate and arm.name == decision.best)
         share = tolerance / best if best > 0.0 else math.inf
-    is_share = state.config.kind.positive and share < 0.995
+    is_share = state.config.declared.positive and share < 0.995
     number = 100.0 * share if is_share else tolerance
     step = 10.0 ** (math.floor(math.log10(number)) - 1) if number > 0.0 else 1.0
     text = f"{math.ceil(number / step * (1.0 + 1e-9)) * step:.2g}"

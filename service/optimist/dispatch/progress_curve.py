@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -21,11 +21,14 @@ from optimist_client.models import Curve, GeneratorProgress
 
 MOST_CHECKPOINTS = 256
 MOST_POINTS = 4000
-"""Estimates drawn in all: of more, every second, third, … of each generator."""
+"""Estimates drawn in all, and as many of all watched metrics: of more, every second, third, … of each generator."""
 REMEMBERED = 256
 """Batches that are kept as they were read, to tell whether a history read later is the same one, gone on."""
 
 Counts = NDArray[np.int64]
+Points = Mapping[str, Sequence[Sequence[CurvePoint]]]
+"""Estimates by the label of the metric, "" for the one that decides, and by generator."""
+PRIMARY = ""
 
 
 def stride_of(told: int) -> int:
@@ -45,33 +48,40 @@ class ProgressCurve:
     newest: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     """(G,): batches of each generator after all `told`."""
     newest_samples: int = 0
-    points: Sequence[Sequence[CurvePoint]] = ()
-    """What was kept of the estimates, by generator."""
+    points: Points = field(default_factory=dict[str, Sequence[Sequence[CurvePoint]]])
+    """What was kept of the estimates."""
     recent: bytes = b""
     """The newest batches of the history, `REMEMBERED` at most."""
 
     @property
-    def starts(self) -> tuple[int, list[int]]:
-        """From where `follows` needs the history, in bytes, and the curve of each generator: the last that is known."""
-        return HISTORY.itemsize * self.told - len(self.recent), [max(0, len(points) - 1) for points in self.points]
+    def start(self) -> int:
+        """From where `follows` needs the history, in bytes."""
+        return HISTORY.itemsize * self.told - len(self.recent)
 
-    def follows(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> ProgressCurve | None:
-        """The curve with what was read from `starts` on; None where Redis no longer has what was read before."""
-        known = [tuple(points[-1:]) for points in self.points]
-        found = [tuple(new[: len(last)]) for last, new in zip(known, points, strict=False)]
-        if not history.startswith(self.recent) or found != known:
-            return None
-        new = [points[len(last) :] for last, points in zip(known, points, strict=False)]
-        return self.then(history[len(self.recent) :], [*new, *points[len(new) :]])
+    def starts(self, label: str, generators: int) -> list[int]:
+        """From where `follows` needs the curve of each generator by a metric: the last point that is known."""
+        known = [max(0, len(points) - 1) for points in self.points.get(label, ())]
+        return known + [0] * (generators - len(known))
+
+    def follows(self, history: bytes, points: Points) -> ProgressCurve | None:
+        """The curve with what was read from `start` and `starts` on; None where Redis has lost what was read before."""
+        new: dict[str, Sequence[Sequence[CurvePoint]]] = {}
+        for label, found in points.items():
+            known = [tuple(points[-1:]) for points in self.points.get(label, ())]
+            if [tuple(points[: len(last)]) for last, points in zip(known, found, strict=False)] != known:
+                return None
+            rest = [points[len(last) :] for last, points in zip(known, found, strict=False)]
+            new[label] = [*rest, *found[len(rest) :]]
+        return self.then(history[len(self.recent) :], new) if history.startswith(self.recent) else None
 
     @property
     def stride(self) -> int:
         """Batches from one checkpoint to the next."""
         return stride_of(self.told)
 
-    def then(self, history: bytes, points: Sequence[Sequence[CurvePoint]]) -> ProgressCurve:
-        """The curve with the history after the first `told` batches, and what came to each generator's curve."""
-        batches, generators = np.frombuffer(history, HISTORY), len(points)
+    def then(self, history: bytes, points: Points) -> ProgressCurve:
+        """The curve with the history after the first `told` batches, and what came to each generator's curves."""
+        batches, generators = np.frombuffer(history, HISTORY), len(points[PRIMARY])
         told = self.told + len(batches)
         stride = stride_of(told)
         kept = np.arange(1, len(self.batches) + 1) * self.stride % stride == 0
@@ -81,14 +91,13 @@ class ProgressCurve:
         counts = np.array([np.bincount(piece["generator"], minlength=generators) for piece in pieces])
         by_generator = _widened(self.newest[None, :], generators) + counts.cumsum(axis=0)
         samples = self.newest_samples + np.array([piece["rows"].sum(dtype=np.int64) for piece in pieces]).cumsum()
-        before = [*self.points, *[()] * (generators - len(self.points))]
         return ProgressCurve(
             told,
             np.concatenate([_widened(self.batches[kept], generators), by_generator[:-1]]),
             np.concatenate([self.samples[kept], samples[:-1]]),
             by_generator[-1],
             int(samples[-1]),
-            [[*known, *new] for known, new in zip(before, points, strict=True)],
+            {label: _extended(self.points.get(label, ()), new) for label, new in points.items()},
             (self.recent + history)[-REMEMBERED * HISTORY.itemsize :],
         )
 
@@ -111,13 +120,32 @@ class ProgressCurve:
 
         The last estimate made before that is among them, too.
         """
-        curves = [points[max(0, bisect_left(points, after, key=_told) - 1) :] for points in self.points]
-        every = -(-sum(map(len, curves)) // MOST_POINTS) or 1
+        watched = {label: self._since(label, after) for label in self.points}
+        curves = _thinned({PRIMARY: watched.pop(PRIMARY)})[PRIMARY]
+        watched = _thinned(watched)
         return [
-            # The newest of them always.
-            GeneratorProgress(generator=name, batches=batches[:, g].tolist(), curve=_curve(curves[g][::-every][::-1]))
+            GeneratorProgress(
+                generator=name,
+                batches=batches[:, g].tolist(),
+                curve=_curve(curves[g]),
+                watched={label: _curve(points[g]) for label, points in watched.items()},
+            )
             for g, name in enumerate(names)
         ]
+
+    def _since(self, label: str, after: int) -> list[Sequence[CurvePoint]]:
+        return [points[max(0, bisect_left(points, after, key=_told) - 1) :] for points in self.points[label]]
+
+
+def _extended(known: Sequence[Sequence[CurvePoint]], new: Sequence[Sequence[CurvePoint]]) -> list[Sequence[CurvePoint]]:
+    before = [*known, *[()] * (len(new) - len(known))]
+    return [[*points, *more] for points, more in zip(before, new, strict=True)]
+
+
+def _thinned(curves: Points) -> Points:
+    """At most `MOST_POINTS` points in all, or little more, and always the newest of each generator."""
+    every = -(-sum(len(points) for generators in curves.values() for points in generators) // MOST_POINTS) or 1
+    return {label: [points[::-every][::-1] for points in generators] for label, generators in curves.items()}
 
 
 def _told(point: CurvePoint) -> int:

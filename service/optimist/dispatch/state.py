@@ -13,6 +13,7 @@ from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.policies import Arm, Policy, Stopping, warmup_batches
 from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
+from optimist_client.metrics import Metric
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
 _SLACK = 1e-12
@@ -26,9 +27,10 @@ def make_policy(experiment: Experiment, needed: int) -> Policy:
     return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance, experiment.rules), config.seed)
 
 
-def needed_to_fit(config: ExperimentConfig, active: int) -> int:
-    """Samples that each of `active` generators must have before open kernels can be fixed."""
-    return rows_to_fit(config.kernels.values(), active)
+def needed_to_fit(metric: Metric, active: int) -> int:
+    """Samples that each of `active` generators must have before open kernels of the metric can be fixed."""
+    kernels = (metric.setting(name) for name in metric.kernels)
+    return rows_to_fit([kernel for kernel in kernels if kernel is not None], active)
 
 
 class PolicyState:
@@ -57,7 +59,7 @@ class PolicyState:
         """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
         self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
-        self.needed_to_fit = 0 if any(self.estimates) else needed_to_fit(self.config, len(stored.active))
+        self.needed_to_fit = 0 if any(self.estimates) else needed_to_fit(self.config.declared, len(stored.active))
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
         self.policy = make_policy(experiment, self.needed_to_fit)
         """The policy that picks are made by; its warm-up lasts until the kernels can be fixed."""

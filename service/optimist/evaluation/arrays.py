@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import BatchError, check_batch, check_directions
+from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_values, readers_of
 from optimist.numerics.checks import real_array
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import Metric
@@ -25,31 +25,63 @@ scores of pairs need ("features" and "prompts"), perhaps with "ids", a text for 
 Arrays = dict[str, NDArray[Any]]
 
 
-def arrays_of(batch: Batch, metric: type[Metric] | Metric) -> Arrays:
-    """The batch's arrays by name, those that the metric expects first: float64 copies, and packed ids.
+def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
+    """The batch's arrays by name, those with the expected `names` first: float64 copies, and packed ids.
 
-    Raises `BatchError` for anything but arrays of real numbers.
+    A batch that is no mapping is the first of these. Raises `BatchError` for anything but arrays of real numbers.
     """
-    names = tuple(metric.arrays)
-    by_name = batch if isinstance(batch, Mapping) else {names[0]: batch}
+    expected = list(names)
+    by_name = batch if isinstance(batch, Mapping) else {expected[0]: batch}
     nameless = [name for name in by_name if not isinstance(name, str)]
     if nameless:
-        raise BatchError(f"expected arrays by their names, such as {names[0]!r}; got {nameless[0]!r}")
-    in_order = sorted(by_name, key=lambda name: (names.index(name) if name in names else len(names), name))
+        raise BatchError(f"expected arrays by their names, such as {expected[0]!r}; got {nameless[0]!r}")
+    in_order = sorted(by_name, key=lambda name: (expected.index(name) if name in expected else len(expected), name))
     return {name: _ids(by_name[name]) if name == IDS else real_array(name, by_name[name]) for name in in_order}
 
 
-def check_arrays(arrays: Arrays, question: Question, widths: Mapping[str, int] | None = None) -> None:
-    """Raise `BatchError` unless the arrays are a valid batch of the question, and have these `widths` if given."""
-    own = {name: arrays[name].shape[1] if name in arrays and arrays[name].ndim == 2 else 1 for name in question.arrays}
-    check_batch(arrays, widths or own | question.widths)
-    for array in question.metric.directed:
-        check_directions(array, arrays[array])
+def columns_of(questions: Sequence[Question]) -> dict[str, int | None]:
+    """The columns of each array that the questions read, by its name in a batch; None where batches tell.
+
+    Raises ValueError if two questions need other columns of the same array.
+    """
+    columns: dict[str, int | None] = {}
+    for question in questions:
+        for own, name in question.reads.items():
+            known, width = columns.get(name), question.widths.get(own)
+            if None not in (known, width) and known != width:
+                raise ValueError(f"{name}: one metric expects {known} columns, {question.metric.shown_label!r} {width}")
+            columns[name] = width if known is None else known
+    return columns
+
+
+def check_arrays(arrays: Arrays, questions: Sequence[Question], widths: Mapping[str, int] | None = None) -> Arrays:
+    """The arrays, those of one column as (n, 1); `widths` are their columns where they are known.
+
+    Raises `BatchError` unless they are a valid batch of all questions.
+    """
+    found = {name: array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items()}
+    known = columns_of(questions)
+    expected = widths or {name: found.get(name, 1) if width is None else width for name, width in known.items()}
+    metrics = [question.metric for question in questions]
+    arrays = as_matrices(arrays, widths or {name: width for name, width in known.items() if width is not None})
+    check_batch(arrays, expected, readers_of(metrics))
+    check_values(arrays, metrics)
+    return arrays
 
 
 def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
     """The arrays without the ids."""
     return {name: torch.from_numpy(array) for name, array in arrays.items() if name != IDS}
+
+
+def reference_scales(metrics: Iterable[Metric]) -> dict[str, float]:
+    """The scale of the real data of metrics, by the array of a batch that is compared with them."""
+    found: dict[str, float] = {}
+    for metric in metrics:
+        real = metric.setting("reference")
+        if isinstance(real, RealData):
+            found.setdefault(metric.array_names[metric.first_array()], real.scale)
+    return found
 
 
 def real_data_of(reference: Any) -> RealData:

@@ -164,7 +164,8 @@ def compare(
     estimates: dict[str, Estimate] = {}
     for name, one in zip(names, sets(), strict=True):
         begun(name)
-        tensors = tensors_of(arrays_of(one.batch, question.metric))
+        arrays = check_arrays(arrays_of(one.batch, question.reads.values()), [question])
+        tensors = question.own(tensors_of(arrays))
         bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
         with _naming(one):
             estimates[name] = _estimate(bound, tensors, lengths, question.is_paired)
@@ -187,10 +188,10 @@ def _seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[
     widths: dict[str, int] | None = None
     for one in sets:
         with _naming(one):
-            arrays = arrays_of(one.batch, question.metric)
-            check_arrays(arrays, question, widths)
-        tensors = tensors_of(arrays)
-        widths = {array: rows.shape[1] for array, rows in tensors.items()}
+            arrays = arrays_of(one.batch, question.reads.values())
+            arrays = check_arrays(arrays, [question], widths)
+        widths = {array: rows.shape[1] for array, rows in tensors_of(arrays).items()}
+        tensors = question.own(tensors_of(arrays))
         most = question.rows_to_fit(1)
         rows = len(next(iter(tensors.values())))
         longer = one.name if one.file is None else f"{one.file}:{one.name}"
@@ -220,7 +221,7 @@ def _read(samples: Mapping[str, Batch | str | Path], question: Question) -> Iter
     """The sets given by name, those in files read now."""
     for name, one in samples.items():
         if isinstance(one, str | Path):
-            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one)), question.arrays), Path(one))
+            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one)), tuple(question.reads.values())), Path(one))
         else:
             yield Samples(name, one)
 

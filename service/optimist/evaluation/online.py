@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
-from optimist.evaluation.question import Question, prepared, with_real_data
-from optimist.evaluation.told import Start, Told, checked_prompts, checked_start, replayed
-from optimist.evaluation.track import Track, first_rows
+from optimist.evaluation.arrays import (
+    Batch,
+    arrays_of,
+    check_arrays,
+    columns_of,
+    reference_scales,
+    tensors_of,
+)
+from optimist.evaluation.question import Question, by_label, prepared, with_real_data
+from optimist.evaluation.told import Start, Told, checked_costs, checked_prompts, checked_start, names_of
+from optimist.evaluation.track import Track
+from optimist.evaluation.tracks import Tracks
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
-from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes
-from optimist.numerics.real_data import RealData
+from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
 from optimist.policies import (
     Arm,
     Decision,
@@ -54,7 +61,10 @@ class Evaluation:
     score is that on exactly the `prompts`, a list of texts or ids; samples should go through it in passes, and `tell`
     must be told which prompt each belongs to. `paired` says that sample i of every generator was made with the same
     seed, or prompt: from rules 4 on and under the bound "influence", generators are then compared by index. It is
-    harmless where it is not true. `next_start` gives the index from which seeds can be made:
+    harmless where it is not true. `watch` are further metrics, as objects, of the same samples; a batch then holds the
+    arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
+    equal those of an evaluation by that metric alone, and decide nothing. `next_start` gives the index from which seeds
+    can be made:
 
         name = evaluation.ask()
         start = evaluation.next_start(name)
@@ -68,6 +78,7 @@ class Evaluation:
         generators: Sequence[str],
         *,
         metric: str | Metric = "fid",
+        watch: Sequence[Metric] = (),
         reference: Any = None,
         order: float = 1.0,
         truncation: int | None = None,
@@ -90,7 +101,7 @@ class Evaluation:
         costs: Mapping[str, float] | None = None,
         **options: float,
     ) -> None:
-        names, place = _names(generators), find_device(device)
+        names, place = names_of(generators), find_device(device)
         check_text("bound", "influence" if bound is None else bound)
         preset: dict[str, Any] = {"bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
         declared = with_real_data(
@@ -112,35 +123,36 @@ class Evaluation:
         check_whole("seed", seed, 0)
         if warmup is not None:
             check_whole("warmup", warmup, 1)
-        check_policy(policy, bound)
+        check_policy(policy, bound, type(declared))
         self.generators = names
         self.batch_size = batch_size
-        self._costs = _checked_costs(costs, names) if rules >= 5 else {}
+        self._costs = checked_costs(costs, names) if rules >= 5 else {}
         check_prompts_are(prompts_are, bool(prompts), bound)
-        if prompts is not None and not declared.takes_prompts:
+        metrics = by_label([declared, *map(with_real_data, watch)])
+        if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
             raise ValueError(f"metric {declared.name!r} does not take prompts")
-        listed = len(prompts) if prompts and prompts_are == "list" and declared.scores_lists else None
         if not isinstance(paired, bool):
             raise ValueError(f"paired: expected True or False, got {paired!r}")
-        self._question = Question(prepared(declared, place), bound, delta, options, place, rules, listed, paired)
-        real = declared.setting("reference")
-        scale = real.scale if isinstance(real, RealData) else None
         self._list_length = len(prompts or ()) if prompts_are == "list" else None
-        if self._question.is_exact:
-            raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
-        self._growth = growth
+        self._metrics: dict[str, Tracks] = {}  # by label, the one that decides first
+        for label, metric in metrics.items():
+            how = {"bound": bound, "options": options} if metric is declared else {}
+            how["prompts"] = (self._list_length or None) if metric.scores_lists else None
+            how |= {"device": place, "rules": rules, "paired": paired, "generators": len(names)}
+            question = Question(prepared(metric, place), delta=delta, **how)
+            self._metrics[label] = Tracks(question, names, growth)
+        columns_of(self._questions)  # raises where metrics cannot read the same array
+        self._primary = self._metrics[declared.shown_label]
         self._checks_sizes = rules >= 2
-        self._plausibility = Plausibility(scale, check_number("max_magnitude", max_magnitude))
+        scales = reference_scales(metrics.values())
+        self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
-        self._logs: dict[str, list[Told]] = {name: [] for name in self.generators}
-        self._tracks: dict[str, Track] = {}  # none before the bound is made
-        self._estimates: dict[str, Estimate | None] = dict.fromkeys(self.generators)
         self._samples = dict.fromkeys(self.generators, 0)
         self._batches = dict.fromkeys(self.generators, 0)
         self._ends = dict.fromkeys(self.generators, 0)
         self._stopping = Stopping(delta, tolerance, rules)
         given = preset["warmup"] if warmup is None else warmup
-        needed = self._question.rows_to_fit(len(self.generators))
+        needed = self._primary.question.rows_to_fit(len(self.generators))
         batches = warmup_batches(type(declared), bound, given, needed, batch_size)
         self._policy = Policy(policy, batches, self._stopping, seed)
 
@@ -175,9 +187,8 @@ class Evaluation:
         "next" is the index after the largest one told. With None the samples have no index, and are not compared.
         """
         self._check_name(generator)
-        arrays = arrays_of(batch, self._question.metric)
-        check_arrays(arrays, self._question, self._widths)
-        sizes = magnitudes(arrays, self._question.arrays) if self._checks_sizes else []
+        arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, self._widths)
+        sizes = magnitudes(arrays, sized(question.metric for question in self._questions)) if self._checks_sizes else []
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
@@ -185,8 +196,12 @@ class Evaluation:
         indices = checked_start(start, rows, self._ends[generator])
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        is_due = self._take(generator, Told(tensors, ids, listed, indices))
-        self._widths = {name: tensors[name].shape[1] for name in self._question.arrays}
+        told = Told(tensors, ids, listed, indices)
+        # What may be refused comes first, for all metrics.
+        begun = {label: tracks.begun(generator, told) for label, tracks in self._metrics.items()}
+        for label, tracks in self._metrics.items():
+            tracks.add(generator, told, begun[label])
+        self._widths = {name: tensor.shape[1] for name, tensor in tensors.items()}
         if odd:
             warnings.warn(f"values over {WARNED:,.0f} times the usual size: {'; '.join(odd)}", stacklevel=2)
         else:
@@ -194,15 +209,22 @@ class Evaluation:
         self._samples[generator] += rows
         self._batches[generator] += 1
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
-        if is_due:
-            self._estimates[generator] = self._tracks[generator].estimate()
+        self._score()
 
-    def estimates(self) -> dict[str, Estimate | None]:
-        """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now."""
+    def estimates(self, metric: str | None = None) -> dict[str, Estimate | None]:
+        """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now.
+
+        metric: the label of one of the metrics; None: the one that decides. Raises KeyError for another label.
+        """
         return {
             name: estimate and replace(estimate, optimistic=optimistic(estimate, self.told))
-            for name, estimate in self._estimates.items()
+            for name, estimate in self._of(metric).estimates.items()
         }
+
+    @property
+    def watched(self) -> dict[str, dict[str, Estimate | None]]:
+        """The `estimates` of each watched metric by its label."""
+        return {label: self.estimates(label) for label in list(self._metrics)[1:]}
 
     def decision(self, explain: bool = True) -> Decision:
         """The best generator, the confidence in it, whether that is enough to stop, and the reason.
@@ -212,85 +234,66 @@ class Evaluation:
         arms = self._arms()
         return explained(self._policy, arms, self.told) if explain else self._stopping.decide(arms, self.told)
 
-    def contrast(self, generator: str, against: str) -> Contrast:
+    def contrast(self, generator: str, against: str, *, metric: str | None = None) -> Contrast:
         """How much worse `generator` scores than `against`, with the error of the difference.
 
-        Raises KeyError for an unknown name, ValueError if the two are the same or one of them has no estimate.
+        metric: as of `estimates`. Raises KeyError for an unknown name or label, ValueError if the two are the same or
+        one of them has no estimate.
         """
         for name in (generator, against):
             self._check_name(name)
-        one, other = (Arm(name, self._estimates[name]) for name in (generator, against))
+        found = self._of(metric).estimates
+        one, other = (Arm(name, found[name]) for name in (generator, against))
         return contrast(one, other, self._stopping.delta)
 
-    def modes(self, generator: str, count: int = 5, samples: int = 8) -> list[Mode]:
+    def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[Mode]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).
 
-        Raises KeyError for an unknown name, ValueError for metrics without a kernel and before the first estimate.
+        metric: as of `estimates`. Raises KeyError for an unknown name or label, ValueError for metrics without modes
+        and before the first estimate.
         """
-        return self._track(generator).modes(check_whole("count", count, 1), check_whole("samples", samples, 1))
+        track = self._track(generator, metric)
+        return track.modes(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
-    def prompt_groups(self, generator: str, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+    def prompt_groups(
+        self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None
+    ) -> list[PromptGroup]:
         """The score by type of prompt, the largest first, each with samples of such prompts (equations.md §4).
 
         Raises as `modes` does; only the scores of pairs have prompts.
         """
-        return self._track(generator).prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
+        track = self._track(generator, metric)
+        return track.prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
+
+    @property
+    def _questions(self) -> list[Question]:
+        return [tracks.question for tracks in self._metrics.values()]
 
     def _check_name(self, generator: str) -> None:
         if generator not in self._batches:
             raise KeyError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
 
-    def _track(self, generator: str) -> Track:
+    def _of(self, metric: str | None) -> Tracks:
+        if metric is not None and metric not in self._metrics:
+            raise KeyError(f"unknown metric {metric!r}; expected one of {', '.join(self._metrics)}")
+        return self._primary if metric is None else self._metrics[metric]
+
+    def _track(self, generator: str, metric: str | None) -> Track:
         self._check_name(generator)
-        if not self._samples[generator] or not self._tracks:
-            raise ValueError(f"no samples of {generator!r} can be scored yet")
-        return self._tracks[generator]
+        return self._of(metric).track(generator)
 
-    def _take(self, generator: str, told: Told) -> bool:
-        """Add a batch to its track, or to the logs before there are tracks. Returns whether an estimate is due now.
-
-        Raises ValueError, and changes nothing, if the kernels cannot be fixed or the batch does not fit them.
-        """
-        if self._tracks:
-            return self._tracks[generator].add(*told)
-        logs = {**self._logs, generator: [*self._logs[generator], told]}
-        question = self._fitted(logs)
-        if question.open_kernels:
-            self._logs = logs
-            return False
-        bound = question.bound_for({name: told.tensors[name].shape[1] for name in question.arrays})
-        tracks = {name: Track(bound, self._growth, question.is_paired) for name in self.generators}
-        estimates = {name: replayed(tracks[name], log) for name, log in logs.items()}
-        # Assigned last, so that an error above changes nothing.
-        self._question, self._tracks, self._estimates = question, tracks, estimates
-        self._logs.clear()
-        return False
-
-    def _fitted(self, logs: Mapping[str, Sequence[Told]]) -> Question:
-        """The question; its open kernels are fixed once the logs have enough samples of every generator."""
-        needed = self._question.rows_to_fit(len(self.generators))
-        if not needed or any(sum(len(told.ids) for told in log) < needed for log in logs.values()):
-            return self._question
-        return self._question.fitted(first_rows([[told.tensors for told in log] for log in logs.values()], needed))
+    def _score(self) -> None:
+        """Make the estimates that are due now. An error of one metric is raised after the others are made."""
+        errors: list[Exception] = []
+        for label, tracks in self._metrics.items():
+            try:
+                tracks.score()
+            except Exception as error:
+                error.add_note(f"in the estimate by {label!r}")
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _arms(self) -> list[Arm]:
-        return [
-            Arm(name, self._estimates[name], self._samples[name], self._batches[name], cost=self._costs.get(name))
-            for name in self.generators
-        ]
-
-
-def _checked_costs(costs: Mapping[str, float] | None, generators: Sequence[str]) -> dict[str, float]:
-    found = {name: check_number(f"costs: {name}", cost) for name, cost in (costs or {}).items()}
-    if unknown := sorted(found.keys() - set(generators)):
-        raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
-    if wrong := next((name for name, cost in found.items() if not 0 <= cost < math.inf), None):
-        raise ValueError(f"costs: expected finite costs of at least 0, got {found[wrong]} of {wrong!r}")
-    return found
-
-
-def _names(generators: Any) -> tuple[str, ...]:
-    names = tuple(generators) if isinstance(generators, Iterable) and not isinstance(generators, str | Set) else ()
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ValueError(f"expected at least one generator and distinct names, got {generators!r}")
-    return names
+        found = self._primary.estimates
+        return [Arm(g, found[g], self._samples[g], self._batches[g], cost=self._costs.get(g)) for g in self.generators]

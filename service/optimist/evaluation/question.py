@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from optimist.numerics.registry import Setting, make_bound, make_metric, make_re
 from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 
+Array = TypeVar("Array")
 SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
 """Replaces every kernel while the other settings are checked: a feature map can take seconds and gigabytes."""
 
@@ -44,6 +45,8 @@ class Question:
     """The length of the list that the samples' prompts are, if the score is that on exactly these."""
     paired: bool = True
     """Whether estimates carry what comparisons by index need; from rules 4 on, under the bound "influence"."""
+    generators: int = 1
+    """How many generators the intervals of a strict bound hold for together."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
@@ -83,8 +86,17 @@ class Question:
         return known if self.reference is None else {**known, self.metric.first_array(): self.reference.dimension}
 
     @property
+    def reads(self) -> dict[str, str]:
+        """The name that each of the metric's own arrays has in a batch."""
+        return self.metric.array_names
+
+    def own(self, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays of a batch that the metric reads, by its own names."""
+        return {own: batch[name] for own, name in self.reads.items()}
+
+    @property
     def arrays(self) -> tuple[str, ...]:
-        """The arrays of a batch, in the order that the statistic takes them."""
+        """The metric's own arrays, in the order that the statistic takes them."""
         return tuple(self.metric.arrays)
 
     @property
@@ -128,7 +140,9 @@ class Question:
 
     def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
         made = make_metric(metric, Setting(widths, self.device, self.rules, self.prompts))
-        return make_bound(self.bound, made, self.delta, **self.options)
+        # Strict intervals decide by themselves, so that all of them must hold at once.
+        delta = self.delta / self.generators if self.bound in metric.strict else self.delta
+        return make_bound(self.bound, made, delta, **self.options)
 
     def _with(self, changes: Mapping[str, Any]) -> Metric:
         known = {name: value for name, value in changes.items() if name in self.metric.settings()}
@@ -174,3 +188,11 @@ def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
     if not isinstance(data, RealData):
         return metric
     return metric.model_copy(update={"reference": make_reference(metric, data, device)})
+
+
+def by_label(metrics: Sequence[Metric]) -> dict[str, Metric]:
+    """The metrics by their labels. Raises ValueError if two have the same."""
+    labels = [metric.shown_label for metric in metrics]
+    if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
+    return dict(zip(labels, metrics, strict=True))

@@ -58,9 +58,9 @@ def score(
         prompt_kernel=prompt_kernel,
     )
     question = Question(declared, bound, delta, options, place)
-    arrays = arrays_of(batch, question.metric)
-    check_arrays(arrays, question)
-    tensors = tensors_of(arrays)
+    arrays = arrays_of(batch, question.reads.values())
+    arrays = check_arrays(arrays, [question])
+    tensors = question.own(tensors_of(arrays))
     question = question.fitted({name: [rows] for name, rows in tensors.items()})
     if question.is_exact:
         return _exact(tensors, question)

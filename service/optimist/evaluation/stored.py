@@ -15,6 +15,7 @@ from optimist.evaluation.question import Question, prepared
 from optimist.evaluation.track import Track
 from optimist.numerics.real_data import RealData, Reference
 from optimist_client import tensors
+from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
 
@@ -67,23 +68,33 @@ class Taken:
     """Why the batch was skipped; "" if it was added."""
 
 
-def question_of(
-    experiment: Experiment, reference: RealData | Reference | None, device: torch.device | str = "cpu"
-) -> Question:
-    """The question of an experiment; open kernels stay open.
+def metric_of(experiment: Experiment, label: str = "") -> Metric:
+    """The watched metric of that label, or the one that decides. Raises KeyError for another label."""
+    return experiment.config.metrics[label] if label else experiment.config.declared
 
+
+def question_of(
+    experiment: Experiment,
+    reference: RealData | Reference | None,
+    device: torch.device | str = "cpu",
+    label: str = "",
+) -> Question:
+    """The question of one metric of an experiment, as of `metric_of`; open kernels stay open.
+
+    A watched metric has the bound "influence".
     reference: real data, or what the metric has made of them on the `device`.
     """
-    config, metric = experiment.config, experiment.config.declared
+    config, metric = experiment.config, metric_of(experiment, label)
     return Question(
         metric if reference is None else prepared(metric.model_copy(update={"reference": reference}), device),
-        config.bound,
+        "influence" if label else config.bound,
         config.delta,
-        options=config.bound_options.given(),
+        options={} if label else config.bound_options.given(),
         device=device,
         rules=experiment.rules,
         prompts=config.list_length(metric),
         paired=experiment.is_paired,
+        generators=len(config.generators),
     )
 
 

@@ -1,10 +1,11 @@
-"""A batch as `Evaluation.tell` takes it: tensors, ids, prompts and indices, each checked."""
+"""What `Evaluation` is given: names, and batches of tensors, ids, prompts and indices, each checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from optimist.evaluation.common_rows import LARGEST_INDEX, Indices
 from optimist.evaluation.track import Track
+from optimist.numerics.checks import check_number
 from optimist.numerics.estimate import Estimate
 
 Start = int | Literal["next"] | None
@@ -60,3 +62,21 @@ def replayed(track: Track, log: Sequence[Told]) -> Estimate | None:
         if track.add(*told):
             estimate = track.estimate()
     return estimate
+
+
+def names_of(generators: Any) -> tuple[str, ...]:
+    """The names of the generators. Raises ValueError unless they are distinct strings, at least one."""
+    names = tuple(generators) if isinstance(generators, Iterable) and not isinstance(generators, str | Set) else ()
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"expected at least one generator and distinct names, got {generators!r}")
+    return names
+
+
+def checked_costs(costs: Mapping[str, float] | None, generators: Sequence[str]) -> dict[str, float]:
+    """The costs by generator. Raises ValueError for unknown names, and for costs that are not finite or below 0."""
+    found = {name: check_number(f"costs: {name}", cost) for name, cost in (costs or {}).items()}
+    if unknown := sorted(found.keys() - set(generators)):
+        raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
+    if wrong := next((name for name, cost in found.items() if not 0 <= cost < math.inf), None):
+        raise ValueError(f"costs: expected finite costs of at least 0, got {found[wrong]} of {wrong!r}")
+    return found

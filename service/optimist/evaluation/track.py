@@ -22,9 +22,15 @@ from optimist.numerics.statistic import Statistic
 class Track:
     """One generator's log, with estimates at the due sample counts of decisions.md §2."""
 
-    def __init__(self, bound: Bound, growth: float, paired: bool = False) -> None:
-        """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has."""
+    def __init__(
+        self, bound: Bound, growth: float, paired: bool = False, reads: Mapping[str, str] | None = None
+    ) -> None:
+        """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
+
+        reads: `Metric.array_names`, the names in a batch of the metric's own arrays; None: the same names.
+        """
         self._bound = bound
+        self._reads = {name: name for name in bound.metric.widths} if reads is None else dict(reads)
         self._growth = growth
         self._last_due = 0
         self.samples = 0
@@ -58,12 +64,14 @@ class Track:
     ) -> bool:
         """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
 
+        Arrays that the metric does not read are left alone.
         listed: the index (n,) of each row's prompt, where these are a fixed list; None where they are not known.
         indices: the index of the first row in the generator's sequence, and how many rows have one; None: no row.
 
         Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it, or if the indices are not
-        valid.
+        valid; KeyError if an array is missing.
         """
+        batch = {own: batch[name] for own, name in self._reads.items()}
         if self._paired is not None:
             self._paired.check(indices, len(ids))
         if self.reservoir is not None:
@@ -121,12 +129,19 @@ class Track:
         return {"counts": counts} | found
 
     @classmethod
-    def restore(cls, tensors: Mapping[str, Tensor], bound: Bound, growth: float, paired: bool = False) -> Track:
+    def restore(
+        cls,
+        tensors: Mapping[str, Tensor],
+        bound: Bound,
+        growth: float,
+        paired: bool = False,
+        reads: Mapping[str, str] | None = None,
+    ) -> Track:
         """The inverse of `state`, bit for bit.
 
         Raises KeyError or ValueError for the state of another bound, or of a track that differs in `paired`.
         """
-        track = cls(bound, growth, paired)
+        track = cls(bound, growth, paired, reads)
         split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
         split |= {} if track._paired is None else {"paired": {}}
         for name, tensor in tensors.items():

@@ -79,6 +79,12 @@ LAST_SWEEP = Gauge(
 EXPERIMENTS = Gauge("optimist_experiments", "Experiments.", registry=SCORER)
 GENERATORS = Gauge("optimist_generators", "Generators that are not retired.", registry=SCORER)
 OVERDUE = Gauge("optimist_estimates_overdue", "Generators whose estimate is due but not computed yet.", registry=SCORER)
+WATCHED_OVERDUE = Gauge(
+    "optimist_watched_overdue", "Estimates by watched metrics that are due but not computed yet.", registry=SCORER
+)
+WATCHED_DAMAGED = Gauge(
+    "optimist_watched_damaged", "Generators that cannot be scored by a watched metric, for each.", registry=SCORER
+)
 STALENESS = Gauge(
     "optimist_staleness_seconds", "Seconds for which the longest-waiting estimate has been due.", registry=SCORER
 )

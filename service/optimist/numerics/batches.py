@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, LONGEST_ID, unpack_ids
 
 LARGEST = 1e30
@@ -22,28 +23,68 @@ class BatchError(ValueError):
     """The batch is not what the experiment expects; the message says what was expected and what was found."""
 
 
-def check_batch(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
+def as_matrices(arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """The arrays, where those of one column by `widths` may be given as (n,) and become (n, 1)."""
+    return {
+        name: array.reshape(-1, 1) if array.ndim == 1 and widths.get(name) == 1 else array
+        for name, array in arrays.items()
+    }
+
+
+def readers_of(metrics: Iterable[Metric]) -> dict[str, list[str]]:
+    """The labels of the metrics that read each array of a batch, by its name; {} for a single metric."""
+    known = list(metrics)
+    readers: dict[str, list[str]] = {}
+    for metric in known if len(known) > 1 else ():
+        for array in metric.array_names.values():
+            readers.setdefault(array, []).append(metric.shown_label)
+    return readers
+
+
+def check_batch(
+    arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int], readers: Mapping[str, Sequence[str]] | None = None
+) -> None:
     """Raise `BatchError` unless `arrays` are those of `widths`, optionally with ids, of equal length, and valid.
 
-    `widths` are the columns of each expected tensor by name; ids are as `pack_ids` makes them.
+    `widths` are the columns of each expected tensor by name; ids are as `pack_ids` makes them. `readers` are those of
+    `check_shapes`. What metrics expect of the numbers is left to `check_values`.
     """
-    check_shapes({name: array.shape for name, array in arrays.items()}, widths)
+    check_shapes({name: array.shape for name, array in arrays.items()}, widths, readers)
     for name, width in widths.items():
         check_rows(name, arrays[name], width)
-    if "probabilities" in arrays:
-        check_probabilities(arrays["probabilities"])
     if IDS in arrays:
         _check_ids(arrays[IDS])
 
 
-def check_shapes(shapes: Mapping[str, tuple[int, ...]], widths: Mapping[str, int]) -> None:
+def check_values(arrays: Mapping[str, NDArray[Any]], metrics: Iterable[Metric]) -> None:
+    """Raise `BatchError` for numbers in the arrays, which `check_batch` accepts, that one of the metrics refuses."""
+    for metric in metrics:
+        names = metric.array_names
+        for own in metric.simplex:
+            check_probabilities(names[own], arrays[names[own]])
+        for own in metric.directed:
+            check_directions(names[own], arrays[names[own]])
+        for own, (low, high) in metric.limits.items():
+            check_range(names[own], arrays[names[own]], low, high)
+
+
+def check_shapes(
+    shapes: Mapping[str, tuple[int, ...]],
+    widths: Mapping[str, int],
+    readers: Mapping[str, Sequence[str]] | None = None,
+) -> None:
     """Raise `BatchError` unless tensors of these shapes, by name, are those of `widths`, optionally with ids.
 
-    `check_batch` includes this check; use it alone for a body whose shapes are known before it is unpacked.
+    `readers` are the metrics that read each tensor, for the message about a missing one. `check_batch` includes this
+    check; use it alone for a body whose shapes are known before it is unpacked.
     """
     if set(shapes) - {IDS} != set(widths):
         found = ", ".join(sorted(shapes)) or "none"
-        raise BatchError(f"expected the tensor{'s' * (len(widths) > 1)} {', '.join(widths)}; found {found}")
+        missing = [f"{name} is read by {', '.join(readers[name])}" for name in widths if readers and name not in shapes]
+        raise BatchError(
+            f"expected the tensor{'s' * (len(widths) > 1)} {', '.join(widths)}; found {found}"
+            + "".join(f"; {one}" for one in missing)
+        )
     for name, width in widths.items():
         _check_shape(name, shapes[name], width)
     counts = {name: shape[0] if shape else 0 for name, shape in shapes.items()}
@@ -96,13 +137,21 @@ def check_directions(name: str, rows: NDArray[np.floating]) -> None:
         raise BatchError(f"{name}: the metric needs rows that are not all zero; row {int(np.argmax(zero))} is")
 
 
-def check_probabilities(rows: NDArray[np.floating]) -> None:
+def check_range(name: str, rows: NDArray[np.floating], low: float, high: float) -> None:
+    """Raise `BatchError` for a number outside of the range."""
+    outside = ~((rows >= low) & (rows <= high))
+    if outside.any():
+        row, column = np.unravel_index(int(np.argmax(outside)), rows.shape)
+        raise BatchError(f"{name}: expected numbers from {low:g} to {high:g}, got {rows[row, column]:g} in row {row}")
+
+
+def check_probabilities(name: str, rows: NDArray[np.floating]) -> None:
     """Raise `BatchError` unless every row is on the simplex to `SIMPLEX_TOLERANCE`."""
     sums = rows.sum(axis=1, dtype=np.float64)
     wrong = (rows.min(axis=1) < 0) | (np.abs(sums - 1.0) > SIMPLEX_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise BatchError(
-            f"probabilities: expected rows of numbers ≥ 0 that sum to 1 within {SIMPLEX_TOLERANCE:g}; row {row} has "
+            f"{name}: expected rows of numbers ≥ 0 that sum to 1 within {SIMPLEX_TOLERANCE:g}; row {row} has "
             f"least {rows[row].min():g} and sum {sums[row]:g}. Logits must go through a softmax first"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Protocol
 
@@ -148,6 +149,16 @@ def two_sided(
             bracket=bracket,
             pairing=pairing,
         )
+    )
+
+
+def with_strict_interval(estimate: Estimate, lower: float, upper: float, warnings: tuple[str, ...] = ()) -> Estimate:
+    """The estimate with an interval that holds at all sample sizes at once, widened to the value if that is outside."""
+    lower, upper = min(lower, estimate.value), max(upper, estimate.value)
+    optimistic = lower if estimate.lower_is_better else upper
+    kept = tuple(warning for warning in estimate.warnings if warning != NO_INTERVAL)
+    return _sound(
+        replace(estimate, lower=lower, upper=upper, optimistic=optimistic, warnings=(*kept, *warnings), strict=True)
     )
 
 

@@ -46,6 +46,8 @@ class Estimate:
     entropy (decisions.md §1). None if the bound has none: only scores of orders below 2 do."""
     pairing: Pairing | None = None
     """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
+    strict: bool = False
+    """Whether the interval holds at all sample sizes at once, and together with those of the other generators."""
 
     @property
     def score(self) -> float:
@@ -93,6 +95,8 @@ class Estimate:
             del fields["pairing"]
         else:
             fields["pairing"] = self.pairing.to_dict()
+        if not self.strict:
+            del fields["strict"]
         return fields
 
     @classmethod

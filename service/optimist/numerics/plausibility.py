@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.batches import BatchError
 from optimist_client.config import MAX_MAGNITUDE
+from optimist_client.metrics import Metric
 
 USUAL_ROWS = 20
 """Number of rows from which on a generator's scale counts as known; also in store/lua/checking.lua."""
@@ -38,8 +39,16 @@ class Magnitude(NamedTuple):
 
 
 def magnitudes(arrays: Mapping[str, NDArray[Any]], names: Iterable[str]) -> list[Magnitude]:
-    """The sizes of those tensors (n, d) of a checked batch; class probabilities have none."""
-    return [_magnitude(name, arrays[name]) for name in names if name != "probabilities"]
+    """The sizes of those tensors (n, d) of a checked batch."""
+    return [_magnitude(name, arrays[name]) for name in names]
+
+
+def sized(metrics: Iterable[Metric]) -> list[str]:
+    """The arrays of a batch whose sizes are checked, in the order of the metrics: all but probabilities."""
+    known = list(metrics)
+    probabilities = {metric.array_names[own] for metric in known for own in metric.simplex}
+    names = dict.fromkeys(name for metric in known for name in metric.array_names.values())
+    return [name for name in names if name not in probabilities]
 
 
 def _magnitude(name: str, rows: NDArray[np.floating]) -> Magnitude:
@@ -68,14 +77,14 @@ def usual_scale(scales: Iterable[float]) -> float | None:
 class Plausibility:
     """The usual sizes of the generators of one evaluation in memory, as the service keeps them in its store.
 
-    reference: scale of the real features, where there is a reference. limit: times the usual size above which a batch
-    is refused.
+    references: scale of the real features of those arrays that have a reference. limit: times the usual size above
+    which a batch is refused.
     """
 
-    def __init__(self, reference: float | None = None, limit: float = MAX_MAGNITUDE) -> None:
+    def __init__(self, references: Mapping[str, float] | None = None, limit: float = MAX_MAGNITUDE) -> None:
         if not limit > 1:
             raise ValueError(f"max_magnitude must be greater than 1, not {limit}")
-        self._reference = reference
+        self._references = dict(references or {})
         self._limit = limit
         self._rows: dict[str, int] = {}
         self._squares: dict[str, dict[str, float]] = {}
@@ -111,4 +120,4 @@ class Plausibility:
             for generator, squares in self._squares.items()
             if self._rows[generator] >= USUAL_ROWS
         ]
-        return known if self._reference is None or name != "features" else [*known, self._reference]
+        return known if name not in self._references else [*known, self._references[name]]

@@ -20,9 +20,11 @@ from optimist_client.metrics import (
     Density,
     InceptionScore,
     InformationVendi,
+    Mean,
     Metric,
     Precision,
     Vendi,
+    WinRate,
     declare,
     find,
 )
@@ -142,6 +144,8 @@ register(RKE, "optimist.numerics.kernel.declared")
 register(Vendi, "optimist.numerics.kernel.declared")
 register(ConditionalVendi, "optimist.numerics.pairs.declared")
 register(InformationVendi, "optimist.numerics.pairs.declared")
+register(Mean, "optimist.numerics.mean.declared")
+register(WinRate, "optimist.numerics.mean.declared")
 register(Precision, "optimist.numerics.neighbours.declared")
 register(Density, "optimist.numerics.neighbours.declared")
 register(Coverage, "optimist.numerics.neighbours.declared")

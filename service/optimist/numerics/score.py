@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -167,8 +167,9 @@ class BaseScore:
     A subclass defines the other six: `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
     """
 
-    declared: ClassVar[type[Metric]]
-    """The declared metric that this class computes; it holds the name and the facts."""
+    declared: type[Metric] | Metric
+    """What this computes, which holds the name and the facts: the declared class, or the object of one where settings
+    decide facts."""
 
     @property
     def name(self) -> str:

@@ -52,6 +52,17 @@ class Contrasts:
             best = least
         return best
 
+    @property
+    def are_strict(self) -> bool:
+        """Whether the intervals hold at all sample sizes and for all generators at once."""
+        return all(estimate.strict for estimate in self.estimates)
+
+    @property
+    def ends(self) -> tuple[list[float], list[float]]:
+        """The worse and the better ends of the intervals, with the sign of `losses`."""
+        both = [sorted((self._sign * e.lower, self._sign * e.upper)) for e in self.estimates]
+        return [worse for _, worse in both], [better for better, _ in both]
+
     def against(self, base: int) -> Against:
         """All estimates compared with the one at `base`."""
         found = self._against.get(base)

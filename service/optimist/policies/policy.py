@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NAMES = ("ucb", "top-two", "thompson", "greedy", "uniform")
 NEEDS_ERRORS = frozenset({"top-two", "thompson"})
-BOUNDS_WITH_ERRORS = frozenset({"influence"})
 
 
 def warmup_batches(
@@ -27,10 +26,11 @@ def warmup_batches(
 ) -> int:
     """Batches per generator before the policy decides.
 
-    They are `given`, or by default what decisions.md §3 has for the metric under `influence`, and one under the papers'
-    bounds; and at least as many batches of `batch_size` as bring the samples `needed` to fix open kernels.
+    They are `given`, or by default what decisions.md §3 has for the metric under bounds with standard errors, and one
+    under the papers' bounds; and at least as many batches of `batch_size` as bring the samples `needed` to fix open
+    kernels.
     """
-    default = metric.warmup if bound == "influence" else 1
+    default = metric.warmup if metric.has_errors(bound) else 1
     return max(default if given is None else given, -(-needed // batch_size))
 
 
@@ -75,11 +75,11 @@ class Policy:
         return rules.get(self.name) or partial(top_two, stopping=self.stopping)
 
 
-def check_policy(policy: str, bound: str) -> None:
-    """Raise ValueError if `policy` is unknown, or needs standard errors that `bound` does not provide."""
+def check_policy(policy: str, bound: str, metric: type[Metric]) -> None:
+    """Raise ValueError if `policy` is unknown, or needs standard errors that the metric's `bound` does not provide."""
     if policy not in NAMES:
         raise ValueError(f"unknown policy {policy!r}; expected one of {', '.join(NAMES)}")
-    if policy in NEEDS_ERRORS and bound not in BOUNDS_WITH_ERRORS:
+    if policy in NEEDS_ERRORS and not metric.has_errors(bound):
         raise ValueError(
             f"policy {policy!r} needs standard errors, which bound {bound!r} does not have; "
             "use bound 'influence', or policy 'ucb', 'greedy' or 'uniform'"

@@ -18,6 +18,10 @@ FEWEST_SAMPLES = 20
 """No decision is made while a contender has fewer samples, because its standard error is not reliable yet."""
 
 
+ALONE = "there is no other generator to compare it with"
+"""Why nothing is decided about a single generator."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The best generator so far, the confidence in it (None without standard errors), and the reason."""
@@ -92,12 +96,14 @@ class Stopping:
         if any(arm.estimate is None for arm in arms) or not arms:
             waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
             return Decision(None, None, False, f"no estimate yet of {waiting}")
+        if contrasts_among(arms).are_strict:
+            return self._by_intervals(arms)
         best = arms[contrasts_among(arms).best]
         if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
             reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
             return Decision(best.name, None, False, reason)
         if len(arms) == 1:
-            return Decision(best.name, None, False, "there is no other generator to compare it with")
+            return Decision(best.name, None, False, ALONE)
         separation = min(self.separations(arms, "stopping"))
         threshold = self.threshold(len(arms), told)
         doubt = self.correction(len(arms), told) * 0.5 * math.erfc(separation / math.sqrt(2.0))
@@ -112,12 +118,42 @@ class Stopping:
             reason = f"the closest rival is {separation:.2f} standard errors behind; {threshold:.2f} are needed"
         return Decision(best.name, confidence, False, reason)
 
+    def overlaps(self, arms: Sequence[Arm]) -> list[float]:
+        """By how much each arm's interval reaches beyond the worse end of the best one's, the tolerance taken off.
+
+        Not above 0 where the two are apart; −∞ at the best itself. Every arm must have an estimate.
+        """
+        contrasts, tolerated = contrasts_among(arms), self.tolerated(arms)
+        best = contrasts.best
+        worse, better = contrasts.ends
+        found = [worse[best] - end - tolerated for end in better]
+        found[best] = -math.inf
+        return found
+
+    def _by_intervals(self, arms: Sequence[Arm]) -> Decision:
+        """The decision by intervals that hold at all sample sizes and for all generators at once.
+
+        Neither the looks over time nor the rivals need a correction, and few samples have wide intervals.
+        """
+        best = arms[contrasts_among(arms).best].name
+        if len(arms) == 1:
+            return Decision(best, None, False, ALONE)
+        overlaps = self.overlaps(arms)
+        least = max(overlaps)
+        rival = arms[overlaps.index(least)].name
+        tolerated = " by more than the tolerance" if self.tolerated(arms) else ""
+        if least <= 0.0:
+            reason = f"no interval reaches beyond that of {best}{tolerated}, and all of them hold at any time"
+            return Decision(best, 1.0 - self.delta, True, reason)
+        reason = f"the interval of {rival} reaches beyond the worse end of that of {best}{tolerated}, by {least:.3g}"
+        return Decision(best, None, False, reason)
+
     def uniform_samples(self, arms: Sequence[Arm], told: int) -> int | None:
         """Estimate of the total samples that uniform sampling would need to stop, given the current errors and gaps.
 
         sd_stop² falls as 1/n, so the samples of each generator must reach z²·n Var(D_j)/(D_j + tolerance)² for every
         rival j, with the variance at equal counts: n Var(D_j) = n_b sd_b² + n_j sd_j² if the two are not paired. None
-        if this is unknown (no errors, one arm, or a rival without a gap).
+        if this is unknown (no errors, strict intervals, one arm, or a rival without a gap).
         """
         if len(arms) < 2 or told < 1 or any(arm.estimate is None for arm in arms):
             return None
@@ -129,7 +165,7 @@ class Stopping:
         tolerated = self.tolerated(arms)
         gaps = [difference + tolerated for difference in against.differences]
         rivals = [i for i in range(len(arms)) if i != best]
-        if not all(map(math.isfinite, spread)) or any(gaps[i] <= 0.0 for i in rivals):
+        if contrasts.are_strict or not all(map(math.isfinite, spread)) or any(gaps[i] <= 0.0 for i in rivals):
             return None
         even = against.even_reductions
         needed = max(ratio((spread[best] + spread[i]) * even[i], gaps[i] ** 2) for i in rivals)

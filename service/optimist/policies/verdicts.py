@@ -15,7 +15,7 @@ from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Against
 from optimist.policies.policy import Policy
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision
-from optimist_client.models.decisions import ClosestRival, Verdict
+from optimist_client.models.decisions import ClosestRival, Verdict, VerdictCode
 
 _ERRORS = 2.0 / 3.0
 """Standard errors by which the differences are assumed larger and smaller for the range of samples still needed. About
@@ -36,10 +36,27 @@ _quietly = np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def explained(policy: Policy, arms: Sequence[Arm], told: int) -> Decision:
     """The decision on these contenders after `told` batches, with its verdicts and the closest rival if it has any."""
     decision = policy.stopping.decide(arms, told)
+    if decision.best is not None and contrasts_among(arms).are_strict:
+        return replace(decision, verdicts=_by_intervals(policy, arms))
     if decision.confidence is None:
         return decision
     state = _Rivals(policy, arms, told)
     return replace(decision, verdicts=state.verdicts(), closest=state.closest(decision.decided))
+
+
+def _by_intervals(policy: Policy, arms: Sequence[Arm]) -> tuple[Verdict, ...]:
+    """The verdict on every rival by intervals that all hold at once, in the order of the arms."""
+    contrasts, tolerated = contrasts_among(arms), policy.stopping.tolerated(arms)
+    worse, better = contrasts.ends
+    best = contrasts.best
+
+    def code(rival: int) -> VerdictCode:
+        if better[rival] > worse[best]:
+            return "worse"
+        return "equal" if worse[rival] - better[best] <= tolerated else "close"
+
+    rivals = (place for place in range(len(arms)) if place != best)
+    return tuple(Verdict(generator=arms[rival].name, verdict=code(rival)) for rival in rivals)
 
 
 @_quietly

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from optimist.scoring.experiments import Experiments
-from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.record import GeneratorRecord, Subject
 
 
 def kept(records: Iterable[GeneratorRecord], experiments: Experiments) -> int:
@@ -16,27 +16,27 @@ def kept(records: Iterable[GeneratorRecord], experiments: Experiments) -> int:
 def cool_down(records: Collection[GeneratorRecord], experiments: Experiments, limit: float) -> None:
     """Drop the least recently used parts until the rest takes at most `limit` bytes; working generators keep theirs.
 
-    A feature map was last used when the latest generator of its experiment was. It is dropped after the statistics of
-    all of them, which refer to it; a reference is dropped with the last bound that uses it.
+    A feature map was last used when the latest generator of its experiment and metric was. It is dropped after the
+    statistics of all of them, which refer to it; a reference is dropped with the last bound that uses it.
     """
     left = kept(records, experiments)
     if left <= limit:
         return
-    used: dict[str, float] = {}
+    used: dict[Subject, float] = {}
     for record in records:
-        used[record.name] = max(used.get(record.name, 0.0), record.worked)
-    busy = {record.name for record in records if record.state == "working"}
+        used[record.subject] = max(used.get(record.subject, 0.0), record.worked)
+    busy = {record.subject for record in records if record.state == "working"}
     droppable = [record for record in records if record.warm is not None and record.state != "working"]
-    statistics = [(record.worked, False, record.name, record) for record in droppable]
-    maps = [(used.get(name, 0.0), True, name, None) for name in experiments.warm if name not in busy]
-    for _, _, name, record in sorted([*statistics, *maps], key=lambda entry: entry[:3]):
+    statistics = [(record.worked, False, record.subject, record) for record in droppable]
+    maps = [(used.get(subject, 0.0), True, subject, None) for subject in experiments.warm if subject not in busy]
+    for _, _, subject, record in sorted([*statistics, *maps], key=lambda entry: entry[:3]):
         if left <= limit:
             return
         if record is not None:
             left -= record.bytes
             record.cool()
         else:
-            left -= experiments.cool(name)
+            left -= experiments.cool(subject)
             for one in records:
-                if one.name == name:
+                if one.subject == subject:
                     one.seconds = None  # unknown again: the next turn has to build the bound

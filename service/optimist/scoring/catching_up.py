@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class CatchingUp:
-    """One turn of a generator, whose record must have a claim and an experiment."""
+    """One turn of a generator by one metric, whose record must have a claim and an experiment."""
 
     def __init__(
         self, store: Store, in_thread: InThread, record: GeneratorRecord, experiment: ScoredExperiment
@@ -61,7 +61,7 @@ class CatchingUp:
         begun, record = time.monotonic(), self._record
         warm = record.warm = record.warm or await self._resume()
         warm.published = record.published
-        while entries := await self._store.read_log(*record.key, warm.seq, chain=warm.chain):
+        while entries := await self._read_log(warm):
             if not warm.knows(entries):
                 record.start(self._experiment)
                 await self._take(newest)
@@ -84,26 +84,30 @@ class CatchingUp:
         if record.wants_modes and not warm.is_empty:
             await self._put_modes(warm)
 
+    async def _read_log(self, warm: WarmGenerator) -> list[LogEntry]:
+        record = self._record
+        return await self._store.read_log(*record.place, warm.seq, chain=warm.chain, label=record.label)
+
     async def _resume(self) -> WarmGenerator:
         """The statistic from the snapshot if there is one, otherwise an empty one."""
         record, experiment = self._record, self._experiment
         # Before the snapshot: one of a batch that is retracted meanwhile is then noticed by the log.
-        retracted = await self._store.retracted_log(*record.key)
+        retracted = await self._store.retracted_log(*record.place)
         try:
-            snapshot = await self._store.snapshot(*record.key)
+            snapshot = await self._store.snapshot(*record.place, record.label)
             if snapshot is not None:
-                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain, retracted=retracted, paired=experiment.paired)
+                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain, retracted=retracted, **experiment.tracked)
                 return await self._in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
         except (Damaged, ValueError) as error:
             # From an untrimmed log the same statistic can be computed.
             if not await self._has_whole_log(retracted):
                 raise Damaged(f"{error}; the log before it is trimmed") from None
-            logger.warning("%s/%d is scored from its log: %s", *record.key, error)
-        return WarmGenerator(experiment.bound, experiment.growth, retracted, paired=experiment.paired)
+            logger.warning("%s is scored from its log: %s", record, error)
+        return WarmGenerator(experiment.bound, experiment.growth, retracted, **experiment.tracked)
 
     async def _has_whole_log(self, retracted: RetractedLog) -> bool:
         try:
-            await self._store.read_log(*self._record.key, max(0, retracted.restart - 1), max_entries=1)
+            await self._store.read_log(*self._record.place, max(0, retracted.restart - 1), max_entries=1)
         except LogGap:
             return False
         return True
@@ -111,26 +115,32 @@ class CatchingUp:
     async def _set_aside(self, step: Step, entries: Sequence[LogEntry]) -> None:
         chains = {entry.seq: entry.chain for entry in entries}
         for seq, reason in step.unreadable:
-            logger.warning("batch %d of %s/%d is set aside: %s", seq, *self._record.key, reason)
+            logger.warning("batch %d of %s is set aside: %s", seq, self._record, reason)
             SET_ASIDE.inc()
-            await self._store.set_aside(*self._record.key, seq, reason, self._record.token, chain=chains[seq])
+            await self._store.set_aside(
+                *(*self._record.place, seq, reason, self._record.token), chain=chains[seq], label=self._record.label
+            )
 
     async def _publish(self, scored: Scored) -> None:
         SCORING_SECONDS.labels(self._experiment.bound.metric.name, scored.route).observe(scored.seconds)
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
         await self._store.put_estimate(
-            *(*self._record.key, scored.seq, payload, self._record.token),
+            *(*self._record.place, scored.seq, payload, self._record.token),
             chain=scored.chain,
             kernels=self._experiment.kernels,
             point=point,
+            label=self._record.label,
         )
         self._record.published = scored.seq
 
     async def _put_snapshot(self, warm: WarmGenerator) -> None:
         body = await self._in_thread(warm.freeze)
         await self._store.put_snapshot(
-            *(*self._record.key, warm.seq, body, self._record.token), chain=warm.chain, kernels=self._experiment.kernels
+            *(*self._record.place, warm.seq, body, self._record.token),
+            chain=warm.chain,
+            kernels=self._experiment.kernels,
+            label=self._record.label,
         )
         warm.snapshot_taken(len(body))
         SNAPSHOTS.inc()
@@ -141,9 +151,10 @@ class CatchingUp:
         generator = (await self._store.state(record.name)).generators[record.ordinal].name
         made, record.modes_seconds = await self._in_thread(_timed, warm.modes, generator)
         await self._store.put_modes(
-            *(*record.key, warm.seq, made.model_dump_json(), record.token),
+            *(*record.place, warm.seq, made.model_dump_json(), record.token),
             chain=warm.chain,
             kernels=self._experiment.kernels,
+            label=record.label,
         )
 
 

@@ -1,4 +1,4 @@
-"""The bounds of the experiments that a scorer works on, each built once its kernels can be fixed."""
+"""The bounds of the experiments that a scorer works on, one for each metric, built once its kernels can be fixed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Protocol, TypedDict, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
 from optimist.evaluation import Question, first_rows
-from optimist.evaluation.stored import batch_of, pack_kernels, question_of, stored_reference, unpack_kernels
+from optimist.evaluation.stored import (
+    batch_of,
+    metric_of,
+    pack_kernels,
+    question_of,
+    stored_reference,
+    unpack_kernels,
+)
 from optimist.numerics.bound import Bound
 from optimist.numerics.real_data import Reference
 from optimist.numerics.registry import make_reference
+from optimist.scoring.record import GeneratorRecord, Subject
 from optimist.store import Claim, LogEntry, Store, kernels_digest, namespace_of
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
@@ -35,9 +43,16 @@ class InThread(Protocol):
         ...
 
 
+class Tracked(TypedDict):
+    """Arguments of `Track`."""
+
+    paired: bool
+    reads: dict[str, str]
+
+
 @dataclass(slots=True)
 class ScoredExperiment:
-    """An experiment that can be scored; `instance` distinguishes it from others of the same name.
+    """An experiment that can be scored by one metric; `instance` distinguishes it from others of the same name.
 
     Its bound may be dropped between turns; it is then built again, bit for bit the same.
     """
@@ -49,8 +64,8 @@ class ScoredExperiment:
     made: Bound | None
     bytes: int
     """Bytes of the bound's feature maps; 0 without a bound. References are shared and counted separately."""
-    paired: bool = False
-    """Whether estimates carry what comparisons by index need."""
+    tracked: Tracked
+    """How tracks differ beside bound and growth."""
 
     @property
     def bound(self) -> Bound:
@@ -102,52 +117,55 @@ def _made_of(metric: Metric, body: bytes, device: torch.device) -> Reference:
 
 
 class Experiments:
-    """The bounds of all experiments that this process scores, built when needed."""
+    """The bounds of all experiments and metrics that this process scores, built when needed."""
 
     def __init__(self, store: Store, in_thread: InThread, device: torch.device) -> None:
         self._device = device
         self._store = store
         self._in_thread = in_thread
         self._references = References(store, in_thread, device)
-        self._known: dict[str, ScoredExperiment] = {}
-        self._making: dict[str, asyncio.Lock] = {}
+        self._known: dict[Subject, ScoredExperiment] = {}
+        self._making: dict[Subject, asyncio.Lock] = {}
 
-    async def get(self, name: str, generator: int, claim: Claim) -> ScoredExperiment | None:
+    async def get(self, record: GeneratorRecord, claim: Claim) -> ScoredExperiment | None:
         """The experiment of this claim; None if it was deleted, or has too few samples to fix its kernels.
 
-        Raises ValueError if its reference was deleted.
+        Raises ValueError if the reference of its metric was deleted.
         """
-        async with self._making.setdefault(name, asyncio.Lock()):
-            known = self._known.get(name)
+        subject = record.subject
+        async with self._making.setdefault(subject, asyncio.Lock()):
+            known = self._known.get(subject)
             if known is not None and known.instance == claim.instance and known.made is not None:
                 return known
-            self._known.pop(name, None)
-            found = await self._make(name, generator, claim)
+            self._known.pop(subject, None)
+            found = await self._make(record, claim)
             if found is None:
                 return None
             if known is not None and (known.instance, known.kernels) == (found.instance, found.kernels):
                 # Keep the same object, so that records keep their statistics.
                 known.made, known.bytes = found.made, found.bytes
                 found = known
-            self._known[name] = found
+            self._known[subject] = found
             return found
 
-    async def expected_seconds(self, name: str, samples: int) -> float:
+    async def expected_seconds(self, record: GeneratorRecord) -> float:
         """A rough estimate of the time of a generator's first turn, from the sizes of its eigenproblems; never 0."""
-        text = await self._store.config(name)
+        text = await self._store.config(record.name)
         if text is None:
             return SECONDS_PER_PRODUCT
         experiment = Experiment.model_validate_json(text)
-        kernels = experiment.config.kernels.values()
-        width = max(experiment.dimension, *(2 * (kernel.features or 0) for kernel in kernels), 1)
-        rows = min(max(samples, 1), width)
-        if experiment.config.reference is None:
+        metric = metric_of(experiment, record.label)
+        kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
+        columns = experiment.widths_of(metric)[metric.first_array()]
+        width = max(columns, *(2 * (kernel.features or 0) for kernel in kernels), 1)
+        rows = min(max(record.samples, 1), width)
+        if metric.setting("reference") is None:
             return SECONDS_PER_PRODUCT * rows**2 * width
-        return SECONDS_PER_PRODUCT * (rows if name in self.warm else width) * width**2
+        return SECONDS_PER_PRODUCT * (rows if record.subject in self.warm else width) * width**2
 
-    def forget_fitted(self, name: str | None = None) -> None:
-        """Drop the bounds with fixed kernels, of one experiment or of all: Redis may have lost these kernels."""
-        for known in list(self._known) if name is None else [name]:
+    def forget_fitted(self, subject: Subject | None = None) -> None:
+        """Drop the bounds with fixed kernels, of one metric or of all: Redis may have lost these kernels."""
+        for known in list(self._known) if subject is None else [subject]:
             if known in self._known and self._known[known].kernels:
                 del self._known[known]
 
@@ -157,58 +175,60 @@ class Experiments:
         return sum(known.bytes for known in self._known.values()) + self._references.bytes
 
     @property
-    def warm(self) -> list[str]:
-        """The experiments whose bound is in memory."""
-        return [name for name, known in self._known.items() if known.made is not None]
+    def warm(self) -> list[Subject]:
+        """The experiments and metrics whose bound is in memory."""
+        return [subject for subject, known in self._known.items() if known.made is not None]
 
-    def cool(self, name: str) -> int:
-        """Drop the bound of an experiment until it is needed again. Returns the number of bytes freed."""
-        before, known = self._references.bytes, self._known[name]
+    def cool(self, subject: Subject) -> int:
+        """Drop the bound of a metric until it is needed again. Returns the number of bytes freed."""
+        before, known = self._references.bytes, self._known[subject]
         freed, known.made, known.bytes = known.bytes, None, 0
         return freed + before - self._references.bytes
 
     def keep(self, names: set[str]) -> None:
         """Forget all experiments but these, and those that are being built."""
-        for name in self._making.keys() - names:
-            if not self._making[name].locked():
-                del self._making[name]
-                self._known.pop(name, None)
+        for subject in [subject for subject in self._making if subject[0] not in names]:
+            if not self._making[subject].locked():
+                del self._making[subject]
+                self._known.pop(subject, None)
 
-    async def _make(self, name: str, generator: int, claim: Claim) -> ScoredExperiment | None:
+    async def _make(self, record: GeneratorRecord, claim: Claim) -> ScoredExperiment | None:
+        name, label = record.subject
         text = await self._store.config(name)
         if text is None:
             return None
         experiment = Experiment.model_validate_json(text)
-        metric = experiment.config.declared
+        metric = metric_of(experiment, label)
         reference = None if metric.setting("reference") is None else await self._references.get(name, metric)
-        question = await self._in_thread(question_of, experiment, reference, self._device)
+        question = await self._in_thread(question_of, experiment, reference, self._device, label)
         fitted = None
         if question.open_kernels:
-            fitted = await self._store.fitted(name) or await self._fit(question, name, generator, claim)
+            fitted = await self._store.fitted(name, label) or await self._fit(question, record, claim)
             if fitted is None:
                 return None
             question = unpack_kernels(question, fitted)
-        bound = await self._in_thread(question.bound_for, experiment.widths)
+        bound = await self._in_thread(question.bound_for, experiment.widths_of(metric))
         digest = kernels_digest(fitted)
         growth = experiment.config.rescore_growth
-        return ScoredExperiment(
-            claim.instance, growth, digest, bound, bytes_of(bound, {id(reference)}), question.is_paired
-        )
+        tracked = Tracked(paired=question.is_paired, reads=question.reads)
+        return ScoredExperiment(claim.instance, growth, digest, bound, bytes_of(bound, {id(reference)}), tracked)
 
-    async def _fit(self, question: Question, name: str, generator: int, claim: Claim) -> bytes | None:
+    async def _fit(self, question: Question, record: GeneratorRecord, claim: Claim) -> bytes | None:
         """Fix the open kernels permanently; None while active generators have too few samples."""
+        name = record.name
         active = (await self._store.state(name)).active
         needed = question.rows_to_fit(len(active))
         if any(state.samples < needed for state in active):
             return None
         read = {state.ordinal: await self._first_batches(name, state.ordinal, needed) for state in active}
-        logs = [[tensors for _, tensors in log] for log in read.values()]
+        logs = [[question.own(tensors) for _, tensors in log] for log in read.values()]
         if not all(logs):
             return None
         found = await self._in_thread(question.fitted, first_rows(logs, needed))
         # The first scorer to store them wins; from the same generators all compute the same.
         ends = {ordinal: log[-1][0] for ordinal, log in read.items()}
-        return await self._store.put_fitted(name, generator, pack_kernels(question, found), claim.token, ends)
+        packed = pack_kernels(question, found)
+        return await self._store.put_fitted(*record.place, packed, claim.token, ends, record.label)
 
     async def _first_batches(self, name: str, generator: int, rows: int) -> list[tuple[LogEntry, dict[str, Tensor]]]:
         """The first readable batches that have `rows` rows together; [] if there are too few."""

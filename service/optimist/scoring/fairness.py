@@ -1,4 +1,4 @@
-"""Decides which generator is scored next: namespaces take turns, and short turns do not wait for long ones."""
+"""Who is scored next: metrics that decide before others, namespaces in turn, short turns not behind long ones."""
 
 from __future__ import annotations
 
@@ -21,37 +21,35 @@ REMEMBERED = 60.0
 class FairQueue:
     """Generators that wait for one of `threads`.
 
-    Namespaces take turns; within one its experiments do; within an experiment the generator that has waited longest is
-    next. One thread is kept free for short turns as long as there are any, and at most one long turn runs at a time. A
-    turn's length is `GeneratorRecord.expected_seconds`; an unknown one counts as short.
+    Those that a metric scores that decides come first: watched metrics get a thread only while none of these may begin,
+    and with several threads never all of them. Within both, namespaces take turns; within one its experiments do;
+    within an experiment the generator that has waited longest is next. One thread is kept free for short turns of
+    metrics that decide as long as there are any, and at most one long turn runs at a time. A turn's length is
+    `GeneratorRecord.expected_seconds`; an unknown one counts as short.
     """
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._short = _RoundRobin()
-        # With a single thread there is one queue for all.
-        self._other = _RoundRobin() if threads > 1 else self._short
+        self._deciding = _Lane(threads)
+        self._watched = _Lane(threads)
         self._running: dict[GeneratorRecord, float] = {}
         self._last_short = -math.inf
 
     def add(self, record: GeneratorRecord) -> None:
         """Add a generator, which must not be waiting yet."""
-        (self._short if record.expected_seconds < SHORT else self._other).add(record)
+        lane = self._watched if record.label else self._deciding
+        (lane.short if record.expected_seconds < SHORT else lane.other).add(record)
 
     def next(self) -> GeneratorRecord | None:
         """Remove and return the next generator, which has a thread until `end`; None if none may begin now."""
         if len(self._running) == self._threads:
             return None
-        others = [seconds for seconds in self._running.values() if seconds >= SHORT]
-        record = None
-        if len(others) < self._threads - self._kept_free():
-            limit = LONG if max(others, default=0.0) >= LONG else math.inf
-            record = self._other.pop(lambda waiting: waiting.expected_seconds < limit)
-        if record is None:
-            record = self._short.pop()
+        record = self._next_of(self._deciding)
+        if record is None and sum(bool(one.label) for one in self._running) < max(1, self._threads - 1):
+            record = self._next_of(self._watched)
         if record is not None:
             self._running[record] = record.expected_seconds
-            if 0.0 < record.expected_seconds < SHORT:
+            if 0.0 < record.expected_seconds < SHORT and not record.label:
                 self._last_short = time.monotonic()
         return record
 
@@ -59,10 +57,26 @@ class FairQueue:
         """Free the thread of a generator that `next` returned."""
         del self._running[record]
 
+    def _next_of(self, lane: _Lane) -> GeneratorRecord | None:
+        others = [seconds for seconds in self._running.values() if seconds >= SHORT]
+        record = None
+        if len(others) < self._threads - self._kept_free():
+            limit = LONG if max(others, default=0.0) >= LONG else math.inf
+            record = lane.other.pop(lambda waiting: waiting.expected_seconds < limit)
+        return lane.short.pop() if record is None else record
+
     def _kept_free(self) -> int:
         """How many threads are kept free for short turns."""
-        is_wanted = bool(self._short) or time.monotonic() - self._last_short < REMEMBERED
+        is_wanted = bool(self._deciding.short) or time.monotonic() - self._last_short < REMEMBERED
         return 1 if is_wanted and self._threads > 1 else 0
+
+
+class _Lane:
+    """Records that wait, those with short turns apart; with a single thread there is one queue for all."""
+
+    def __init__(self, threads: int) -> None:
+        self.short = _RoundRobin()
+        self.other = _RoundRobin() if threads > 1 else self.short
 
 
 class _RoundRobin:

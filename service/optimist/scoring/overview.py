@@ -7,7 +7,7 @@ from collections import Counter
 
 from optimist.insight import metrics
 from optimist.scoring.record import Key
-from optimist.store import GeneratorState
+from optimist.store import GeneratorState, WatchedState
 
 
 class Overview:
@@ -20,16 +20,25 @@ class Overview:
         self._due_before: dict[Key, float] = {}
         self._full_before: dict[Key, float] = {}
 
-    def add(self, name: str, generator: GeneratorState, outgrown: bool) -> None:
-        """Count a generator; `outgrown`: its log is so long that a snapshot is due."""
-        key, now = (name, generator.ordinal), time.monotonic()
+    def add(
+        self, name: str, generator: GeneratorState, label: str, unit: GeneratorState | WatchedState, outgrown: bool
+    ) -> None:
+        """Count a generator by one metric, whose state is `unit`; `outgrown`: a snapshot is due, as the log is long.
+
+        Of watched metrics only the snapshots are counted with the others: nobody waits for their estimates.
+        """
+        key, now = (name, generator.ordinal, label), time.monotonic()
+        if outgrown:
+            self._full[key] = self._full_before.get(key, now)
+        if label:
+            self._sums["watched_overdue"] += generator.state != "retired" and generator.due_seq > unit.estimate_seq
+            self._sums["watched_damaged"] += generator.state != "retired" and unit.damage is not None
+            return
         if generator.state != "retired":
             self._sums["generators"] += 1
             self._sums["damaged"] += generator.damage is not None
             if generator.due_seq > generator.estimate_seq:
                 self._due[key] = self._due_before.get(key, now)
-        if outgrown:
-            self._full[key] = self._full_before.get(key, now)
         self._sums["log_bytes"] += generator.log_bytes
         self._sums["log_entries"] += generator.seq - generator.snapshot_seq
         self._sums["set_aside"] += generator.aside_count
@@ -41,6 +50,8 @@ class Overview:
         metrics.GENERATORS.set(self._sums["generators"])
         metrics.DAMAGED.set(self._sums["damaged"])
         metrics.OVERDUE.set(len(self._due))
+        metrics.WATCHED_OVERDUE.set(self._sums["watched_overdue"])
+        metrics.WATCHED_DAMAGED.set(self._sums["watched_damaged"])
         metrics.STALENESS.set(now - min(self._due.values(), default=now))
         metrics.SNAPSHOT_AGE.set(now - min(self._full.values(), default=now))
         metrics.LOG_BYTES.set(self._sums["log_bytes"])

@@ -1,4 +1,4 @@
-"""The state of one generator in a scorer."""
+"""The state of one generator, by one metric, in a scorer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from optimist.scoring.warm import WarmGenerator
 if TYPE_CHECKING:
     from optimist.scoring.experiments import ScoredExperiment
 
-Key = tuple[str, int]
-"""The full name of an experiment and the ordinal of a generator."""
+Subject = tuple[str, str]
+"""The full name of an experiment, and the label of a metric that it watches, "" for the one that decides."""
+Key = tuple[str, int, str]
+"""The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
 LONGEST_TAIL = 8 * 2**20
 """Bytes that a log may have beyond the snapshot while the size of the statistic is not known."""
 
 
 @dataclass(slots=True, eq=False)
 class GeneratorRecord:
-    """One generator: idle until something is to be done, then waiting for a thread, then working, then idle again.
+    """One generator by one metric: idle until something is to be done, then waiting for a thread, then working, then
+    idle again.
 
     From its first turn on the scorer may hold the generator: it has a claim, and what is derived under it. `release`
     ends that. Times are monotonic seconds.
@@ -27,6 +30,8 @@ class GeneratorRecord:
     name: str
     """The full name of the experiment."""
     ordinal: int
+    label: str = ""
+    """Of the watched metric; "" for the one that decides."""
     state: Literal["idle", "waiting", "working"] = "idle"
     queued: float = 0.0
     """When it last began to wait."""
@@ -60,8 +65,22 @@ class GeneratorRecord:
 
     @property
     def key(self) -> Key:
+        """Experiment, ordinal and label."""
+        return self.name, self.ordinal, self.label
+
+    @property
+    def place(self) -> tuple[str, int]:
         """Experiment and ordinal."""
         return self.name, self.ordinal
+
+    @property
+    def subject(self) -> Subject:
+        """Experiment and label, which determine the bound."""
+        return self.name, self.label
+
+    def __str__(self) -> str:
+        """How log lines call it."""
+        return f"{self.name}/{self.ordinal}{self.label and f' by {self.label}'}"
 
     @property
     def expected_seconds(self) -> float:

@@ -20,9 +20,18 @@ from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Arguments, Experiments, Result
 from optimist.scoring.fairness import SHORT, FairQueue
-from optimist.scoring.overview import Overview
-from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key
-from optimist.store import DUE, MODES, Damaged, GeneratorState, NotFound, Store, StoreError, Superseded
+from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.records import Records
+from optimist.store import (
+    DUE,
+    MODES,
+    WATCHED_MODES,
+    Damaged,
+    NotFound,
+    Store,
+    StoreError,
+    Superseded,
+)
 from optimist.store.outage import Outage
 
 logger = logging.getLogger(__name__)
@@ -63,9 +72,8 @@ class Scorer:
         self._queue = FairQueue(threads)
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
-        self._records: dict[Key, GeneratorRecord] = {}
+        self._records = Records()
         self._turns: set[asyncio.Task[None]] = set()
-        self._overview = Overview()
         self._outage = Outage()
         self._swept = time.monotonic()
         self._is_ending = False
@@ -80,16 +88,11 @@ class Scorer:
         """Score until cancelled; then release all generators, so that others need not wait for the claims to end."""
         loops = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
-            async with self._store.announcements(DUE, MODES) as announcements:
+            async with self._store.announcements(DUE, MODES, WATCHED_MODES) as announcements:
                 async for announcement in announcements:
-                    if announcement is None:
-                        continue
-                    record = self._record(announcement.experiment, announcement.generator)
-                    if announcement.channel == MODES:
-                        record.wants_modes = True
-                    else:
-                        record.due = max(record.due, announcement.seq)
-                    self._schedule(record)
+                    if announcement is not None:
+                        for record in self._records.hear(announcement):
+                            self._schedule(record)
         finally:
             self._is_ending = True
             tasks = [*loops, *self._turns]
@@ -109,39 +112,21 @@ class Scorer:
         while not self._is_ending:
             with _going_on(), self._outage.noticed():
                 names = set(await self._store.experiments())
-                self._forget_others(names)
+                self._records.keep(names)
+                self._experiments.keep(names)
                 for name in names:
                     with _going_on():
                         await self._sweep(name)
-                records = self._records.values()
-                held = sum(record.is_held for record in records)
-                self._overview.show(len(names), held, kept(records, self._experiments))
+                held = sum(record.is_held for record in self._records.values())
+                self._records.overview.show(len(names), held, kept(self._records.values(), self._experiments))
             self._swept = time.monotonic()
             await asyncio.sleep(SWEEP)
 
-    def _forget_others(self, names: set[str]) -> None:
-        """Forget deleted experiments. Their claimed generators are released later, as idle ones."""
-        self._experiments.keep(names)
-        for key, record in list(self._records.items()):
-            if record.name not in names and record.state == "idle" and not record.is_held:
-                del self._records[key]
-
     async def _sweep(self, name: str) -> None:
-        for generator in (await self._store.state(name)).generators:
-            record = self._records.get((name, generator.ordinal))
-            is_outgrown = has_outgrown(generator, record)
-            self._overview.add(name, generator, is_outgrown)
-            is_owed = is_outgrown or generator.due_seq > generator.estimate_seq
-            if record is not None:
-                record.due, record.samples = generator.due_seq, generator.samples
-                is_owed = record.problem != "failed" and (is_owed or record.problem == "broken off")
-            if is_owed:
-                record = record or self._record(name, generator.ordinal, generator.due_seq, generator.samples)
-                self._schedule(record)
-
-    def _record(self, name: str, ordinal: int, due: int = 0, samples: int = 0) -> GeneratorRecord:
-        """The record of a generator; created with these values if there is none."""
-        return self._records.setdefault((name, ordinal), GeneratorRecord(name, ordinal, due=due, samples=samples))
+        state = await self._store.state(name)
+        watched = await self._store.watched(name, estimates=False) if state.labels else {}
+        for record in self._records.look_at(name, state, watched):
+            self._schedule(record)
 
     async def _renew_for_ever(self) -> None:
         while not self._is_ending:
@@ -163,7 +148,9 @@ class Scorer:
 
     async def _renew(self, name: str, records: list[GeneratorRecord]) -> None:
         try:
-            claims = await self._store.claims(name, [(record.ordinal, "") for record in records], self._owner, CLAIM)
+            claims = await self._store.claims(
+                name, [(record.ordinal, record.label) for record in records], self._owner, CLAIM
+            )
         except StoreError:
             # After an outage Redis may have lost the end of the log: start again from the snapshot.
             claims = [None] * len(records)
@@ -175,7 +162,7 @@ class Scorer:
         token = record.token
         record.release()
         if token:
-            await self._store.end_claim(*record.key, token)
+            await self._store.end_claim(*record.place, token, record.label)
 
     def _schedule(self, record: GeneratorRecord) -> None:
         """Queue a generator for a turn; if it is working, for another turn after this one."""
@@ -202,22 +189,22 @@ class Scorer:
             again = record.again
         except Superseded as error:
             CLAIMS_LOST.inc()
-            logger.debug("%s/%d is released: %s", *record.key, error)
+            logger.debug("%s is released: %s", record, error)
             record.release()
-            self._experiments.forget_fitted(record.name)
+            self._experiments.forget_fitted(record.subject)
         except NotFound:
             record.release()
         except Damaged as error:
-            logger.error("%s/%d cannot be scored: %s", *record.key, error)
+            logger.error("%s cannot be scored: %s", record, error)
             await self._give_in(record, error)
         except StoreError as error:
             SCORING_FAILURES.inc()
-            logger.warning("scoring %s/%d is broken off: %s", *record.key, error)
+            logger.warning("scoring %s is broken off: %s", record, error)
             # The statistic may hold what could not be published: start again from the snapshot.
             record.release()
             record.problem = "broken off"
         except Exception as error:
-            logger.exception("scoring %s/%d failed", *record.key)
+            logger.exception("scoring %s failed", record)
             await self._give_in(record, error)
         finally:
             record.worked = time.monotonic()
@@ -232,18 +219,18 @@ class Scorer:
         if self._store.epoch != self._epoch:
             self._start_over()
         if record.seconds is None:
-            record.seconds = await self._experiments.expected_seconds(record.name, record.samples)
+            record.seconds = await self._experiments.expected_seconds(record)
             if record.seconds >= SHORT:
                 record.again = True  # it is queued again, with the long turns
                 return
-        claim = await self._store.claim(*record.key, self._owner, CLAIM)
+        claim = await self._store.claim(*record.place, self._owner, CLAIM, record.label)
         if claim is None:
             record.release()
             record.wants_modes = False
             return
         TAKEOVERS.inc(claim.taken_over)
         record.token = claim.token
-        experiment = await self._experiments.get(*record.key, claim)
+        experiment = await self._experiments.get(record, claim)
         if experiment is None:
             await self._release(record)
             return
@@ -266,19 +253,15 @@ class Scorer:
         token = record.token
         record.release()
         with contextlib.suppress(StoreError):
-            claim = await self._store.claim(*record.key, self._owner, CLAIM)
+            claim = await self._store.claim(*record.place, self._owner, CLAIM, record.label)
             # If another scorer had the claim in between, it may have trimmed the log that was being read.
             if claim is not None and token in ("", claim.token):
-                await self._store.put_damage(*record.key, f"{type(error).__name__}: {error}", claim.token)
+                note = f"{type(error).__name__}: {error}"
+                await self._store.put_damage(*record.place, note, claim.token, record.label)
                 record.problem = "failed"
 
     def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
         return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
-
-
-def has_outgrown(generator: GeneratorState, record: GeneratorRecord | None) -> bool:
-    """Whether a generator's log is so long that a snapshot is due."""
-    return generator.log_bytes >= (LONGEST_TAIL if record is None else record.room)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -54,14 +54,20 @@ class WarmGenerator:
     """The statistic of one generator at log position `seq`; the log after its snapshot has `tail` bytes."""
 
     def __init__(
-        self, bound: Bound, growth: float, retracted: RetractedLog = NOTHING_RETRACTED, *, paired: bool = False
+        self,
+        bound: Bound,
+        growth: float,
+        retracted: RetractedLog = NOTHING_RETRACTED,
+        *,
+        paired: bool = False,
+        reads: Mapping[str, str] | None = None,
     ) -> None:
         """retracted: batches that are left out. Read before the log, because a later retraction is not `known`.
 
-        paired: as of `Track`.
+        paired, reads: as of `Track`.
         """
         self._bound = bound
-        self._track = Track(bound, growth, paired)
+        self._track = Track(bound, growth, paired, reads)
         self._retracted = retracted
         self.seq = max(0, retracted.restart - 1)
         self.tail = 0
@@ -182,6 +188,7 @@ class WarmGenerator:
         retracted: RetractedLog = NOTHING_RETRACTED,
         *,
         paired: bool = False,
+        reads: Mapping[str, str] | None = None,
     ) -> WarmGenerator:
         """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels.
 
@@ -197,8 +204,8 @@ class WarmGenerator:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
             if not torch.equal(state.pop("meaning"), _meaning(bound)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
-            warm = cls(bound, growth, retracted, paired=paired)
-            warm._track = Track.restore(state, bound, growth, paired)
+            warm = cls(bound, growth, retracted, paired=paired, reads=reads)
+            warm._track = Track.restore(state, bound, growth, paired, reads)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
         warm.seq, warm.chain = seq, chain

@@ -177,7 +177,7 @@ def _source(name: str, made: Any, metric: type[Metric]) -> Source:
     if hasattr(made, "stream"):
         return made
     try:
-        return ArraySource(arrays_of(made, metric), f"generator {name!r}")
+        return ArraySource(arrays_of(made, metric.arrays), f"generator {name!r}")
     except ValueError as error:
         raise ValueError(f"generator {name!r}: {error}") from None
 
@@ -214,7 +214,7 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
             raise ValueError(f"{source.origin}: {found}")
         if isinstance(source, ArraySource):
             try:
-                check_arrays(source.rows, question, source.widths)
+                check_arrays(source.rows, [question], source.widths)
             except BatchError as error:
                 raise ValueError(f"{source.origin}: {error}") from None
         for tensor, width in source.widths.items():

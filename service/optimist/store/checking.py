@@ -24,8 +24,9 @@ class Size(NamedTuple):
 class Measures:
     """What a batch is checked by, beside those that were accepted before it.
 
-    content, prompts: digests in hex of its samples and of its prompts' embeddings, "" where it has none. limit: times
-    the usual size above which a value is refused. sizes: of every tensor whose size is checked, always in one order.
+    content, prompts: digests in hex of its samples and of its prompts' embeddings, "" where it has none, and a content
+    of "" also where equal samples are no sign of copies. limit: times the usual size above which a value is refused.
+    sizes: of every tensor whose size is checked, always in one order.
     """
 
     content: str

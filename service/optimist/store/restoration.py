@@ -186,16 +186,15 @@ class Restoration:
 
     def _hashes_of(self, watched: Mapping[Unit, WatchedState], instance: str) -> dict[str, dict[str, Argument]]:
         """The hashes that hold watched metrics alone, by part; the inverse of `parsing.parse_watched`."""
-        made = {keys.unit(*unit): state for unit, state in watched.items() if state.estimate}
-        # As put_estimate.lua and flip_snapshot.lua leave them.
-        marks: dict[str, Argument] = {
-            f"made_{unit}": f"{state.estimate_seq} {instance}" for unit, state in made.items()
-        }
-        marks |= {f"{keys.unit(*unit)}:snapshot_bytes": self._snapshot_bytes(*unit) for unit in watched}
-        return {
-            "watched": {unit: f"{state.estimate_seq} {state.estimate}" for unit, state in made.items()},
-            "marks": marks,
-        }
+        estimates: dict[str, Argument] = {}
+        marks: dict[str, Argument] = {}  # as put_estimate.lua and flip_snapshot.lua leave them
+        for (generator, label), state in watched.items():
+            unit = keys.unit(generator, label)
+            marks[f"{unit}:snapshot_bytes"] = self._snapshot_bytes(generator, label)
+            if state.estimate:
+                estimates[unit] = f"{state.estimate_seq} {state.estimate}"
+                marks[f"made_{unit}"] = f"{state.estimate_seq} {instance}"
+        return {"watched": estimates, "marks": marks}
 
     def _snapshot_bytes(self, generator: int, label: str = "") -> int:
         """Bytes of the staged bodies that need not be read again."""

@@ -5,6 +5,7 @@ from optimist_client.metrics.fid import FID
 from optimist_client.metrics.inception import InceptionScore
 from optimist_client.metrics.kernel import RKE, Cosine, Gaussian, Kernel, Nystrom, Vendi
 from optimist_client.metrics.kid import KID
+from optimist_client.metrics.mean import Mean, WinRate
 from optimist_client.metrics.mmd import CMMD, MMD
 from optimist_client.metrics.neighbours import Coverage, Density, Precision
 from optimist_client.metrics.novelty import KEN
@@ -25,11 +26,13 @@ __all__ = [
     "InceptionScore",
     "InformationVendi",
     "Kernel",
+    "Mean",
     "Metric",
     "Nystrom",
     "Precision",
     "Scale",
     "Vendi",
+    "WinRate",
     "declare",
     "declared",
     "find",

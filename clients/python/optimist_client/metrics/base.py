@@ -46,9 +46,10 @@ class Metric(Wire):
     """The name for display."""
     arrays: ClassVar[Mapping[str, str]]
     """The arrays of a batch, in the order of the statistic, each with the setting for its number of columns;
-    "" if the reference determines it."""
+    "" if the reference determines it, or `widths`."""
     lower_is_better: ClassVar[bool] = False
-    """Whether the generator with the lowest score is the best one."""
+    """Whether the generator with the lowest score is the best one. Ask the declared object, not its class: where a
+    setting decides it, this is a property. The same holds for `positive`."""
     scale: ClassVar[Scale] = "linear"
     """The scale on which it is estimated, compared and bounded."""
     floor: ClassVar[float | None] = None
@@ -57,10 +58,15 @@ class Metric(Wire):
     """Whether its scores are above 0, so that a tolerance may be a share of the best one."""
     bounds: ClassVar[Mapping[str, frozenset[str]]] = {"influence": frozenset()}
     """The bounds that can make its interval, each with its options (equations.md has their meaning and defaults)."""
+    strict: ClassVar[frozenset[str]] = frozenset()
+    """Those of `bounds` whose intervals hold at all sample sizes at once, so that they decide once they are apart. They
+    have standard errors, too."""
     presets: ClassVar[Mapping[str, str]] = {}
     """The papers' algorithms for it by name, each with its bound."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """What an experiment must specify: settings, and "prompts" if the samples of a batch belong to prompts."""
+    simplex: ClassVar[frozenset[str]] = frozenset()
+    """Its own arrays whose rows are probabilities: numbers of at least 0 that sum to 1."""
     reference_rows: ClassVar[bool] = False
     """Whether it compares with the rows of its reference, not only with their mean and covariance."""
     kernels: ClassVar[Mapping[str, str]] = {}
@@ -73,6 +79,8 @@ class Metric(Wire):
     """Whether its samples may belong to prompts though it reads no array of them."""
     decides: ClassVar[bool] = True
     """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
+    repeats: ClassVar[bool] = False
+    """Whether equal batches are to be expected because samples have few values; then they count as no copies."""
     flat: ClassVar[bool] = False
     """Whether its settings are fields of the config next to its name, also on the wire, as in version 0.1."""
 
@@ -106,6 +114,12 @@ class Metric(Wire):
         return self.label or (self.name if self.reads is None else f"{self.name}-{self.reads}"[:64])
 
     @property
+    def shown_title(self) -> str:
+        """`title`, followed by what tells it from other metrics of its class: `label`, or the array that it `reads`."""
+        apart = self.label or self.reads
+        return self.title if apart in (None, self.name) else f"{self.title} ({apart})"
+
+    @property
     def array_names(self) -> dict[str, str]:
         """The name that each of its `arrays` has in a batch."""
         names = {array: array for array in self.arrays}
@@ -133,6 +147,11 @@ class Metric(Wire):
         return frozenset(array for array, kernel in kernels.items() if kernel is not None and kernel.name == "cosine")
 
     @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """The least and the largest number that each of its own arrays may hold, where there are such; both finite."""
+        return {}
+
+    @property
     def scores_lists(self) -> bool:
         """Whether, with these settings, it has an estimate for a fixed list of prompts (`prompts_are`)."""
         return False
@@ -148,11 +167,15 @@ class Metric(Wire):
             raise ValueError(f"metric {self.name!r} has the bounds {', '.join(self.bounds)}; got {bound!r}")
 
     @classmethod
-    def check_tolerance(cls, tolerance: float | str) -> None:
+    def has_errors(cls, bound: str) -> bool:
+        """Whether estimates of the bound have standard errors."""
+        return bound == "influence" or bound in cls.strict
+
+    def check_tolerance(self, tolerance: float | str) -> None:
         """Raise ValueError if the tolerance is a share of the best score, which may be 0 or negative."""
-        if isinstance(tolerance, str) and not cls.positive:
+        if isinstance(tolerance, str) and not self.positive:
             raise ValueError(
-                f"tolerance: scores of {cls.name!r} may be 0 or negative, so that a share of them means nothing; "
+                f"tolerance: scores of {self.name!r} may be 0 or negative, so that a share of them means nothing; "
                 f"expected a number, got {tolerance!r}"
             )
 

@@ -12,6 +12,7 @@ class InceptionScore(Metric):
     name = "is"
     title = "Inception Score"
     arrays = {"probabilities": "dimension"}
+    simplex = frozenset({"probabilities"})
     scale = "log"
     floor = 0.0
     positive = True

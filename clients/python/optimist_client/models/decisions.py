@@ -77,15 +77,14 @@ class DecisionInfo(Answer):
     """A verdict for each rival of the best generator. Only in a report, and not without standard errors or if an older
     service decided."""
     closest: ClosestRival | None = optional()
-    """The comparison with the closest rival; there is one where there are verdicts."""
+    """The comparison with the closest rival, by standard errors; there is one where there are verdicts, unless they are
+    by intervals that hold at all sample sizes (`empirical-bernstein`, `betting`)."""
 
     @computed_field
     @property
     def confidence_text(self) -> str:
         """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
-        if self.confidence is None or self.confidence < 0.01:
-            return ""
-        return f"{min(99.9, math.floor(1000.0 * self.confidence + 1e-9) / 10.0):.1f}%"
+        return confidence_text(self.confidence)
 
     @computed_field
     @property
@@ -125,6 +124,13 @@ class DecisionInfo(Answer):
             for words, names in zip(WORDS.values(), groups, strict=True)
             if names
         ]
+
+
+def confidence_text(confidence: float | None) -> str:
+    """A confidence rounded down, such as "95.2%"; "" if it is unknown or below 1 %."""
+    if confidence is None or confidence < 0.01:
+        return ""
+    return f"{min(99.9, math.floor(1000.0 * confidence + 1e-9) / 10.0):.1f}%"
 
 
 def about(samples: tuple[int, int]) -> str:

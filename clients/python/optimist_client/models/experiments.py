@@ -57,7 +57,8 @@ class Experiment(Answer):
     rules: Annotated[int, Field(ge=1)] = 1
     """The version of the defaults and formulas (`config.RULES`) at its creation; it never changes."""
     bandwidths: dict[str, float] = Field(default_factory=dict)
-    """The σ of each kernel with `sigma` "median", by the kernel's field, once the first samples have fixed it."""
+    """The σ of each kernel with `sigma` "median", once the first samples have fixed it: by the kernel's field, with the
+    label of the metric and a dot before it where the metric is watched."""
 
     @field_validator("config", mode="before")
     @classmethod

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from optimist_client.wire import Answer, GeneratorName
 
 
@@ -24,6 +28,8 @@ class GeneratorProgress(Answer):
     batches: list[int]
     """Batches told so far, by checkpoint. Pick shares, regret and pick ratio are computed from them."""
     curve: Curve
+    watched: Annotated[dict[str, Curve], Field(exclude_if=lambda value: not value)] = Field(default_factory=dict)
+    """The same by the watched metrics, by their labels."""
 
 
 class OpenPickInfo(Answer):

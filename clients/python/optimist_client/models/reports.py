@@ -14,9 +14,9 @@ from optimist_client.models.decisions import DecisionInfo, listed
 from optimist_client.models.experiments import State
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Retraction
-from optimist_client.models.standings import Standing
+from optimist_client.models.standings import Standing, ranked
 from optimist_client.models.suspects import SuspectBatch
-from optimist_client.models.watched import WatchedReport
+from optimist_client.models.watched import WatchedReport, disagreement
 from optimist_client.wire import Answer, Identifier, optional
 
 
@@ -53,9 +53,11 @@ class Report(Answer):
     """Cost of all samples told, including those of retired generators; None if no generator has a cost."""
     max_cost: float | None = optional()
     uniform_cost: float | None = optional()
-    """Estimated cost of uniform sampling for the same certainty, as `uniform_samples`; None without costs."""
+    """Estimated cost of uniform sampling for the same certainty: of as many samples of each generator. None before the
+    decision, if it is unknown or a generator has no cost, and if it is not above the cost of the samples told."""
     decision_cost: float | None = optional()
-    """Cost of the samples that had been told when it was decided; None before, and without costs."""
+    """Cost of the samples that had been told when it was decided, at the present costs per sample, as `cost`. None
+    before the decision, without costs, and if an older version decided."""
     regret: Regret | None
     """None until every generator has an estimate."""
     optimal_pick_ratio: float | None
@@ -111,6 +113,12 @@ class Report(Answer):
             "drops out of their difference."
         )
 
+    @computed_field
+    @property
+    def disagreement(self) -> str:
+        """Which metrics name which generator as the best, where they do not all name the same; "" elsewhere."""
+        return disagreement(self.metric_title, self.decision.best, self.decision.confidence, self.watched.values())
+
     def _needs_pairs(self, contrast: Contrast, rows: dict[str, Standing]) -> bool:
         """Whether the difference excludes 0, and would not if the two scores were independent."""
         errors = [rows[name].compared_error(self.scale) for name in (contrast.generator, contrast.against)]
@@ -141,17 +149,12 @@ class Report(Answer):
     @property
     def ranking(self) -> list[Standing]:
         """The standings, best first, those without a score last."""
-        sign, best = 1 if self.lower_is_better else -1, self.leader
-
-        def place(row: Standing) -> tuple[bool, bool, float]:
-            return row.score is None, row.generator != best, sign * (row.score or 0.0)
-
-        return sorted(self.standings, key=place)
+        return ranked(self.standings, self.leader, lower_is_better=self.lower_is_better)
 
     @property
     def sentences(self) -> list[str]:
-        """The result so far, why it was or was not decided, the verdicts, and the cost of uniform sampling if it is
-        known."""
+        """The result so far, why it was or was not decided, the verdicts, where metrics disagree, and what uniform
+        sampling would have taken if that is known."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
         if winner is None or winner.score is None:
@@ -168,13 +171,16 @@ class Report(Answer):
             f"{self.metric_title} {winner.score:.3f}{interval}."
         )
         said = [answer, self.why, *self.decision.verdict_sentences]
-        said += [self.overlap_text] if self.overlap_text else []
+        said += [text for text in (self.overlap_text, self.disagreement) if text]
         said += warnings
         if self.hint is not None:
             said.append(self.hint)
         if self.uniform_samples is not None:
             spent = f"about {self.uniform_samples:,} samples ({self.uniform_samples / self.samples:.1f} times)"
             said.append(f"Uniform sampling would have spent {spent}.")
+        if self.uniform_cost is not None and self.cost:
+            spent = f"about {float(f'{self.uniform_cost:.3g}'):,g} ({self.uniform_cost / self.cost:.1f} times)"
+            said.append(f"Uniform sampling would have cost {spent}.")
         return said
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,12 +188,19 @@ class Report(Answer):
         return self.model_dump(mode="json")
 
     def to_pandas(self) -> Any:
-        """The standings as a `pandas.DataFrame`, best first, one row per generator. Needs pandas."""
-        return display.as_frame(self)
+        """The standings as a `pandas.DataFrame`, best first, one row per generator. Needs pandas.
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw scores and intervals on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib."""
-        return display.as_plot(self, axes)
+        The score, error and interval by each watched metric follow as columns `<label>:score`, …; all else by one of
+        them is in `watched[label].to_pandas()`.
+        """
+        return display.as_frame(self, self.watched)
+
+    def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
+        """Draw scores and intervals on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib.
+
+        metric: the label of a watched metric; by default the one that decides. Raises KeyError for another label.
+        """
+        return display.as_plot(self, axes, metric)
 
     def _repr_html_(self) -> str:
         return display.as_html(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from optimist_client.metrics import Scale
 from optimist_client.models.experiments import GeneratorState
 from optimist_client.wire import Answer, GeneratorName, optional
@@ -44,3 +46,13 @@ class Standing(Answer):
         if self.lower is None or self.upper is None or other.lower is None or other.upper is None:
             return False
         return self.lower <= other.upper and other.lower <= self.upper
+
+
+def ranked(standings: Iterable[Standing], best: str | None, *, lower_is_better: bool) -> list[Standing]:
+    """The standings sorted by score, the one called `best` before equal ones and those without a score last."""
+    sign = 1 if lower_is_better else -1
+
+    def place(row: Standing) -> tuple[bool, bool, float]:
+        return row.score is None, row.generator != best, sign * (row.score or 0.0)
+
+    return sorted(standings, key=place)

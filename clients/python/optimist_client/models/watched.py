@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from collections.abc import Iterable
+from typing import Any
 
+from pydantic import Field, computed_field
+
+from optimist_client import display
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.standings import Standing
+from optimist_client.models.decisions import confidence_text
+from optimist_client.models.standings import Standing, ranked
 from optimist_client.wire import Answer, Identifier
 
 
@@ -16,6 +21,7 @@ class WatchedReport(Answer):
     label: Identifier
     metric: str
     title: str
+    """The metric's name for display, unlike those of the other metrics."""
     lower_is_better: bool
     scale: Scale
     offers: list[str] = Field(default_factory=list)
@@ -29,3 +35,62 @@ class WatchedReport(Answer):
     """How far the others are behind its best generator."""
     scored: bool
     """Whether every estimate of it that is due has been made."""
+
+    @computed_field
+    @property
+    def confidence_text(self) -> str:
+        """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
+        return confidence_text(self.confidence)
+
+    @property
+    def metric_title(self) -> str:
+        """`title`, called as in a `Report`."""
+        return self.title
+
+    @property
+    def leader(self) -> str | None:
+        """The generator that the others are compared with: the best one, or the best so far while not every generator
+        has an estimate."""
+        return self.contrasts[0].against if self.contrasts else self.best
+
+    @property
+    def ranking(self) -> list[Standing]:
+        """The standings, best first, those without a score last."""
+        return ranked(self.standings, self.leader, lower_is_better=self.lower_is_better)
+
+    def to_pandas(self) -> Any:
+        """The standings as a `pandas.DataFrame`, best first, one row per generator. Needs pandas."""
+        return display.as_frame(self)
+
+
+def disagreement(title: str, best: str | None, confidence: float | None, watched: Iterable[WatchedReport]) -> str:
+    """A sentence on which metrics name which generator as the best, beside the deciding one; "" if none differs.
+
+    title, best, confidence: of the deciding metric. Metrics without a best generator yet are left out.
+    """
+    named: dict[str, list[WatchedReport]] = {}
+    for one in watched:
+        if one.best is not None:
+            named.setdefault(one.best, []).append(one)
+    agreeing = named.pop(best, []) if best is not None else []
+    if best is None or not named:
+        return ""
+    said = [f"{_with_confidence(title, confidence)}, which decides, names {best}"]
+    for other, metrics in named.items():
+        subjects = [_with_confidence(one.title, one.confidence) for one in metrics]
+        said.append(f"{_joined(subjects)} {'names' if len(metrics) == 1 else 'name'} {other}")
+    if agreeing:
+        subjects = [_with_confidence(one.title, one.confidence) for one in agreeing]
+        said.append(f"{_joined(subjects)} {'agrees' if len(agreeing) == 1 else 'agree'} with {title}")
+    sure = any(one.sure for metrics in named.values() for one in metrics)
+    doubt = "" if sure else " No metric that disagrees is sure."
+    return f"Metrics disagree on the best: {'; '.join(said)}.{doubt}"
+
+
+def _with_confidence(title: str, confidence: float | None) -> str:
+    sure = confidence_text(confidence)
+    return f"{title} ({sure} confidence)" if sure else title
+
+
+def _joined(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,17 +10,66 @@ from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, aside, read_arrays
 from optimist.api.problems import invalid
-from optimist.numerics.batches import BatchError, check_batch, check_directions, check_shapes
-from optimist.numerics.plausibility import magnitudes
+from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
+from optimist.numerics.plausibility import magnitudes, sized
 from optimist.settings import Settings
 from optimist.store import Measures, Size
 from optimist_client import tensors
-from optimist_client.models import Experiment
+from optimist_client.embeddings import parsed
+from optimist_client.metrics import Metric
+from optimist_client.models import Experiment, ExperimentConfig
 from optimist_client.wire import EmbeddingName
 
-FEATURES, PROMPTS = "features", "prompts"
-EMBEDDING = "Name of the batch's embedding. Required if the experiment has an `embedding`, and must be the same"
+PROMPTS = "prompts"
+EMBEDDING = "Name of the embedding of the array of the metric that decides. Required if the experiment names one"
+EMBEDDINGS = "The same by array, as `dinov2:dinov2-large`; once for each array of which the experiment names one"
 Embedding = Annotated[EmbeddingName | None, Query(description=EMBEDDING)]
+Embeddings = Annotated[list[str], Query(description=EMBEDDINGS)]
+KNOWN = 256
+"""Experiments of which is kept what their batches must hold."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the batches of an experiment must hold; made once, as every tell needs it."""
+
+    widths: dict[str, int]
+    metrics: Sequence[Metric]
+    readers: dict[str, list[str]]
+    """The labels of the metrics that read each array; {} where there is one metric."""
+    telling: list[str]
+    """The arrays in which equal numbers mean that a batch is a copy."""
+    sized: list[str]
+    """The arrays whose sizes are checked."""
+    scales: dict[str, float]
+    """The scale of real data by array."""
+    embeddings: dict[str, str]
+    first: str
+    """The array that the metric that decides reads first."""
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Expected:
+        """What the batches of this experiment must hold."""
+        # The config itself is compared, as imports may bring the same `instance` twice.
+        config, known = _expected.get(experiment.instance, (None, None))
+        if known is None or config is not experiment.config:
+            known = cls._made(experiment)
+            if len(_expected) >= KNOWN:
+                del _expected[next(iter(_expected))]
+            _expected[experiment.instance] = experiment.config, known
+        return known
+
+    @classmethod
+    def _made(cls, experiment: Experiment) -> Expected:
+        metrics = list(experiment.config.metrics.values())
+        scales, embeddings = experiment.reference_scales, experiment.config.embedding_names
+        first, readers = metrics[0].first_name, readers_of(metrics)
+        told = {name for metric in metrics if not metric.repeats for name in metric.array_names.values()} - {PROMPTS}
+        telling = [name for name in experiment.widths if name in told]
+        return cls(experiment.widths, metrics, readers, telling, sized(metrics), scales, embeddings, first)
+
+
+_expected: dict[str, tuple[ExperimentConfig, Expected]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,57 +90,78 @@ async def read_batch(
     experiment: Experiment,
     settings: Settings,
     embedding: str | None,
+    embeddings: Sequence[str],
     check: Callable[[], Awaitable[None]] | None = None,
 ) -> Incoming:
-    """Read and check the batch of a request, whose features come from `embedding`.
+    """Read and check the batch of a request, whose arrays come from these embeddings, see `EMBEDDINGS`.
 
     check: called before a large body is unpacked; it raises if the store would not accept the batch.
     Raises `ApiError` 415 or 422 if the batch is not valid for the experiment.
     """
-    expected = experiment.config.embedding
-    if embedding != expected:
-        named = "none was named" if embedding is None else f"got one of {embedding!r}"
-        what = "names no embedding" if expected is None else f"takes batches of embedding {expected!r}"
-        raise invalid(f"embedding: experiment {experiment.config.name!r} {what}; {named}")
+    expected = Expected.of(experiment)
+    _check_embeddings(experiment.config.name, expected, embedding, embeddings)
 
     async def before(shapes: Shapes) -> None:
         if shapes:
             _check_rows(shapes, settings.max_rows)
-            _refusing(check_shapes, shapes, experiment.widths)
+            flat = {name: (*shape, 1) if _is_flat(name, shape, expected) else shape for name, shape in shapes.items()}
+            _refusing(check_shapes, flat, expected.widths, expected.readers)
         if check is not None:
             await check()
 
     arrays = await read_arrays(request, settings, before)
-    # A safetensors body is stored unchanged, others are encoded as safetensors.
-    is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE)
+    # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
+    is_flat = any(_is_flat(name, array.shape, expected) for name, array in arrays.items())
+    is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE) and not is_flat
     body = await request.body() if is_canonical else None
     size = sum(array.nbytes for array in arrays.values())
-    return await aside(size, _checked, arrays, body, experiment, settings.max_rows)
+    return await aside(size, _checked, arrays, body, experiment, expected, settings.max_rows)
 
 
-def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, max_rows: int) -> Incoming:
+def _is_flat(name: str, shape: tuple[int, ...], expected: Expected) -> bool:
+    return len(shape) == 1 and expected.widths.get(name) == 1
+
+
+def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, expected: Expected, max_rows: int) -> Incoming:
     """Check arrays as a batch. `body` is their encoding for the log, if there is one. Raises `ApiError` 422."""
     _check_rows({name: array.shape for name, array in arrays.items()}, max_rows)
-    config = experiment.config
-    _refusing(check_batch, arrays, experiment.widths)
-    for array in {metric.array_names[own] for metric in config.metrics.values() for own in metric.directed}:
-        _refusing(check_directions, array, arrays[array])
+    arrays = as_matrices(arrays, expected.widths)
+    _refusing(check_batch, arrays, expected.widths, expected.readers)
+    _refusing(check_values, arrays, expected.metrics)
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
-    measures = _measures(arrays, digest, experiment) if experiment.rules >= 2 else None
+    measures = _measures(arrays, digest, experiment, expected) if experiment.rules >= 2 else None
     return Incoming(digest, rows, tensors.encode(arrays) if body is None else body, measures)
 
 
-def _measures(arrays: Arrays, digest: str, experiment: Experiment) -> Measures:
-    config, samples = experiment.config, {name: arrays[name] for name in experiment.widths if name != PROMPTS}
-    references = {FEATURES: experiment.reference_scale}
+def _measures(arrays: Arrays, digest: str, experiment: Experiment, expected: Expected) -> Measures:
+    config, samples = experiment.config, {name: arrays[name] for name in expected.telling}
     return Measures(
-        content=digest if len(samples) == len(arrays) else tensors.digest(samples),
+        content=(digest if len(samples) == len(arrays) else tensors.digest(samples)) if samples else "",
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
         limit=config.max_magnitude,
         refuse_copies=config.refuse_copies,
-        sizes=[Size(*size, references.get(size.name)) for size in magnitudes(arrays, experiment.widths)],
+        sizes=[Size(*size, expected.scales.get(size.name)) for size in magnitudes(arrays, expected.sized)],
     )
+
+
+def _check_embeddings(name: str, expected: Expected, embedding: str | None, embeddings: Sequence[str]) -> None:
+    """Raise `ApiError` 422 unless a tell names the embeddings that the experiment of this name does."""
+    try:
+        found = parsed(embeddings)
+    except ValueError as error:
+        raise invalid(str(error)) from None
+    if embedding is not None and found.setdefault(expected.first, embedding) != embedding:
+        raise invalid(f"embedding, embeddings: {expected.first} is given two: {embedding!r}, {found[expected.first]!r}")
+    for array in (found | expected.embeddings) if found != expected.embeddings else ():
+        wanted, got = expected.embeddings.get(array), found.get(array)
+        if wanted != got:
+            is_first = array == expected.first
+            which = "batches" if is_first else f"the array {array!r}"
+            named = "none was named" if got is None else f"got one of {got!r}"
+            takes = "names no embedding" + (f" of {array!r}" if not is_first else "")
+            takes = takes if wanted is None else f"takes {which} of embedding {wanted!r}"
+            raise invalid(f"{'embedding' if is_first else 'embeddings'}: experiment {name!r} {takes}; {named}")
 
 
 def _check_rows(shapes: Shapes, most: int) -> None:

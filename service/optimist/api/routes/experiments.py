@@ -44,7 +44,7 @@ overview = APIRouter()
 async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
     try:
-        check_policy(config.policy, config.bound)
+        check_policy(config.policy, config.bound, config.kind)
     except ValueError as error:
         raise invalid(f"policy: {error}") from None
     if len(config.generators) > context.settings.max_generators:
@@ -64,6 +64,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     instance=new.instance,
                     keep_log=config.keep_log,
                     batch_size=config.batch_size if new.is_indexed else None,
+                    labels=[metric.shown_label for metric in config.watch],
                 )
     existing = await context.experiment(config.name)
     # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
@@ -164,13 +165,14 @@ async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Exper
 @router.get("/{name}")
 async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     """One experiment's config, and the bandwidths that its first samples have fixed."""
-    experiment = await context.experiment(name)
-    if not any(kernel.is_open for kernel in experiment.config.kernels.values()):
-        return experiment
-    fitted = await context.store.fitted(name)
-    arrays = {} if fitted is None else tensors.decode(fitted)
-    sigmas = {part.removesuffix(".sigma"): float(array[0]) for part, array in arrays.items() if part.endswith(".sigma")}
-    return experiment.model_copy(update={"bandwidths": sigmas})
+    experiment, sigmas = await context.experiment(name), dict[str, float]()
+    for place, (label, metric) in enumerate(experiment.config.metrics.items()):
+        if any(kernel.is_open for field in metric.kernels if (kernel := metric.setting(field)) is not None):
+            fitted = await context.store.fitted(name, label if place else "")
+            for part, array in ({} if fitted is None else tensors.decode(fitted)).items():
+                if part.endswith(".sigma"):
+                    sigmas[f"{label}." * bool(place) + part.removesuffix(".sigma")] = float(array[0])
+    return experiment.model_copy(update={"bandwidths": sigmas}) if sigmas else experiment
 
 
 @router.patch("/{name}")
@@ -199,7 +201,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     if change.state == "running" and state.stored.decision is not None:
         await store.reopen(name, state.stored.decision)
     context.polls.changed(name)
-    return report_of(await context.state(experiment))
+    return await context.report(experiment)
 
 
 @router.delete("/{name}", status_code=204)
@@ -229,7 +231,8 @@ async def get_report(
     state = await context.state(experiment)
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
-    return respond(Body.of(report_of(state, context.settings.hint_after).model_dump_json()), if_none_match)
+    report = report_of(state, context.settings.hint_after, watched=await context.watched(experiment))
+    return respond(Body.of(report.model_dump_json()), if_none_match)
 
 
 @router.get("/{name}/contrast")
@@ -238,14 +241,20 @@ async def get_contrast(
     context: ContextDep,
     generator: Annotated[str, Query(description="The generator that is compared")],
     against: Annotated[str, Query(description="The generator that it is compared with")],
+    metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
 ) -> Contrast:
     """How much worse `generator` scores than `against`, with the standard error of the difference.
 
     In a paired experiment the error is that of samples in common. 422 while one of the two has no estimate.
     """
-    state = await context.state(await context.experiment(name))
+    experiment = await context.experiment(name)
+    primary, *watched = experiment.config.metrics
+    if metric not in ("", primary, *watched):
+        raise invalid(f"metric: expected one of {', '.join(experiment.config.metrics)}; got {metric!r}")
+    state = await context.state(experiment)
+    estimates = await context.watched(experiment) if metric in watched else None
     try:
-        return contrast_of(state, generator, against)
+        return contrast_of(state, generator, against, metric, estimates)
     except ValueError as error:
         raise invalid(str(error)) from None
 

@@ -7,10 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
-from optimist.api.bodies.batches import Embedding, read_batch
+from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
-from optimist.dispatch.report import report_of
 from optimist.store import COST
 from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 
@@ -30,7 +29,7 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     most = context.settings.max_generators
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
-    return report_of(await context.state(experiment))
+    return await context.report(experiment)
 
 
 @router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -41,6 +40,7 @@ async def append(
     context: ContextDep,
     idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
     embedding: Embedding = None,
+    embeddings: Embeddings = [],  # noqa: B006 (FastAPI copies it)
     start: Annotated[int | None, Query(ge=0, lt=2**32, description=START)] = None,
 ) -> TellReply:
     """Add samples that were generated without a pick.
@@ -52,7 +52,7 @@ async def append(
     """
     experiment = await context.experiment(name)
     ordinal = await context.ordinal(name, generator)
-    batch = await read_batch(request, experiment, context.settings, embedding)
+    batch = await read_batch(request, experiment, context.settings, embedding, embeddings)
     key = idempotency_key
     async with context.vitals.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
         settled = await context.store.append(
@@ -78,4 +78,4 @@ async def change_generator(name: Identifier, generator: str, change: GeneratorCh
     if change.cost is not None:
         await context.store.control(name, {f"{COST}{generator}": repr(change.cost)})
     context.polls.changed(name)
-    return report_of(await context.state(experiment))
+    return await context.report(experiment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -12,6 +13,7 @@ from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
 from optimist.dispatch.state import needed_to_fit
 from optimist.store import ExperimentState, NotFound
+from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, Identifier, Modes
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators/{generator:path}", tags=["generators"])
@@ -33,17 +35,23 @@ async def get_modes(
     context: ContextDep,
     count: Annotated[int, Query(ge=1, le=20)] = 5,
     samples: Annotated[int, Query(ge=1, le=32)] = 8,
+    metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
 ) -> Modes:
     """The generator's largest modes with their most typical samples (FKEA), and the score by type of prompt.
 
     If no scorer computes them within 10 seconds, an earlier result is returned and marked as stale.
     """
     experiment = await context.experiment(name)
-    if "modes" not in experiment.config.kind.offers:
-        raise invalid(f"modes need a kernel, and the metric {experiment.config.kind.name!r} has no kernel")
+    config = experiment.config
+    asked = config.metrics.get(metric or config.declared.shown_label)
+    if asked is None:
+        raise invalid(f"metric: expected one of {', '.join(config.metrics)}; got {metric!r}")
+    if "modes" not in asked.offers:
+        raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
     ordinal = await context.ordinal(name, generator)
-    told = await _position(context, experiment, ordinal)
-    modes = await _awaited(context, experiment, ordinal, told)
+    wanted = _Wanted(experiment, ordinal, asked, "" if asked == config.declared else asked.shown_label)
+    told = await _position(context, wanted)
+    modes = await _awaited(context, wanted, told)
     return modes.model_copy(
         update={
             "stale": modes.position < told,
@@ -55,22 +63,34 @@ async def get_modes(
     )
 
 
-async def _position(context: ContextDep, experiment: Experiment, ordinal: int) -> int:
+@dataclass(frozen=True)
+class _Wanted:
+    """Whose modes are wanted, by which metric."""
+
+    experiment: Experiment
+    ordinal: int
+    metric: Metric
+    label: str
+    """As the store calls the metric: "" for the one that decides."""
+
+
+async def _position(context: ContextDep, wanted: _Wanted) -> int:
     """The generator's log position.
 
     Raises NotFound if the experiment was deleted, `ApiError` 422 if no modes can be computed from its batches so far.
     """
+    experiment = wanted.experiment
     stored = await context.store.state(experiment.config.name)
     if stored.instance != experiment.instance:
         raise NotFound(f"experiment {experiment.config.name!r} was deleted and created again")
-    generator = stored.generators[ordinal]
+    generator = stored.generators[wanted.ordinal]
     if generator.batches == 0:
         raise invalid(f"generator {generator.name!r} has no samples yet")
     if generator.aside_count >= generator.batches:
         reasons = [f": {aside.reason}" for aside in generator.aside[:1]]
         raise invalid(f"no batch of generator {generator.name!r} can be read{''.join(reasons)}")
-    needed = needed_to_fit(experiment.config, len(stored.active))
-    if needed and await context.store.fitted(experiment.config.name) is None:
+    needed = needed_to_fit(wanted.metric, len(stored.active))
+    if needed and await context.store.fitted(experiment.config.name, wanted.label) is None:
         missing = _missing(stored, needed)
         if missing:
             raise invalid(f"the kernel bandwidth is not fixed yet: it takes {missing}")
@@ -85,19 +105,19 @@ def _missing(stored: ExperimentState, needed: int) -> str:
     return ", ".join(named + others)
 
 
-async def _awaited(context: ContextDep, experiment: Experiment, ordinal: int, position: int) -> Modes:
+async def _awaited(context: ContextDep, wanted: _Wanted, position: int) -> Modes:
     """The modes at log position `position` or later, or the latest available. Raises `ApiError` 503 without any."""
-    name = experiment.config.name
+    name, ordinal, label = wanted.experiment.config.name, wanted.ordinal, wanted.label
     deadline, ask_at = time.monotonic() + PATIENCE, 0.0
     while True:
-        made = await context.store.modes(name, ordinal)
+        made = await context.store.modes(name, ordinal, label)
         now = time.monotonic()
         if made is not None and (made[0] >= position or now >= deadline):
             return Modes.model_validate_json(made[1])
         if now >= deadline:
             raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
         if now >= ask_at:
-            await _position(context, experiment, ordinal)  # raises if all batches turn out to be unreadable
-            await context.store.want_modes(name, ordinal)
+            await _position(context, wanted)  # raises if all batches turn out to be unreadable
+            await context.store.want_modes(name, ordinal, label)
             ask_at = now + ASK_AGAIN
         await asyncio.sleep(POLL)

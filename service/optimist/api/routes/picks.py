@@ -12,7 +12,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
-from optimist.api.bodies.batches import EMBEDDING, read_batch
+from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.context import Context, ContextDep, context_of
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
 from optimist.store import Batch, NotFound
@@ -56,6 +56,7 @@ class Told(BaseModel):
     instance: Annotated[str | None, Field(description=INSTANCE)] = None
     nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = ""
     embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
+    embeddings: Annotated[list[str], Field(description=EMBEDDINGS)] = []
 
 
 @router.post(
@@ -74,7 +75,8 @@ async def tell(request: Request) -> Response:
     async def settle(experiment: Experiment) -> tuple[TellReply, AskRequest | None, Awaitable[AskReply] | None]:
         """The answer, what was asked with the tell, and the answer to come for that."""
         is_known = partial(context.store.check_pick, name, given.number, given.nonce)
-        incoming = await read_batch(request, experiment, context.settings, given.embedding, is_known)
+        named = given.embedding, given.embeddings
+        incoming = await read_batch(request, experiment, context.settings, *named, is_known)
         batch = Batch(
             *(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce), measures=incoming.measures
         )

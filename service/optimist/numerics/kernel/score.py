@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -39,7 +38,7 @@ class VendiScore(BaseScore):
     outside 1 … width.
     """
 
-    declared: ClassVar[type[Metric]] = Vendi
+    declared: type[Metric] | Metric = Vendi
 
     def __init__(
         self,

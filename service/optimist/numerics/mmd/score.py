@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from optimist_client.metrics import CMMD, MMD, Metric
 class MeanDiscrepancy(BaseScore):
     """`factor` · MMD² to real data, lower is better: unbiased, hence also below 0, with its exact variance."""
 
-    declared: ClassVar[type[Metric]] = MMD
+    declared: type[Metric] | Metric = MMD
 
     def __init__(self, declared: MMD, real: RealMean) -> None:
         self.real = real

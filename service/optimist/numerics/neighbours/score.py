@@ -138,7 +138,7 @@ class PrecisionScore(MeanOfHits):
 class DensityScore(MeanOfHits):
     """The mean number of balls that a sample is inside, divided by k."""
 
-    declared: ClassVar[type[Metric]] = Density
+    declared: type[Metric] | Metric = Density
     most = 2**31
 
     @property

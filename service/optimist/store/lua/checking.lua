@@ -135,7 +135,9 @@ local function check(g, rows, measures, record)
   end
   found.large = #large > 0 and table.concat(large, '; ') or nil
 
-  compare(found, g, contents or '')
+  if content ~= '' then
+    compare(found, g, contents or '')
+  end
   if found.copy and refuses then
     return nil, {'refused', 'the batch repeats the one at position ' .. found.copy .. ' of its generator, and the '
       .. 'experiment refuses copies: make new samples, with the seed of the pick'}

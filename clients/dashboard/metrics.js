@@ -1,0 +1,120 @@
+// Experiments with several metrics: a table of generators and metrics, and a chart of two of the metrics.
+import { fill, h, say } from "./dom.js";
+import { count, error, metricTitle, score } from "./format.js";
+import { axis, bar, values } from "./intervals.js";
+import { Scatter } from "./scatter.js";
+import { ranked } from "./standings.js";
+
+// All metrics of a report in one form, the one that decides first; its label is "". An older service gives one.
+export function metricsOf(report) {
+  const { decision, standings, lower_is_better, offers } = report;
+  const primary = {
+    label: "", title: metricTitle(report), lower_is_better, standings, offers: offers ?? [], scored: report.scored,
+    best: decision.best, confidence: decision.confidence, confidence_text: decision.confidence_text, decides: true,
+  };
+  return [primary, ...Object.values(report.watched ?? {})].map((metric) => ({
+    ...metric,
+    offers: metric.offers ?? [],
+    direction: metric.lower_is_better ? "↓" : "↑",
+    better: metric.lower_is_better ? "lower is better" : "higher is better",
+    of: new Map(metric.standings.map((standing) => [standing.generator, standing])),
+  }));
+}
+
+const TALL = 12; // with more rows the table scrolls by itself
+
+const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
+
+export class Metrics {
+  constructor(palette) {
+    this.palette = palette;
+    this.scatter = new Scatter(palette);
+    this.apart = h("p", { class: "disagreement" });
+    this.head = h("tr", {});
+    this.body = h("tbody", {});
+    this.warned = h("summary", {});
+    this.warnings = h("ul", { class: "warnings" });
+    this.warning = h("details", { class: "quiet" }, this.warned, this.warnings);
+    this.section = h("section", { class: "card", "aria-labelledby": "metrics", hidden: true }, [
+      h("h2", { id: "metrics" }, "Metrics"),
+      this.apart,
+      (this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics table" }, [
+        h("table", { class: "matrix" }, [h("thead", {}, this.head), this.body]),
+      ])),
+      this.warning,
+      this.scatter.figure,
+    ]);
+  }
+
+  stop() {
+    this.scatter.stop();
+  }
+
+  draw(report) {
+    const metrics = metricsOf(report);
+    this.section.hidden = metrics.length < 2;
+    if (metrics.length < 2) return;
+    say(this.apart, report.disagreement ?? "");
+    const rows = ranked(report);
+    const columns = metrics.map((metric) => ({ metric, scale: axis(inOrder(metric).map(asInterval)) }));
+    fill(this.head, h("th", { scope: "col" }, "Generator"), ...columns.map(head));
+    fill(this.body, rows.map(({ generator }) => h("tr", {}, [
+      h("th", { scope: "row" }, h("span", { class: "label" }, [
+        swatch(this.palette.colour(generator)), h("span", { class: "name" }, generator),
+      ])),
+      ...columns.map((column) => cell(column, generator, this.palette.colour(generator))),
+    ])));
+    this.scroll.classList.toggle("tall", rows.length > TALL);
+    const warnings = metrics.slice(1).flatMap(({ title, standings }) => standings.flatMap((standing) =>
+      standing.warnings.map((warning) => `${standing.generator}, ${title}: ${warning}`)));
+    this.warning.hidden = warnings.length === 0;
+    say(this.warned, `${count(warnings.length)} ${warnings.length === 1 ? "warning" : "warnings"} about watched metrics`);
+    fill(this.warnings, warnings.map((warning) => h("li", {}, warning)));
+    this.scatter.draw(metrics, rows.map(({ generator }) => generator));
+  }
+}
+
+// The standings with a score, best first.
+function inOrder({ standings, lower_is_better }) {
+  const sign = lower_is_better ? 1 : -1;
+  return standings.filter(({ score }) => score !== null).sort((a, b) => sign * (a.score - b.score));
+}
+
+function swatch(color) {
+  const square = h("span", { class: "swatch", "aria-hidden": "true" });
+  square.style.background = color;
+  return square;
+}
+
+function head({ metric, scale }) {
+  const notes = [metric.decides && "decides", !metric.scored && "scoring …"].filter(Boolean).join(", ");
+  return h("th", { scope: "col", title: metric.better }, [
+    h("span", { class: "metric" }, [
+      `${metric.title} `,
+      h("span", { "aria-hidden": "true" }, metric.direction),
+      h("span", { class: "unseen" }, `, ${metric.better}`),
+      notes && h("span", { class: "note" }, ` ${notes}`),
+    ]),
+    h("span", { class: "axis wide", "aria-hidden": "true" }, values(scale)),
+  ]);
+}
+
+function cell({ metric, scale }, generator, color) {
+  const standing = metric.of.get(generator);
+  const damaged = standing?.damaged && h("span", { class: "badge damaged" }, "damaged");
+  if (!standing || standing.score === null) return h("td", {}, "–", " ", damaged);
+  const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
+  const label = `From ${ends[0]} to ${ends[1]}`;
+  const sure = metric.confidence_text ? ` ${metric.confidence_text}` : "";
+  const called = metric.confidence >= 0.5 ? "best" : "leads";
+  const confidence = sure ? `with${sure} confidence` : "not sure";
+  return h("td", { title: label }, [
+    h("span", { class: "value-line" }, [
+      h("strong", {}, score(standing.score)), " ",
+      h("span", { class: "quiet spread" }, error(standing.error, standing.score)),
+      metric.best === generator && h("span", { class: `badge ${called}`, title: confidence }, `${called}${sure}`),
+      damaged,
+    ]),
+    h("span", { class: "wide" }, bar(asInterval(standing), scale, color, label)),
+  ]);
+}

@@ -1,0 +1,77 @@
+// What all charts share: plotly.js from the service, a card for a chart, and its layout.
+import { styleValue } from "./colours.js";
+import { fill, h, say } from "./dom.js";
+
+const SCRIPT = "dashboard/plotly.min.js";
+let library = null;
+
+// Load plotly.js when the first chart is drawn: it is large, and the list of experiments does not need it.
+export function plotly() {
+  library ??= new Promise((resolve, reject) => {
+    document.head.append(h("script", {
+      src: SCRIPT,
+      onload: () => resolve(window.Plotly),
+      onerror: () => {
+        library = null;
+        reject(new Error("The chart library could not be loaded."));
+      },
+    }));
+  });
+  return library;
+}
+
+export function line(name, x, y, color) {
+  const mode = x.length > 1 ? "lines" : "markers";
+  return { type: "scatter", mode, name, x, y, line: { color, width: 2 }, marker: { color } };
+}
+
+// A card for a chart; `text` says what it shows. heading: the element of its title.
+export function chart(id, title, text, heading = "h2") {
+  const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
+  const empty = h("p", { class: "quiet plot-empty" }, "No data yet.");
+  const noted = h("p", { class: "quiet" });
+  const said = h("p", { class: "quiet" }, text);
+  const choices = h("div", { class: "choices" });
+  const card = h("figure", { class: heading === "h2" ? "card chart" : "chart" }, [
+    h("figcaption", {}, h(heading, {}, title), said, noted), choices, plot, empty,
+  ]);
+  return {
+    card,
+    plot,
+    say: (words) => say(said, words),
+    note: (words) => say(noted, words),
+    choose: (...made) => fill(choices, made.map(({ element }) => element)),
+    label: (words) => plot.setAttribute("aria-label", `${title}. ${words}`),
+    waiting(isEmpty) {
+      plot.hidden = isEmpty;
+      empty.hidden = !isEmpty;
+    },
+  };
+}
+
+export function react(Plotly, { plot }, traces, layout) {
+  const ink = styleValue("--quiet");
+  const rule = styleValue("--line");
+  const axis = { gridcolor: rule, linecolor: rule, zeroline: false, automargin: true, tickfont: { color: ink } };
+  const title = (given, text) => ({ text, standoff: 8, font: { size: 12, color: ink }, ...given?.title });
+  const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
+  const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
+  const narrow = plot.clientWidth < 480;
+  // Escape names, because plotly interprets some HTML tags and links in text.
+  const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
+  return Plotly.react(plot, shown, {
+    showlegend: false,
+    legend: { orientation: "h", traceorder: "normal", y: -0.28, x: 0, font: { size: 11, color: styleValue("--ink") } },
+    hovermode: narrow ? "closest" : "x unified",
+    hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: rule },
+    font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },
+    paper_bgcolor: "transparent",
+    plot_bgcolor: "transparent",
+    margin: { l: 8, r: 12, t: 8, b: 8 },
+    ...layout,
+    xaxis,
+    yaxis,
+  }, { displayModeBar: false, responsive: true, scrollZoom: false });
+}
+
+export const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

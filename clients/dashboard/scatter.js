@@ -1,0 +1,107 @@
+// A chart of two metrics: each generator with its intervals, and the Pareto front.
+import { DRAWN, styleValue } from "./colours.js";
+import { Choice } from "./choice.js";
+import { h } from "./dom.js";
+import { score } from "./format.js";
+import { chart, plain, plotly, react } from "./plot.js";
+
+export class Scatter {
+  constructor(palette) {
+    this.palette = palette;
+    const redraw = () => this.latest && this.draw(...this.latest);
+    this.across = new Choice("metric-across", "Horizontal", redraw);
+    this.up = new Choice("metric-up", "Vertical", redraw);
+    this.chart = chart("scatter", "Two metrics",
+      "Filled: on the Pareto front, where no other generator scores better by both. The lines are intervals.", "h3");
+    this.figure = this.chart.card;
+    this.chart.choose(this.across, this.up);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.redraw = redraw;
+    this.scheme.addEventListener("change", redraw);
+  }
+
+  stop() {
+    this.scheme.removeEventListener("change", this.redraw);
+    window.Plotly?.purge(this.chart.plot);
+    this.latest = null;
+  }
+
+  // metrics: as `metricsOf` gives them; names: of the generators, best first.
+  async draw(metrics, names) {
+    this.latest = [metrics, names];
+    const options = metrics.map(({ label, title }) => [label, title]);
+    this.across.offer(options, metrics[1].label);
+    this.up.offer(options, metrics[0].label);
+    const [across, up] = [this.across, this.up].map((choice) => metrics.find(({ label }) => label === choice.value));
+    const points = names
+      .map((generator) => ({ generator, x: across.of.get(generator), y: up.of.get(generator) }))
+      .filter(({ x, y }) => x && y && x.score !== null && y.score !== null);
+    this.chart.waiting(points.length === 0);
+    if (!points.length) return;
+    let Plotly;
+    try {
+      Plotly = await plotly();
+    } catch {
+      return; // the other charts say so
+    }
+    if (this.latest?.[0] !== metrics) return;
+    const front = paretoFront(points, across, up);
+    const best = front.map(({ generator }) => generator);
+    this.chart.label(`On the Pareto front of ${across.title} and ${up.title}: ${best.join(", ")}`);
+    const traces = points.map((point) => marker(point, front.includes(point), across, up, this.palette));
+    const title = ({ title, direction, better }) => ({ text: `${plain(title)} ${direction} ${better}` });
+    react(Plotly, this.chart, [boundary(front, across), ...traces], {
+      hovermode: "closest",
+      showlegend: points.length <= DRAWN && this.chart.plot.clientWidth >= 480,
+      margin: { l: 8, r: 12, t: 24, b: 8 }, // room for a name above the highest point
+      xaxis: { title: title(across) },
+      yaxis: { title: title(up) },
+    });
+  }
+}
+
+// The points that no other one beats by one metric without being worse by the other, from left to right.
+export function paretoFront(points, across, up) {
+  const loss = ({ x, y }) => [
+    across.lower_is_better ? x.score : -x.score, up.lower_is_better ? y.score : -y.score,
+  ];
+  const beats = ([a, b], [c, d]) => a <= c && b <= d && (a < c || b < d);
+  const losses = points.map(loss);
+  return points
+    .filter((_, i) => !losses.some((other) => beats(other, losses[i])))
+    .sort((a, b) => a.x.score - b.x.score || a.y.score - b.y.score);
+}
+
+// The steps that separate what the front beats from what would beat it.
+function boundary(front, across) {
+  return {
+    type: "scatter", mode: "lines", name: "Pareto front", hoverinfo: "skip",
+    x: front.map(({ x }) => x.score), y: front.map(({ y }) => y.score),
+    line: { color: styleValue("--quiet"), width: 1.5, dash: "dot", shape: across.lower_is_better ? "hv" : "vh" },
+  };
+}
+
+function marker({ generator, x, y }, onFront, across, up, palette) {
+  const color = palette.colour(generator);
+  const name = plain(generator);
+  const said = [across, up].map((metric, i) => `${plain(metric.title)} ${interval([x, y][i])}`).join("<br>");
+  return {
+    type: "scatter", mode: onFront ? "markers+text" : "markers", name: generator, x: [x.score], y: [y.score],
+    error_x: bars(x, color), error_y: bars(y, color),
+    text: [name], textposition: "top center", cliponaxis: false, textfont: { size: 11, color: styleValue("--ink") },
+    marker: { color: onFront ? color : styleValue("--card"), size: 10, line: { color, width: 2 } },
+    hoverinfo: "text", hovertext: [`<b>${name}</b><br>${said}`],
+  };
+}
+
+function bars({ score, lower, upper }, color) {
+  return {
+    type: "data", symmetric: false, array: [upper === null ? 0 : upper - score],
+    arrayminus: [lower === null ? 0 : score - lower], color: `${color}80`, thickness: 1.5, width: 3,
+  };
+}
+
+function interval({ score: middle, lower, upper }) {
+  const [from, to] = [lower, upper].map((end) => (end === null ? "unbounded" : score(end)));
+  return `${score(middle)} (${from} to ${to})`;
+}

@@ -1,0 +1,83 @@
+"""Means of one number for each sample."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from optimist_client.metrics.base import Metric, declare
+
+Limit = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
+Range = tuple[Limit, Limit]
+
+
+class OfValues(Metric):
+    """The base class of means."""
+
+    arrays = {"values": ""}
+    bounds = {"influence": frozenset(), "empirical-bernstein": frozenset(), "betting": frozenset()}
+    strict = frozenset({"empirical-bernstein", "betting"})
+    takes_prompts = True
+    repeats = True
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """One column."""
+        return {"values": 1}
+
+    def check_bound(self, bound: str) -> None:
+        """Raise ValueError if there is no such bound, or if it needs a range and there is none."""
+        super().check_bound(bound)
+        if bound in self.strict and not self.limits:
+            raise ValueError(f"range: bound {bound!r} needs the least and the largest value that a sample can have")
+
+
+@declare
+class Mean(OfValues):
+    """The mean of a number per sample: a reward, CLIPScore, an aesthetic score, pass@1, latency."""
+
+    name = "mean"
+    title = "Mean"
+
+    higher_is_better: bool = True
+    """Whether the best generator is the one with the highest mean."""
+    range: Range | None = None
+    """The least and the largest value that a sample can have. A batch with a value outside of it is refused. The bounds
+    `empirical-bernstein` and `betting` need it."""
+
+    @field_validator("range")
+    @classmethod
+    def _in_order(cls, limits: Range | None) -> Range | None:
+        if limits is not None and not limits[0] < limits[1]:
+            raise ValueError(f"expected the least value and a larger one, got {limits[0]:g} and {limits[1]:g}")
+        return limits
+
+    @property
+    def lower_is_better(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As `higher_is_better` says."""
+        return not self.higher_is_better
+
+    @property
+    def positive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the range begins at 0 or above."""
+        return self.range is not None and self.range[0] >= 0.0
+
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """The range."""
+        return {} if self.range is None else {"values": self.range}
+
+
+@declare
+class WinRate(OfValues):
+    """How often samples win against a baseline: the mean of 1 (win), 1/2 (tie) and 0, or of a judge's probability."""
+
+    name = "win-rate"
+    title = "Win rate"
+    positive = True
+
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """0 to 1."""
+        return {"values": (0.0, 1.0)}

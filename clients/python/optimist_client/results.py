@@ -1,0 +1,73 @@
+"""The operations of an experiment that read: report, contrasts, modes, suspects, export."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from urllib.parse import quote
+
+from optimist_client import models
+from optimist_client.operations import operation
+from optimist_client.transport import Transport
+
+
+class ResultOperations:
+    """The operations of `Experiment` and `AsyncExperiment` that change nothing."""
+
+    def __init__(self, transport: Transport, info: models.Experiment) -> None:
+        self._transport = transport
+        self.info = info
+        self.name = info.config.name
+        self._seen: models.Report | models.AskReply | None = None
+
+    @operation
+    async def report(self) -> models.Report:
+        """The current standings, regret, pick ratio and decision."""
+        self._seen = models.Report.model_validate(
+            await self._transport.call("GET", f"/v1/experiments/{self.name}/report")
+        )
+        return self._seen
+
+    @operation
+    async def contrast(self, generator: str, against: str, *, metric: str | None = None) -> models.Contrast:
+        """How much worse `generator` scores than `against`, with the error of the difference.
+
+        `metric` is the label of a watched metric, as in `report().watched`; by default the metric that decides. Raises
+        `NotFound` for an unknown generator, `Fix` for an unknown metric and while one of the two has no estimate.
+        """
+        params = {"generator": generator, "against": against} | ({} if metric is None else {"metric": metric})
+        path = f"/v1/experiments/{self.name}/contrast"
+        return models.Contrast.model_validate(await self._transport.call("GET", path, params=params))
+
+    @operation
+    async def modes(
+        self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None
+    ) -> models.Modes:
+        """The generator's `count` largest modes, each with its `samples` most typical samples, and groups of prompts.
+
+        `metric` is the label of a watched metric; by default the metric that decides.
+        Raises `Fix` for metrics without a kernel, `Retry` if no scorer responded in time.
+        """
+        params = {"count": count, "samples": samples} | ({} if metric is None else {"metric": metric})
+        path = f"/v1/experiments/{self.name}/generators/{quote(generator, safe='')}/modes"
+        return models.Modes.model_validate(await self._transport.call("GET", path, params=params))
+
+    @operation
+    async def suspects(self) -> list[models.SuspectBatch]:
+        """The batches that were accepted although they are odd, newest first, as in `report().suspects`."""
+        answer = await self._transport.call("GET", f"/v1/experiments/{self.name}/suspects")
+        return [models.SuspectBatch.model_validate(item) for item in answer]
+
+    @operation
+    async def export(self, path: str | Path) -> None:
+        """Export the experiment to one file for `import_experiment`. An existing file is overwritten.
+
+        The experiment continues meanwhile. Open picks are not exported. Raises `Stop` if its data is damaged.
+        """
+        # Write a temporary file next to it, so that an existing file is replaced only when the new one is complete.
+        part = Path(path).with_name(f".{Path(path).name}-{uuid.uuid4().hex}")
+        try:
+            await self._transport.download(f"/v1/experiments/{self.name}/export", part)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)

@@ -1,0 +1,88 @@
+"""The watched metrics of an experiment at one moment, and their part of the report. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from optimist.dispatch.standings import standing_of
+from optimist.dispatch.state import PolicyState, needed_to_fit
+from optimist.numerics.estimate import Estimate
+from optimist.policies import Arm, Stopping, described
+from optimist.store import Unit, WatchedState
+from optimist_client.metrics import Metric
+from optimist_client.models import Contrast, WatchedReport
+
+
+class WatchedEstimates:
+    """What the store has of every generator by every watched metric, with the estimates."""
+
+    def __init__(self, stored: Mapping[Unit, WatchedState], known: WatchedEstimates | None = None) -> None:
+        """known: an earlier one, from which unchanged estimates are taken instead of being parsed again.
+
+        Raises ValueError, KeyError or TypeError if an estimate cannot be read.
+        """
+        self.stored = stored
+        self._parsed: dict[Unit, Estimate] = {}
+        for unit, state in stored.items():
+            if state.estimate is None:
+                continue
+            before = None if known is None else known.stored.get(unit)
+            if known is not None and before is not None and before.estimate == state.estimate:
+                self._parsed[unit] = known._parsed[unit]
+            else:
+                self._parsed[unit] = Estimate.from_dict(json.loads(state.estimate))
+
+    def of(self, generator: int, label: str) -> tuple[WatchedState, Estimate | None]:
+        """What is known of a generator by a metric: as it is stored, and the estimate."""
+        return self.stored.get((generator, label), _NOTHING), self._parsed.get((generator, label))
+
+
+_NOTHING = WatchedState()
+
+
+def watched_reports(state: PolicyState, watched: WatchedEstimates) -> dict[str, WatchedReport]:
+    """The standings by each watched metric, and whether it would decide, in the order of the config."""
+    _, *metrics = state.config.metrics.items()
+    return {label: _report(state, label, metric, watched) for label, metric in metrics}
+
+
+def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEstimates) -> WatchedReport:
+    found = [watched.of(generator.ordinal, label) for generator in state.contenders]
+    arms = [replace(arm, estimate=estimate) for arm, (_, estimate) in zip(state.arms, found, strict=True)]
+    # As the primary metric would decide, but for the tolerance, which is of its scale.
+    rivals = [arm for arm in arms if arm.active or arm.estimate is not None]
+    stopping = Stopping(state.config.delta, rules=state.experiment.rules)
+    decision = stopping.decide(rivals, state.stored.told)
+    return WatchedReport(
+        label=label,
+        metric=metric.name,
+        title=metric.shown_title,
+        lower_is_better=metric.lower_is_better,
+        scale=metric.scale,
+        offers=sorted(metric.offers),
+        best=decision.best,
+        confidence=decision.confidence,
+        sure=decision.decided,
+        standings=[
+            standing_of(arm, generator, state.stored.counted, damage=stored.damage)
+            for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
+        ],
+        contrasts=contrasts_from_best(arms, state.config.delta, decision.best),
+        scored=_is_scored(state, metric, [stored.estimate_seq for stored, _ in found]),
+    )
+
+
+def contrasts_from_best(arms: Sequence[Arm], delta: float, best: str | None) -> list[Contrast]:
+    """How far the others are behind the best arm, among those with errors."""
+    known = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
+    return described(known, delta, best) if known else []
+
+
+def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:
+    """Whether every estimate that is due and can be made has been made."""
+    needed = 0 if any(positions) else needed_to_fit(metric, len(state.stored.active))
+    if any(generator.samples < needed for generator in state.stored.active):
+        return True
+    return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))

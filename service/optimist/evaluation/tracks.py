@@ -1,0 +1,82 @@
+"""One metric of an evaluation: a track of each generator, and the latest estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optimist.evaluation.question import Question
+from optimist.evaluation.told import Told, replayed
+from optimist.evaluation.track import Track, first_rows
+from optimist.numerics.estimate import Estimate
+
+Logs = Mapping[str, Sequence[Told]]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What begins with the batch that fixes the kernels: tracks of all generators, and their estimates so far."""
+
+    question: Question
+    tracks: dict[str, Track]
+    estimates: dict[str, Estimate | None]
+
+
+class Tracks:
+    """The tracks of one metric. Until samples have fixed its open kernels there are none, and batches are kept."""
+
+    def __init__(self, question: Question, generators: Sequence[str], growth: float) -> None:
+        """Raises ValueError for an exact kernel, which streams cannot have."""
+        if question.is_exact:
+            raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
+        self.question = question
+        self.estimates: dict[str, Estimate | None] = dict.fromkeys(generators)
+        self._growth = growth
+        self._logs: dict[str, list[Told]] = {name: [] for name in generators}
+        self._tracks: dict[str, Track] = {}
+        self._due: str | None = None
+
+    def begun(self, generator: str, told: Told) -> Begun | None:
+        """The tracks that this batch begins, None if it begins none. Nothing is changed.
+
+        Raises ValueError if the kernels cannot be fixed, or if the batch does not fit the settings.
+        """
+        if self._tracks:
+            return None
+        logs = {**self._logs, generator: [*self._logs[generator], told]}
+        question = self._fitted(logs)
+        if question.open_kernels:
+            return None
+        bound = question.bound_for({own: rows.shape[1] for own, rows in question.own(told.tensors).items()})
+        tracks = {name: Track(bound, self._growth, question.is_paired, question.reads) for name in logs}
+        return Begun(question, tracks, {name: replayed(tracks[name], log) for name, log in logs.items()})
+
+    def add(self, generator: str, told: Told, begun: Begun | None) -> None:
+        """Add a batch, for which `begun` returned `begun`. Raises ValueError as `Track.add` does."""
+        if begun is not None:
+            self.question, self._tracks, self.estimates = begun.question, begun.tracks, begun.estimates
+            self._logs.clear()
+        elif not self._tracks:
+            self._logs[generator].append(told)
+        elif self._tracks[generator].add(*told):
+            self._due = generator
+
+    def score(self) -> None:
+        """Make the estimate that became due with the last batch, if one did. Raises as bounds do."""
+        generator, self._due = self._due, None
+        if generator is not None:
+            self.estimates[generator] = self._tracks[generator].estimate()
+
+    def track(self, generator: str) -> Track:
+        """The track of a generator. Raises ValueError while none of its samples can be scored."""
+        if not self._tracks or not self._tracks[generator].samples:
+            raise ValueError(f"no samples of {generator!r} can be scored yet")
+        return self._tracks[generator]
+
+    def _fitted(self, logs: Logs) -> Question:
+        """The question; its open kernels are fixed once the logs have enough samples of every generator."""
+        needed = self.question.rows_to_fit(len(logs))
+        if not needed or any(sum(len(told.ids) for told in log) < needed for log in logs.values()):
+            return self.question
+        own = [[self.question.own(told.tensors) for told in log] for log in logs.values()]
+        return self.question.fitted(first_rows(own, needed))

@@ -1,0 +1,62 @@
+"""The mean of the values, with its standard error (decisions.md §2, mean)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.mean.sequences import ConfidenceSequence
+from optimist.numerics.mean.statistic import MeanStatistic
+from optimist.numerics.rows import copied
+from optimist.numerics.score import Analysis, BaseScore
+from optimist_client.metrics.mean import OfValues
+
+FEW = 5.0
+"""The variance of the mean is 1 + 5/n times the usual one, because the standard deviation is estimated, too: errors of
+Student's distribution are as far from 0 at z = 3."""
+
+
+class MeanScore(BaseScore):
+    """The mean of one number for each sample, which has no bias."""
+
+    def __init__(self, declared: OfValues) -> None:
+        self.declared = declared
+        self.limits = declared.limits.get(declared.first_array())
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """One column of "values"."""
+        return {"values": 1}
+
+    def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
+        """An empty statistic, which also feeds an empty `sequence` if there is one."""
+        return MeanStatistic(sequence)
+
+    def restore(self, tensors: dict[str, Tensor]) -> MeanStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError on missing tensors."""
+        return MeanStatistic.from_tensors(tensors)
+
+    def plug_in(self, statistic: MeanStatistic) -> float:
+        """The mean. Raises ValueError on no samples."""
+        self.check(statistic)
+        return statistic.mean
+
+    def analyse(self, statistic: MeanStatistic) -> Analysis:
+        """The mean and its error, from n ≥ 2 samples. Raises ValueError on fewer."""
+        return self._analysis(statistic, None)
+
+    def analyse_paired(self, statistic: MeanStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "values" (m, 1): their distance from the mean."""
+        rows = copied(common["values"], torch.device("cpu")).flatten()
+        return self._analysis(statistic, rows - statistic.mean)
+
+    def _analysis(self, statistic: MeanStatistic, influence: Tensor | None) -> Analysis:
+        n, mean = statistic.samples, statistic.mean
+        error = math.sqrt(statistic.variance / n * (1.0 + FEW / n))
+        if statistic.squares == 0.0 and self.limits is not None:
+            # Equal values have no spread; one sample at the farther limit would have had about this one.
+            error = max(mean - self.limits[0], self.limits[1] - mean) / n
+        return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error, influence=influence)

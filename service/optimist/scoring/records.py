@@ -1,0 +1,70 @@
+"""All records of a scorer: which generators have something to do, and by which metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from optimist.scoring.overview import Overview
+from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key
+from optimist.store import DUE, Announcement, ExperimentState, GeneratorState, Unit, WatchedState
+
+
+class Records(dict[Key, GeneratorRecord]):
+    """The records of all generators and metrics. They learn of work by announcements and from the state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overview = Overview()
+        self._labels: dict[str, tuple[str, ...]] = {}  # of the watched metrics, by experiment
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all experiments but these. Their claimed generators are released later, as idle ones."""
+        self._labels = {name: labels for name, labels in self._labels.items() if name in names}
+        for key, record in list(self.items()):
+            if record.name not in names and record.state == "idle" and not record.is_held:
+                del self[key]
+
+    def hear(self, announcement: Announcement) -> list[GeneratorRecord]:
+        """The records that an announcement gives work to, that of the primary metric first."""
+        name, ordinal = announcement.experiment, announcement.generator
+        is_due = announcement.channel == DUE
+        # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
+        labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
+        found = [self._known(GeneratorRecord(name, ordinal, label)) for label in labels]
+        for record in found:
+            record.due = max(record.due, announcement.seq)
+            record.wants_modes |= not is_due
+        return found
+
+    def look_at(
+        self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]
+    ) -> Iterator[GeneratorRecord]:
+        """The records that have an estimate due, or a snapshot. watched: `Store.watched` of the experiment."""
+        self._labels[name] = state.labels
+        for generator in state.generators:
+            units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
+            for label, unit in units.items():
+                # None: the generator has joined between the two reads.
+                if unit is not None and (record := self._owed(name, generator, label, unit)) is not None:
+                    yield record
+
+    def _owed(
+        self, name: str, generator: GeneratorState, label: str, unit: GeneratorState | WatchedState
+    ) -> GeneratorRecord | None:
+        """The record of a generator by a metric, by which its state is `unit`; None if it has nothing to do."""
+        record = self.get((name, generator.ordinal, label))
+        is_outgrown = unit.log_bytes >= (LONGEST_TAIL if record is None else record.room)
+        self.overview.add(name, generator, label, unit, is_outgrown)
+        is_owed = is_outgrown or generator.due_seq > unit.estimate_seq
+        if record is not None:
+            record.due, record.samples = generator.due_seq, generator.samples
+            is_owed = record.problem != "failed" and (is_owed or record.problem == "broken off")
+        if not is_owed:
+            return None
+        return self._known(
+            GeneratorRecord(name, generator.ordinal, label, due=generator.due_seq, samples=generator.samples)
+        )
+
+    def _known(self, fresh: GeneratorRecord) -> GeneratorRecord:
+        """The record with this one's key, which is this one if there is none yet."""
+        return self.setdefault(fresh.key, fresh)

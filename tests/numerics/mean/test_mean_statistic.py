@@ -1,0 +1,122 @@
+"""The mean of one number per sample: its statistic, its error, and the influence of its samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from streams import assert_bit_identical
+
+from optimist.numerics.bound import InfluenceBound
+from optimist.numerics.mean.score import MeanScore
+from optimist.numerics.registry import Setting, make_bound, make_metric
+from optimist_client.metrics import Mean, WinRate
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
+
+
+def column(values) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64).reshape(-1, 1)
+
+
+def fed(score: MeanScore, values, size: int = 5):
+    statistic = score.statistic()
+    for batch in column(values).split(size):
+        statistic.update(batch)
+    return statistic
+
+
+@given(values=NUMBERS, size=st.integers(1, 9))
+def test_moments_are_those_of_numpy_however_the_batches_are_cut(values: list[float], size: int):
+    statistic = fed(MeanScore(Mean()), values, size)
+    assert statistic.samples == len(values)
+    assert statistic.mean == pytest.approx(np.mean(values), rel=1e-12, abs=1e-9)
+    assert statistic.variance == pytest.approx(np.var(values, ddof=1), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("bound", ["influence", "empirical-bernstein", "betting"])
+@given(values=st.lists(st.floats(2.0, 5.0), min_size=3, max_size=30), cut=st.integers(1, 29))
+def test_a_restored_statistic_goes_on_bit_for_bit(bound: str, values: list[float], cut: int):
+    metric = make_metric(Mean(range=(2.0, 5.0)), Setting({"values": 1}))
+    made = make_bound(bound, metric)
+    whole, part = made.statistic(), made.statistic()
+    first, rest = column(values)[: cut % len(values) or 1], column(values)[cut % len(values) or 1 :]
+    for batch in (first, rest):
+        if len(batch):
+            whole.update(batch)
+    part.update(first)
+    again = metric.restore(part.state())
+    if len(rest):
+        again.update(rest)
+    assert_bit_identical(again, whole)
+    assert made.estimate(again) == made.estimate(whole)
+
+
+def test_the_error_is_that_of_a_mean_with_few_samples_allowed_for():
+    values = np.random.default_rng(0).standard_normal(30)
+    estimate = InfluenceBound(MeanScore(Mean())).estimate(fed(MeanScore(Mean()), values))
+    expected = values.std(ddof=1) / math.sqrt(30) * math.sqrt(1 + 5 / 30)
+    assert estimate.value == estimate.plug_in == pytest.approx(values.mean(), rel=1e-12)
+    assert estimate.standard_error == estimate.stopping_error == pytest.approx(expected, rel=1e-12)
+    assert (estimate.scale, estimate.floor, estimate.strict) == ("linear", None, False)
+    assert (estimate.upper - estimate.lower) / 2 == pytest.approx(1.959964 * expected, rel=1e-6)
+
+
+def test_the_direction_is_that_of_the_declared_metric():
+    values = [0.2, 0.4, 0.9]
+    for higher in (True, False):
+        score = MeanScore(Mean(higher_is_better=higher))
+        estimate = InfluenceBound(score).estimate(fed(score, values))
+        assert estimate.lower_is_better is not higher
+        assert estimate.optimistic == (estimate.upper if higher else estimate.lower)
+    assert not MeanScore(WinRate()).lower_is_better
+
+
+def test_equal_values_have_an_error_where_their_range_is_known():
+    """Twenty wins of twenty say little about the twenty-first."""
+    won = InfluenceBound(MeanScore(WinRate())).estimate(fed(MeanScore(WinRate()), [1.0] * 20))
+    assert won.standard_error == pytest.approx(1 / 20)
+    unknown = InfluenceBound(MeanScore(Mean())).estimate(fed(MeanScore(Mean()), [1.0] * 20))
+    assert unknown.standard_error == pytest.approx(2e-9)
+
+
+@given(values=NUMBERS)
+def test_influences_are_deviations_from_the_mean_and_their_variance_is_that_of_the_estimate(values: list[float]):
+    score = MeanScore(Mean())
+    statistic = fed(score, values)
+    found = score.analyse_paired(statistic, {"values": column(values)[:7]})
+    assert found.influence is not None
+    expected = np.array(values[:7]) - np.mean(values)
+    np.testing.assert_allclose(found.influence.numpy(), expected, rtol=1e-9, atol=1e-6)
+    assert (found.first_order, found.systematic_selection, found.systematic_stopping) == (1.0, 0.0, 0.0)
+    assert found.estimate == score.analyse(statistic).estimate
+
+
+@pytest.mark.parametrize("bound", ["influence", "betting"])
+def test_bad_batches_change_nothing(bound: str):
+    made = make_bound(bound, make_metric(WinRate(), Setting({"values": 1})))
+    statistic = made.statistic()
+    statistic.update(column([0.0, 1.0, 0.5]))
+    before = made.metric.restore(statistic.state())
+    bad = [column([0.1, math.nan]), column([math.inf]), torch.ones(2, 2), torch.ones(0, 1)]
+    bad += [column([0.2, 1.5])] if bound == "betting" else []
+    for batch in bad:
+        with pytest.raises(ValueError):
+            statistic.update(batch)
+    assert_bit_identical(statistic, before)
+
+
+def test_one_sample_has_a_value_and_no_error():
+    for bound in ("influence", "empirical-bernstein", "betting"):
+        made = make_bound(bound, make_metric(WinRate(), Setting({"values": 1})))
+        statistic = made.statistic()
+        statistic.update(column([1.0]))
+        estimate = made.estimate(statistic)
+        assert (estimate.value, estimate.standard_error) == (1.0, None)
+        assert estimate.upper == (math.inf if bound == "influence" else 1.0)
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        make_bound("influence", MeanScore(Mean())).estimate(MeanScore(Mean()).statistic())

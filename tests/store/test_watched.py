@@ -1,0 +1,380 @@
+"""Watched metrics in the store: units of their own on one log, of which picks know nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from optimist.store import (
+    SCORED,
+    WATCHED_MODES,
+    ExperimentState,
+    GeneratorState,
+    LogEntry,
+    LogGap,
+    NotFound,
+    NotRetractable,
+    Snapshot,
+    Store,
+    Superseded,
+    Unavailable,
+    WatchedState,
+    kernels_digest,
+)
+
+LABELS = ["kid", "fid-dino"]
+EACH = ["", *LABELS]
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await created(store)
+
+
+async def created(store: Store, *, labels: list[str] = LABELS, keep_log: bool = False) -> None:
+    await store.delete_experiment("x")
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=labels, keep_log=keep_log)
+
+
+async def tell(store: Store, count: int, generator: int = 0) -> None:
+    for _ in range(count):
+        seq = (await store.state("x")).generators[generator].seq
+        await store.append("x", generator, f"key {seq}", f"digest {seq}", 5, bytes(10))
+
+
+async def token(store: Store, generator: int = 0, label: str = "", owner: str = "me") -> str:
+    claim = await store.claim("x", generator, owner, 60, label)
+    assert claim is not None
+    return claim.token
+
+
+async def snapshot(store: Store, seq: int, label: str) -> None:
+    mine = await token(store, label=label)
+    assert await store.put_snapshot("x", 0, seq, f"{label} at {seq}".encode(), mine, label=label)
+
+
+async def estimate(store: Store, seq: int, label: str, text: str = "{}", generator: int = 0) -> bool:
+    mine = await token(store, generator, label)
+    return await store.put_estimate("x", generator, seq, text, mine, point="[]", label=label)
+
+
+async def test_every_metric_of_a_generator_is_claimed_by_itself(store: Store):
+    assert (await store.state("x")).labels == tuple(LABELS)
+    units = [(0, label) for label in EACH] + [(1, "kid"), (2, "kid"), (0, "none")]
+    *mine, no_generator, no_label = await store.claims("x", units, "me", 60)
+    assert len({claim.token for claim in mine if claim is not None}) == 4
+    assert (no_generator, no_label) == (None, None)
+    with pytest.raises(NotFound, match="no such metric"):
+        await store.claim("x", 0, "me", 60, "none")
+    assert await store.claim("x", 0, "other", 60, "kid") is None
+    assert mine[1] is not None
+    await store.end_claim("x", 0, mine[1].token, "kid")
+    assert await store.claim("x", 0, "other", 60, "kid") is not None
+    assert await store.claim("x", 0, "other", 60) is None
+
+
+async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing(store: Store):
+    await tell(store, 1)
+    mine = await token(store, label="fid-dino")
+    for call in (
+        store.put_estimate("x", 0, 1, "{}", mine, label="kid"),
+        store.put_estimate("x", 0, 1, "{}", mine),
+        store.put_modes("x", 0, 1, "{}", mine, label="kid"),
+        store.put_fitted("x", 0, b"sigma", mine, label="kid"),
+        store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
+        store.put_damage("x", 0, "torn", mine, "kid"),
+        store.set_aside("x", 0, 1, "torn", mine, label="kid"),
+    ):
+        with pytest.raises(Superseded):
+            await call
+    assert set((await store.watched("x")).values()) == {
+        WatchedState(log_bytes=10),
+        WatchedState(),
+    }
+
+
+async def test_no_ask_hears_of_a_watched_estimate(store: Store):
+    await tell(store, 2)
+    before = await store.state("x")
+    heard: list[int] = []
+
+    async def listen() -> None:
+        async with store.announcements(SCORED) as announcements:
+            async for announcement in announcements:
+                if announcement is None:
+                    began.set()
+                else:
+                    heard.append(announcement.seq)
+                    return
+
+    began = asyncio.Event()
+    listening = asyncio.create_task(listen())
+    await began.wait()
+    assert await estimate(store, 1, "kid", "one")
+    assert not await estimate(store, 1, "kid", "other")
+    assert await store.state("x") == before, "not even the version"
+    assert await estimate(store, 2, "")
+    await listening
+    assert heard == [2]
+
+
+async def test_estimates_are_read_once(store: Store):
+    await tell(store, 3)
+    await estimate(store, 1, "kid", '{"value": 1}')
+    await estimate(store, 2, "fid-dino", '{"value": 2}', generator=0)
+    first = await store.watched("x")
+    assert list(first) == [(g, label) for g in (0, 1) for label in LABELS]
+    assert first[0, "kid"] == WatchedState(1, '{"value": 1}', log_bytes=30)
+    assert first[1, "kid"] == WatchedState()
+    positions = await store.watched("x", estimates=False)
+    assert positions == {unit: replace(state, estimate=None) for unit, state in first.items()}
+    # What was read before is not read again: a text that Redis never had is the proof.
+    known = {unit: replace(state, estimate="known") for unit, state in first.items()}
+    assert (await store.watched("x", known))[0, "kid"].estimate == "known"
+    await estimate(store, 3, "kid", '{"value": 3}')
+    second = await store.watched("x", known)
+    assert (second[0, "kid"].estimate, second[0, "fid-dino"].estimate) == ('{"value": 3}', "known")
+    with pytest.raises(NotFound):
+        await store.watched("x", instance="another")
+    await created(store, labels=[])
+    assert await store.watched("x") == {}
+
+
+async def test_each_metric_has_its_curve_modes_kernels_and_damage(store: Store):
+    await tell(store, 4)
+    for place, label in enumerate(EACH, start=1):
+        mine = await token(store, label=label)
+        await store.put_damage("x", 0, f"torn for {label}", mine, label)
+        await store.put_estimate("x", 0, place, "{}", mine, point=f"[{place}]", label=label)
+        await store.put_modes("x", 0, place, label, mine, label=label)
+        assert await store.put_fitted("x", 0, label.encode(), mine, label=label) == label.encode()
+        assert await store.put_fitted("x", 0, b"late", mine, label=label) == label.encode()
+        wrong, right = kernels_digest(b"other"), kernels_digest(label.encode())
+        with pytest.raises(Superseded):
+            await store.put_estimate("x", 0, 4, "{}", mine, kernels=wrong, label=label)
+        assert await store.put_estimate("x", 0, 4, "{}", mine, kernels=right, label=label)
+    for place, label in enumerate(EACH, start=1):
+        [[point], none] = await store.curves("x", [0, 0], label)
+        assert (point.seq, point.point, none) == (place, f"[{place}]", [])
+        assert (await store.modes("x", 0, label), await store.fitted("x", label)) == ((place, label), label.encode())
+    await store.put_damage("x", 0, "torn", await token(store, label="kid"), "kid")
+    assert (await store.watched("x"))[0, "kid"].damage == "torn"
+    assert (await store.state("x")).generators[0].damage is None, "the primary metric is as well as before"
+
+
+async def test_the_log_is_trimmed_up_to_the_oldest_snapshot_of_all_metrics(store: Store, redis: Redis):
+    await tell(store, 5)
+    steps = [(4, "", 5), (2, "kid", 5), (3, "fid-dino", 3), (5, "kid", 2), (5, "", 2), (5, "fid-dino", 0)]
+    for seq, label, left in steps:
+        await snapshot(store, seq, label)
+        assert await redis.xlen("optimist:{x}:log:0") == left, (seq, label)
+        state, watched = (await store.state("x")).generators[0], await store.watched("x")
+        known = {"": state} | {name: watched[0, name] for name in LABELS}
+        assert (known[label].snapshot_seq, known[label].log_bytes) == (seq, 10 * (5 - seq))
+        assert await store.snapshot("x", 0, label) == Snapshot(seq, f"{label} at {seq}".encode())
+    assert len(await redis.keys("optimist:{x}:snapshot:*")) == 3
+    assert not await store.put_snapshot("x", 0, 4, b"older", await token(store, label="kid"), label="kid")
+    assert len(await redis.keys("optimist:{x}:snapshot:*")) == 3
+
+
+async def test_a_scorer_that_begins_at_the_snapshot_of_its_metric_notices_another_log(store: Store, redis: Redis):
+    await tell(store, 3)
+    chain = (await store.read_log("x", 0, 0))[1].chain
+    for label, seq in (("", 3), ("fid-dino", 3), ("kid", 2)):
+        entry = (await store.read_log("x", 0, seq - 1))[0]
+        body, mine = b"statistic", await token(store, label=label)
+        await store.put_snapshot("x", 0, seq, body, mine, chain=entry.chain, label=label)
+    found = await store.snapshot("x", 0, "kid")
+    assert found is not None
+    assert found.chain == chain
+    [entry] = await redis.xrange("optimist:{x}:log:0")
+    await redis.delete("optimist:{x}:log:0")
+    await redis.xadd("optimist:{x}:log:0", entry[1] | {b"digest": b"damaged"}, entry[0])
+    # A damaged entry behind the snapshot is read, so that it can be set aside; another log is not.
+    assert [e.digest for e in await store.read_log("x", 0, 2, chain=chain, label="kid")] == ["damaged"]
+    with pytest.raises(LogGap, match="changed"):
+        await store.read_log("x", 0, 2, chain="another", label="kid")
+
+
+async def test_an_unreadable_batch_is_named_once(store: Store):
+    await tell(store, 4)
+    for label, seqs in (("kid", [1, 2]), ("", [1, 2, 4]), ("fid-dino", [1, 2, 4]), ("kid", [2, 4])):
+        for seq in seqs:
+            await store.set_aside("x", 0, seq, f"torn for {label}", await token(store, label=label), label=label)
+    state = (await store.state("x")).generators[0]
+    assert (state.aside_count, [(one.seq, one.reason) for one in state.aside]) == (
+        3,
+        [(1, "torn for kid"), (2, "torn for kid"), (4, "torn for ")],
+    )
+
+
+async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Store, redis: Redis):
+    await created(store, keep_log=True)
+    await tell(store, 4)
+    for label in EACH:
+        for seq in (1, 3):
+            await estimate(store, seq, label)
+        await store.put_modes("x", 0, 3, "{}", await token(store, label=label), label=label)
+        await store.put_damage("x", 0, "torn", await token(store, label=label), label)
+    await snapshot(store, 3, "kid")
+    await snapshot(store, 1, "fid-dino")
+    await tell(store, 1, 1)
+    await estimate(store, 1, "kid", generator=1)
+    other = await token(store, 1, "kid")
+    tokens = {label: await token(store, label=label) for label in EACH}
+    await store.retract("x", generator=0, position=2)
+    watched = await store.watched("x")
+    assert watched[0, "kid"] == WatchedState(log_bytes=40), "its snapshot has the batch"
+    assert watched[0, "fid-dino"] == WatchedState(snapshot_seq=1, log_bytes=30)
+    for label in EACH:
+        assert await store.modes("x", 0, label) is None
+        assert [point.seq for point in (await store.curves("x", [0, 0], label))[0]] == [1]
+        with pytest.raises(Superseded):
+            await store.put_estimate("x", 0, 3, "{}", tokens[label], label=label)
+        with pytest.raises(Superseded):
+            await store.put_estimate("x", 0, 3, "{}", await token(store, label=label), label=label)
+        assert await estimate(store, 5, label)
+    assert await token(store, 1, "kid") == other, "the other generator goes on"
+    assert (await store.watched("x"))[1, "kid"].estimate == "{}"
+    await store.retract("x", generator=0)
+    assert (await store.watched("x"))[0, "fid-dino"] == WatchedState()
+    assert await redis.keys("optimist:{x}:snapshot:0:*") == []
+
+
+async def test_a_batch_in_the_newest_snapshot_of_a_trimmed_log_stays(store: Store):
+    await tell(store, 5)
+    for label, seq in (("", 2), ("kid", 4), ("fid-dino", 2)):
+        await snapshot(store, seq, label)
+    before = await store.state("x"), await store.watched("x")
+    for position in (1, 3):
+        with pytest.raises(NotRetractable, match="from position 5 on"):
+            await store.retract("x", generator=0, position=position)
+    assert (await store.state("x"), await store.watched("x")) == before
+    await store.retract("x", generator=0, position=5)
+    assert [state.snapshot_seq for unit, state in (await store.watched("x")).items() if not unit[0]] == [4, 2]
+
+
+async def test_one_metric_ahead_of_a_whole_log_loses_its_snapshot_to_a_retraction(store: Store):
+    await tell(store, 3)
+    await snapshot(store, 2, "kid")
+    await store.retract("x", generator=0, position=1)
+    assert await store.snapshot("x", 0, "kid") is None
+    assert [entry.seq for entry in await store.read_log("x", 0, 0)] == [1, 2, 3, 4]
+
+
+async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(store: Store):
+    for generator in (0, 1, 0):
+        await tell(store, 1, generator)
+    entries = {g: await store.read_log("x", g, 0) for g in (0, 1)}
+    read = {"kid": {0: entries[0][0], 1: entries[1][0]}, "fid-dino": {0: entries[0][1], 1: entries[1][0]}}
+    for label, logs in read.items():
+        await store.put_fitted("x", 0, b"sigma", await token(store, label=label), logs, label)
+        for generator in (0, 1):
+            await estimate(store, 1, label, generator=generator)
+    theirs = await token(store, 1, "kid")
+    await store.retract("x", generator=0, position=2, fits_kernels=True)
+    assert [await store.fitted("x", label) for label in LABELS] == [b"sigma", None]
+    made = {unit: state.estimate for unit, state in (await store.watched("x")).items()}
+    assert made == {(0, "kid"): None, (0, "fid-dino"): None, (1, "kid"): "{}", (1, "fid-dino"): None}
+    with pytest.raises(Superseded):
+        await store.put_fitted("x", 1, b"late", theirs, read["kid"], "kid")
+
+
+async def test_a_service_that_knows_no_watched_metrics_scores_nothing(store: Store, redis: Redis):
+    """Its script numbers claims by a count that is no number here; and it does not start on this format."""
+    with pytest.raises(Exception, match="not an integer"):
+        await redis.hincrby("optimist:{x}:counts", "claims", 1)
+    assert await redis.get("optimist:format") == b"4"
+    await tell(store, 1)
+    before = await token(store, label="kid")
+    await store.retract("x", generator=0, position=1)
+    with pytest.raises(Exception, match="not an integer"):
+        await redis.hincrby("optimist:{x}:counts", "claims", 1)
+    assert await token(store, label="kid") != before
+    assert await redis.get("optimist:format") == b"4", "a retraction alone would be of format 3"
+
+
+async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis):
+    """The state has the labels, and is otherwise as long as without them."""
+    names = [f"g{g}" for g in range(20)]
+    states: list[ExperimentState] = []
+    for labels in ([], [f"metric-{n}" for n in range(5)]):
+        await store.delete_experiment("x")
+        await store.create_experiment("x", "{}", names, growth=0.0, labels=labels, instance="same")
+        for g in range(20):
+            await tell(store, 1, g)
+            for label in ("", *labels):
+                mine = await token(store, g, label)
+                await store.put_estimate("x", g, 1, "{}", mine, label=label)
+                await store.put_snapshot("x", g, 1, b"statistic", mine, label=label)
+                await store.put_damage("x", g, "torn", mine, label)
+        states.append(await store.state("x"))
+    without, with_five = states
+    assert replace(with_five, labels=(), mark=without.mark) == without
+    fields = await redis.hkeys("optimist:{x}:counts")
+    assert not [field for field in fields if b"metric" in field]
+
+
+async def test_modes_of_a_watched_metric_are_asked_for_where_older_scorers_do_not_listen(store: Store):
+    async with store.announcements(WATCHED_MODES) as announcements:
+        assert await anext(announcements) is None
+        await store.want_modes("x", 1, "kid")
+        heard = await anext(announcements)
+        assert heard is not None
+        assert (heard.experiment, heard.generator, heard.label) == ("x", 1, "kid")
+
+
+async def test_a_full_redis_refuses_every_step_of_a_watched_metric(store: Store, redis: Redis):
+    await tell(store, 1)
+    mine = await token(store, label="kid")
+    calls = {
+        "claim": lambda: store.claim("x", 1, "me", 60, "kid"),
+        "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine, point="[]", label="kid"),
+        "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine, label="kid"),
+        "modes": lambda: store.put_modes("x", 0, 1, "{}", mine, label="kid"),
+        "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
+        "damage": lambda: store.put_damage("x", 0, "torn", mine, "kid"),
+    }
+    before = {key: await redis.dump(key) for key in await redis.keys("*")}
+    await redis.config_set("maxmemory", 1)
+    try:
+        for name, call in calls.items():
+            with pytest.raises(Unavailable):
+                await call()
+            assert {key: await redis.dump(key) for key in await redis.keys("*")} == before, name
+    finally:
+        await redis.config_set("maxmemory", 0)
+    for call in calls.values():
+        assert await call() is not False
+
+
+async def test_an_imported_experiment_goes_on_with_its_watched_metrics(store: Store, redis: Redis):
+    await store.delete_experiment("x")
+    entries = [LogEntry(seq, 0, 5, f"digest {seq}", bytes(10)) for seq in (3, 4, 5)]
+    a = GeneratorState(0, "a", 25, 5, 5, 25, 5, estimate_seq=5, estimate="{}", snapshot_seq=4, log_bytes=10)
+    stored = ExperimentState(0, 5, [a], instance="one", labels=("kid", "fid-dino"))
+    watched = {
+        (0, "kid"): WatchedState(4, '{"value": 4}', snapshot_seq=2, log_bytes=30),
+        (0, "fid-dino"): WatchedState(snapshot_seq=5, log_bytes=0),
+    }
+    async with store.restoring("x") as restoration:
+        for label, seq in (("", 4), ("kid", 2), ("fid-dino", 5)):
+            await restoration.add_snapshot(0, Snapshot(seq, f"{label} at {seq}".encode()), label)
+        await restoration.add_entries(0, entries, keep_log=False)
+        fitted = {"": b"sigma", "kid": b"sigma of kid"}
+        assert await restoration.commit("{}", 0.0, stored, b"sevenby" * 5, fitted, watched=watched)
+    found = await store.state("x")
+    assert replace(found, mark="", version=0) == stored
+    assert await store.watched("x") == watched
+    assert [await store.fitted("x", label) for label in EACH] == [b"sigma", b"sigma of kid", None]
+    assert await store.snapshot("x", 0, "kid") == Snapshot(2, b"kid at 2")
+    with pytest.raises(Exception, match="not an integer"):
+        await redis.hincrby("optimist:{x}:counts", "claims", 1)
+    await estimate(store, 5, "kid")
+    await snapshot(store, 4, "kid")
+    assert [entry.seq for entry in await store.read_log("x", 0, 4)] == [5]
+    await store.delete_experiment("x")
+    assert await redis.keys("*") == [b"optimist:format"]
