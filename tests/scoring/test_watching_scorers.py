@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ WATCHED: list[Metric] = [
     Vendi(dimension=4, kernel=Gaussian(sigma="median", features=15)),
     Vendi(label="nystrom", dimension=4, kernel=Nystrom(sigma="median", features=20), order=3.0),
     FID(reads="second", reference="second"),
-    RKE(reads="second", dimension=3, kernel=Gaussian(sigma=1.0, features=40)),
+    RKE(reads="second", dimension=3, kernel=Gaussian(sigma=1.0, features=20)),
     Mean(reads="score", higher_is_better=True),
 ]
 LABELS = [metric.shown_label for metric in WATCHED]
@@ -128,26 +128,37 @@ async def test_each_equals_an_experiment_by_it_alone_to_the_last_bit(
 async def test_snapshots_of_all_sizes_and_a_log_trimmed_to_the_oldest_of_them(
     make, second, server: EmbeddedRedis, redis: Redis
 ):
-    """The scorer takes snapshots of each metric where its own statistic is smaller than the log behind it."""
+    """A metric's snapshot is due when the log behind it is as large as its own statistic: 10 kB here, or 200 kB."""
     together, alone = await watching(make, 0.3), await by_itself(make, 0.3, ["is", "fid-second", "rke-second"])
-    for turn in range(2):
-        async with open_store(server.url) as store, scoring(store, 0 if turn else None):
+
+    async def snapshots() -> list[int]:
+        watched = await together.store.watched("all")
+        state = (await together.store.state("all")).generators[0]
+        return [state.snapshot_seq, *(watched[0, label].snapshot_seq for label in LABELS)]
+
+    for turn, warm_bytes in enumerate((None, 0)):
+        async with open_store(server.url) as store, scoring(store, warm_bytes):
             for made in (together, *alone.values()):
                 await tell(made, [*range(12 * turn, 12 * turn + 12)])
             for made in (together, *alone.values()):
                 await scored(made)
-    async with open_store(server.url) as store, scoring(store):
-
-        async def trimmed() -> bool:
-            watched = await together.store.watched("all")
-            positions = {label: watched[0, label].snapshot_seq for label in LABELS}
-            positions[""] = (await together.store.state("all")).generators[0].snapshot_seq
-            assert len(set(positions.values())) > 1
-            return await redis.xlen("optimist:{all}:log:0") == 24 - min(positions.values()) < 24
-
-        await until(trimmed)
+            if turn == 0:
+                await until(lambda: _is_true(snapshots, lambda found: found[0] > 0 and found[1] > 0))
+                assert min(await snapshots()) == 0
+                assert await redis.xlen("optimist:{all}:log:0") == 12, "one of them needs it"
+            else:
+                await until(lambda: _is_true(snapshots, lambda found: min(found) > 12))
+                await until(lambda: _is_trimmed(redis, snapshots))
     for label, made in alone.items():
         assert await estimates(together, label) == await estimates(made), label
+
+
+async def _is_true(found: Callable[[], Awaitable[list[int]]], wanted: Callable[[list[int]], bool]) -> bool:
+    return wanted(await found())
+
+
+async def _is_trimmed(redis: Redis, snapshots: Callable[[], Awaitable[list[int]]]) -> bool:
+    return await redis.xlen("optimist:{all}:log:0") == 24 - min(await snapshots())
 
 
 async def test_those_that_decide_are_scored_first(make, second, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
