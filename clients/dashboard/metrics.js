@@ -1,6 +1,6 @@
 // Experiments with several metrics: a table of generators and metrics, and a chart of two of the metrics.
 import { fill, h, say } from "./dom.js";
-import { error, metricTitle, score } from "./format.js";
+import { count, error, metricTitle, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { Scatter } from "./scatter.js";
 import { ranked } from "./standings.js";
@@ -10,7 +10,7 @@ export function metricsOf(report) {
   const { decision, standings, lower_is_better, offers } = report;
   const primary = {
     label: "", title: metricTitle(report), lower_is_better, standings, offers: offers ?? [], scored: report.scored,
-    best: decision.best, confidence_text: decision.confidence_text, decides: true,
+    best: decision.best, confidence: decision.confidence, confidence_text: decision.confidence_text, decides: true,
   };
   return [primary, ...Object.values(report.watched ?? {})].map((metric) => ({
     ...metric,
@@ -21,6 +21,8 @@ export function metricsOf(report) {
   }));
 }
 
+const TALL = 12; // with more rows the table scrolls by itself
+
 const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
 
 export class Metrics {
@@ -30,14 +32,16 @@ export class Metrics {
     this.apart = h("p", { class: "disagreement" });
     this.head = h("tr", {});
     this.body = h("tbody", {});
+    this.warned = h("summary", {});
     this.warnings = h("ul", { class: "warnings" });
+    this.warning = h("details", { class: "quiet" }, this.warned, this.warnings);
     this.section = h("section", { class: "card", "aria-labelledby": "metrics", hidden: true }, [
       h("h2", { id: "metrics" }, "Metrics"),
       this.apart,
-      h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Metrics table" }, [
+      (this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics table" }, [
         h("table", { class: "matrix" }, [h("thead", {}, this.head), this.body]),
-      ]),
-      this.warnings,
+      ])),
+      this.warning,
       this.scatter.figure,
     ]);
   }
@@ -60,8 +64,12 @@ export class Metrics {
       ])),
       ...columns.map((column) => cell(column, generator, this.palette.colour(generator))),
     ])));
-    fill(this.warnings, metrics.slice(1).flatMap(({ title, standings }) => standings.flatMap((standing) =>
-      standing.warnings.map((warning) => h("li", {}, `${standing.generator}, ${title}: ${warning}`)))));
+    this.scroll.classList.toggle("tall", rows.length > TALL);
+    const warnings = metrics.slice(1).flatMap(({ title, standings }) => standings.flatMap((standing) =>
+      standing.warnings.map((warning) => `${standing.generator}, ${title}: ${warning}`)));
+    this.warning.hidden = warnings.length === 0;
+    say(this.warned, `${count(warnings.length)} ${warnings.length === 1 ? "warning" : "warnings"} about watched metrics`);
+    fill(this.warnings, warnings.map((warning) => h("li", {}, warning)));
     this.scatter.draw(metrics, rows.map(({ generator }) => generator));
   }
 }
@@ -98,12 +106,13 @@ function cell({ metric, scale }, generator, color) {
   const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
   const label = `From ${ends[0]} to ${ends[1]}`;
   const sure = metric.confidence_text ? ` ${metric.confidence_text}` : "";
+  const called = metric.confidence >= 0.5 ? "best" : "leads";
   const confidence = sure ? `with${sure} confidence` : "not sure";
   return h("td", { title: label }, [
     h("span", { class: "value-line" }, [
       h("strong", {}, score(standing.score)), " ",
       h("span", { class: "quiet spread" }, error(standing.error, standing.score)),
-      metric.best === generator && h("span", { class: "badge best", title: confidence }, `best${sure}`),
+      metric.best === generator && h("span", { class: `badge ${called}`, title: confidence }, `${called}${sure}`),
       damaged,
     ]),
     h("span", { class: "wide" }, bar(asInterval(standing), scale, color, label)),

@@ -31,7 +31,10 @@ def polls_of(store: Store) -> Polls:
     async def state(experiment: Experiment) -> PolicyState:
         return PolicyState(experiment, await store.state(experiment.config.name))
 
-    return Polls(store, experiment, state)
+    async def watched(experiment: Experiment) -> None:
+        return None
+
+    return Polls(store, experiment, state, watched)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])

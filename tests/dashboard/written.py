@@ -10,9 +10,10 @@ import numpy as np
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
-from optimist.store import ExperimentState, GeneratorState, open_store
+from optimist.store import ExperimentState, GeneratorState, WatchedState, open_store
 from optimist.store.formats import HISTORY
 from optimist.store.keys import experiment_key
+from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig
 
 BATCH = 5
@@ -70,6 +71,69 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
         await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {})
     _write_curves(redis_url, name, history, count)
     return history
+
+
+WATCHED = {"rke": False, "spread": True}
+"""The watched metrics by label, and whether they order the generators the other way round than the deciding one."""
+KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
+
+
+async def write_watched_experiment(redis_url: str, name: str, count: int) -> None:
+    """An experiment with costs that was decided after 100 batches of each generator, and has had 20 more since.
+
+    Its watched metrics are those of `WATCHED`. Nobody may score it: it has no log.
+    """
+    names, rounds = generators(count), 120 * count
+    history = np.zeros(rounds, HISTORY)
+    history["generator"] = np.arange(rounds) % count
+    history["rows"] = BATCH
+    states = [
+        GeneratorState(
+            ordinal=g,
+            name=generator,
+            samples=BATCH * 120,
+            batches=120,
+            seq=120,
+            due_samples=BATCH * 120,
+            due_seq=120,
+            estimate_seq=120,
+            estimate=json.dumps(estimate(g, BATCH * 120).to_dict()),
+        )
+        for g, generator in enumerate(names)
+    ]
+    rke = {"name": "rke", "kernel": KERNEL, "dimension": 10, "reads": "features"}
+    config = ExperimentConfig.model_validate(
+        {
+            "name": name,
+            "generators": names,
+            "metric": "is",
+            "dimension": 10,
+            "watch": [{**rke, "label": label} for label in WATCHED],
+            "costs": {generator: 1.0 + g for g, generator in enumerate(names)},
+        }
+    )
+    columns = {"probabilities": 10, "features": 10}
+    made = Experiment(
+        config=config, dimension=10, columns=columns, created=time.time(), instance=uuid.uuid4().hex, rules=RULES
+    )
+    latched = {"best": names[0], "confidence": 0.97, "decided": True, "reason": "so", "samples": [BATCH * 100] * count}
+    stored = ExperimentState(
+        rounds, rounds, states, instance=made.instance, decision=json.dumps(latched), labels=tuple(WATCHED)
+    )
+    watched = {
+        (g, label): WatchedState(120, json.dumps(estimate(count - g if is_reversed else g, BATCH * 120).to_dict()))
+        for label, is_reversed in WATCHED.items()
+        for g in range(count)
+    }
+    async with open_store(redis_url) as store, store.restoring(name) as restoration:
+        parts = made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {}
+        await restoration.commit(*parts, watched=watched)
+    _write_curves(redis_url, name, history, count)
+    with Redis(unix_socket_path=redis_url.removeprefix("unix://")) as redis:
+        for g, label in watched:
+            points = [(seq, estimate(g, BATCH * seq).point) for seq in (20, 60, 120)]
+            entries = [f"{seq * count} {seq} {json.dumps(point)}" for seq, point in points]
+            redis.rpush(experiment_key(name, f"curve:{g}:{label}"), *entries)
 
 
 def _write_curves(redis_url: str, name: str, history: np.ndarray, count: int) -> None:

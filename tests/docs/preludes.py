@@ -102,9 +102,24 @@ def pairs(url: str) -> dict[str, Any]:
     return {"optimist": Optimist(url), "real": real, **same}
 
 
+def metrics_at_once(url: str) -> dict[str, Any]:
+    shifts = {"old": 1.5, "new": 0.0}
+    return {
+        "generators": {
+            name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()
+        },
+        "features": lambda samples: samples,
+        "dinov2": lambda samples: samples[:, :4],
+        "reward": lambda samples: samples[:, 0],
+        "real": _rows(0.0, 400, 4),
+        "real_dinov2": _rows(0.0, 400, 4, width=4),
+    }
+
+
 PRELUDES: dict[str, Prelude] = {
     "sdk.md": sdk,
     "metrics.md": metrics,
+    "metrics-at-once.md": metrics_at_once,
     "operations.md": operations,
     "pairs.md": pairs,
     "retraction.md": retraction,

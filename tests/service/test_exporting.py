@@ -10,7 +10,8 @@ import pytest
 
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import Archive, ArchiveWriter
-from optimist.store import NotFound, Store, Unavailable
+from optimist.store import NotFound, Snapshot, Store, Unavailable, WatchedState
+from optimist_client.metrics import InceptionScore
 from optimist_client.models import Experiment, ExperimentConfig
 
 
@@ -133,3 +134,64 @@ async def test_an_experiment_deleted_meanwhile_is_not_exported(
     before(store, monkeypatch, moment, replace)
     with pytest.raises(NotFound):
         await exported(store, experiment)
+
+
+async def watching(store: Store) -> Experiment:
+    config = ExperimentConfig(
+        name="x", generators=["a", "b"], metric="is", dimension=3, watch=[InceptionScore(dimension=3, label="again")]
+    )
+    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one")
+    text = experiment.model_dump_json()
+    await store.create_experiment("x", text, ["a", "b"], 0.0, instance="one", labels=["again"])
+    for number in range(6):
+        await append(store, number)
+    return experiment
+
+
+async def watched(store: Store, seq: int, *, snapshot: bool) -> None:
+    claim = await store.claim("x", 0, "scorer", 60, "again")
+    assert claim is not None
+    text = f'{{"value": {seq}.0, "samples": {5 * seq}}}'
+    await store.put_estimate("x", 0, seq, text, claim.token, label="again")
+    if snapshot:
+        await store.put_snapshot("x", 0, seq, f"again at {seq}".encode(), claim.token, label="again")
+
+
+async def test_the_log_is_exported_from_the_oldest_snapshot_on(store: Store):
+    experiment = await watching(store)
+    await watched(store, 1, snapshot=True)
+    await trim(store)
+    archive = await exported(store, experiment)
+    assert [entry.seq for page in archive.log(0) for entry in page] == [2, 3]
+    assert archive.snapshot(0, "again") == Snapshot(1, b"again at 1")
+    assert archive.snapshot(0) == Snapshot(3, b"statistic at 3")
+    assert archive.watched() == {
+        (0, "again"): WatchedState(1, '{"value": 1.0, "samples": 5}', snapshot_seq=1),
+        (1, "again"): WatchedState(),
+    }
+    assert archive.state("any").labels == ("again",)
+
+
+@pytest.mark.parametrize("moment", ["watched", "read_log", "snapshot"])
+async def test_a_watched_metric_is_never_exported_ahead_of_its_log(
+    store: Store, monkeypatch: pytest.MonkeyPatch, moment: str
+):
+    """The log grows, is scored and is trimmed at one moment of the export; what is exported belongs together."""
+    experiment = await watching(store)
+    await watched(store, 2, snapshot=True)
+    await trim(store)
+
+    async def go_on() -> None:
+        for number in (6, 8):
+            await append(store, number)
+        await watched(store, 5, snapshot=True)
+        await trim(store)
+
+    before(store, monkeypatch, moment, go_on)
+    archive = await exported(store, experiment)
+    first, known = archive.state("any").generators[0], archive.watched()[0, "again"]
+    assert known.estimate_seq <= first.due_seq == first.seq == 5
+    positions = [entry.seq for page in archive.log(0) for entry in page]
+    oldest = min(known.snapshot_seq, first.snapshot_seq)
+    assert positions == list(range(oldest + 1, 6))
+    assert not known.estimate_seq < first.due_seq <= known.snapshot_seq

@@ -161,9 +161,7 @@ class Polls:
         name, generators = experiment.config.name, len(stored.generators)
         history = await self._store.history(name, curve.start)
         labels = [PRIMARY, *(metric.shown_label for metric in experiment.config.watch)]
-        points = {
-            label: await self._store.curves(name, curve.starts(label, generators), label=label) for label in labels
-        }
+        points = {label: await self._store.curves(name, curve.starts(label, generators), label) for label in labels}
         _check_same(await self._experiment(name), stored)
         # Not more than was told when the state was read: the report and its charts are of one moment.
         history = history[: max(0, HISTORY.itemsize * stored.told - curve.start)]

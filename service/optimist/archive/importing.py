@@ -12,6 +12,7 @@ from optimist.archive.references import checked_references, lacking
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
+from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.settings import Settings
@@ -96,7 +97,7 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
                 if not sound or not known.estimate_seq <= generator.due_seq:
                     raise ValueError(f"an estimate of {generator.name!r} is not valid")
         state = PolicyState(experiment, stored)
-        report_of(state)
+        report_of(state, watched=WatchedEstimates(watched))
         if not all(0 <= cost < math.inf for cost in [*state.costs.values(), state.max_cost or 0.0]):
             raise ValueError("a cost is negative or not finite")
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:

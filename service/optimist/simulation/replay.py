@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
 from optimist.archive.file import Archive, ArchiveError
 from optimist.dispatch.state import make_policy, needed_to_fit
-from optimist.evaluation import Track
+from optimist.evaluation import Question, Track
 from optimist.evaluation.stored import take
-from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm
 from optimist.simulation.sources.experiments import question_in
@@ -36,6 +36,8 @@ class Replay:
 
     estimates: dict[str, dict[int, Estimate]]
     picks: list[ReplayedPick]
+    watched: dict[str, dict[str, dict[int, Estimate]]]
+    """The same estimates by each watched metric, by its label."""
 
 
 def replay(path: str | Path) -> Replay:
@@ -52,41 +54,47 @@ def replay(path: str | Path) -> Replay:
         if any(generator.retractions for generator in archive.contents.generators):
             raise ArchiveError("batches of the experiment were retracted, but picks were made from scores with them")
         names = [generator.name for generator in archive.contents.generators]
-        bound = _bound(archive)
-        tracks = [_Replayed(archive, ordinal, bound) for ordinal in range(len(names))]
+        questions = [question_in(archive, label) for label in ("", *archive.labels)]
+        tracks = [_Replayed(archive, ordinal, questions) for ordinal in range(len(names))]
     by_name = dict(zip(names, tracks, strict=True))
     picks = sorted((pick for track in tracks for pick in track.picks), key=lambda pick: pick.number)
     return Replay(
         {name: track.estimates for name, track in by_name.items()},
         [ReplayedPick(pick, _chosen(pick, by_name, experiment)) for pick in picks],
+        {label: {name: track.watched[label] for name, track in by_name.items()} for label in archive.labels},
     )
 
 
 class _Replayed:
     """One generator's log, taken a batch at a time."""
 
-    def __init__(self, archive: Archive, ordinal: int, bound: Bound | None) -> None:
-        self.estimates: dict[int, Estimate] = {}
+    def __init__(self, archive: Archive, ordinal: int, questions: Sequence[Question]) -> None:
+        """questions: of the metric that decides, and of the watched ones."""
         self.picks: list[Pick] = []
         rows: list[int] = []
-        growth = archive.contents.experiment.config.rescore_growth
-        paired = archive.contents.experiment.is_paired
-        track = None if bound is None else Track(bound, growth, paired)
+        tracks = [_track(archive.contents.experiment, question) for question in questions]
+        made: list[dict[int, Estimate]] = [{} for _ in tracks]
         for page in archive.log(ordinal):
             for entry in page:
                 rows.append(entry.rows)
                 if entry.record:
                     self.picks.append(Pick.model_validate_json(entry.record))
-                if track is not None and take(track, entry).is_due and track.statistic.samples:
-                    self.estimates[entry.seq] = track.estimate()
+                for track, estimates in zip(tracks, made, strict=True):
+                    if track is not None and take(track, entry).is_due and track.statistic.samples:
+                        estimates[entry.seq] = track.estimate()
+        self.estimates = made[0]
+        self.watched = dict(zip(archive.labels, made[1:], strict=True))
         self.samples = [0, *accumulate(rows)]
         """By the number of batches told."""
 
 
-def _bound(archive: Archive) -> Bound | None:
-    """What the experiment was scored by; None where its kernels were still open, so that nothing was."""
-    question = question_in(archive)
-    return None if question.open_kernels else question.bound_for(archive.contents.experiment.widths)
+def _track(experiment: Experiment, question: Question) -> Track | None:
+    """What one metric scores a log by; None where its kernels were still open, so that nothing was scored."""
+    if question.open_kernels:
+        return None
+    widths = experiment.widths
+    bound = question.bound_for({own: widths[name] for own, name in question.reads.items()})
+    return Track(bound, experiment.config.rescore_growth, question.is_paired, question.reads)
 
 
 def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from optimist.archive.file import Archive, ArchiveError
 from optimist.evaluation import Question
-from optimist.evaluation.stored import batch_of, question_of, stored_reference, unpack_kernels
+from optimist.evaluation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.numerics.real_data import RealData
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source, SourceSet
@@ -57,16 +57,19 @@ def experiment(path: str | Path) -> SourceSet:
     return SourceSet(sources, {"metric": metric, **pinned}, aligned)
 
 
-def question_in(archive: Archive) -> Question:
-    """The question of an exported experiment, with the kernels that its samples have fixed, if they have."""
-    experiment = archive.contents.experiment
-    question, fitted = question_of(experiment, real_data_in(archive)), archive.fitted()
+def question_in(archive: Archive, label: str = "") -> Question:
+    """The question of one metric of an exported experiment, with the kernels that its samples have fixed, if they have.
+
+    label: of a watched metric, "" for the one that decides.
+    """
+    question = question_of(archive.contents.experiment, real_data_in(archive, label), label=label)
+    fitted = archive.fitted(label)
     return question if fitted is None else unpack_kernels(question, fitted)
 
 
-def real_data_in(archive: Archive) -> RealData | None:
-    """The real data that an exported experiment's metric compares with; None if it compares with none."""
-    name = archive.contents.experiment.config.setting("reference")
+def real_data_in(archive: Archive, label: str = "") -> RealData | None:
+    """The real data that a metric of an exported experiment compares with; None if it compares with none."""
+    name = metric_of(archive.contents.experiment, label).setting("reference")
     return None if name is None else stored_reference(archive.reference(name)[1])
 
 
