@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from optimist.commands.metrics import Watch, watched
 from optimist.commands.score import kernels_of
 from optimist.commands.shared import (
     ORDER,
@@ -49,6 +50,7 @@ def simulate(
     metric: Annotated[
         MetricName | None, typer.Option(help="The metric to compare by; by default the experiment's, or fid.")
     ] = None,
+    watch: Watch = None,
     reference: ReferenceFile = None,
     policy: Annotated[
         list[str] | None,
@@ -111,6 +113,7 @@ def simulate(
     if sum(source is not None for source in (features, experiment, generators)) != 1:
         raise typer.BadParameter("expected exactly one of --features, --experiment and --generators")
     with extras("simulate" if generators is None else "simulate,demo"):
+        from optimist.evaluation.offline import read_reference
         from optimist.simulation import laboratory, reporting
 
         if plot is not None:
@@ -120,9 +123,13 @@ def simulate(
         asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed)
         # An experiment and the demo have their own kernels.
         kernels = kernels_of(metric or "fid", *asked, exact=False) if features or any(asked) else {}
+        shared = kernels | ({} if reference is None else {"reference": read_reference(reference)})
+        further = watched(watch or [], shared)
+        place = features if further else None
         result = laboratory.simulate(
-            _samples(features, experiment, metric or "fid", reference),
-            metric=metric,
+            place or _samples(features, experiment, metric or "fid", reference),
+            metric=metric or ("fid" if place else None),
+            watch=further,
             reference=reference,
             policies=policy or ["ucb", "uniform"],
             rounds=rounds,

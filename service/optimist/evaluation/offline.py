@@ -242,7 +242,7 @@ def _generators(
     widths = {name: columns for name, columns in columns_of(questions).items() if columns is not None}
     known = {array: (columns, told_by) for array, columns in widths.items()}
     names = tuple(columns_of(questions))
-    is_whole = len(names) > 1 or any(question.metric.reads is not None for question in questions)
+    is_whole = len(names) > 1 or len(questions) > 1 or any(question.metric.reads is not None for question in questions)
     for file in files:
         found = _in_folder(file, names, beside) if file.is_dir() else _batches_of(file, names, is_whole)
         for name, arrays in found:

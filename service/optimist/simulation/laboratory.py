@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import numpy as np
 import torch
 
 from optimist.evaluation import Question, first_rows, prepared, with_real_data
-from optimist.evaluation.arrays import arrays_of, check_arrays
+from optimist.evaluation.arrays import check_arrays
 from optimist.evaluation.offline import read_reference
+from optimist.evaluation.question import by_label
 from optimist.numerics.batches import BatchError
 from optimist.numerics.checks import check_whole
 from optimist.simulation.contenders import contenders
@@ -23,6 +25,7 @@ from optimist.simulation.runner import Runner
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
+from optimist.simulation.watched import Watched, arrays_read, parts_for, source_of
 from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 from optimist_client.tolerance import checked as checked_tolerance
@@ -40,6 +43,7 @@ def simulate(
     sources: SourceSet | Mapping[str, Any] | str | Path,
     *,
     metric: str | Metric | None = None,
+    watch: Sequence[Metric] = (),
     policies: str | Sequence[str] | Mapping[str, str] = "ucb",
     rounds: int = 1000,
     batch_size: int = 5,
@@ -67,8 +71,10 @@ def simulate(
     or an exported experiment (.zip), which includes its metric with its settings, and its rules. `metric`, `reference`,
     `order`, `truncation`, `kernel`, `prompt_kernel`, `delta`, `tolerance` and `rules` are those of `Evaluation`. By
     default they are those of the sources, or else "fid" and its defaults; `reference` may be a file. Open kernels
-    (σ "median", landmarks) are fitted once before all trials. `policies` are names or presets, optionally with
-    options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their labels.
+    (σ "median", landmarks) are fitted once before all trials. `watch` are further metrics, as objects, that decide
+    nothing: sources have the arrays of all metrics by name, and the result has regret and accuracy by each. `policies`
+    are names or presets, optionally with options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their
+    labels.
 
     In a trial samples are drawn without replacement. Their random order depends only on (`seed`, trial, generator), so
     that all policies see the same streams, whatever `jobs` is. Without `shuffle` samples keep their given order.
@@ -101,13 +107,22 @@ def simulate(
     if jobs == 0:
         raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies)
-    source_set = _source_set(sources, metric, reference)
+    further = list(map(with_real_data, watch))
+    source_set = _source_set(sources, metric, reference, further)
     brought = source_set.settings if _name(metric) in (None, _name(source_set.settings.get("metric", metric))) else {}
     settings = {**DEFAULTS, **brought} | _not_none(given)
     declared = _declared(metric, brought, of_metric)
     declared.check_tolerance(settings["tolerance"])
     question = Question(prepared(declared), delta=settings["delta"], rules=settings["rules"])
+    everything = source_set.sources
+    if further or declared.reads is not None:
+        source_set = replace(source_set, sources=parts_for(declared, everything))
     _check_sources(source_set.sources, question)
+    watched: dict[str, tuple[Question, dict[str, Source]]] = {}
+    for label, one in list(by_label([declared, *further]).items())[1:]:
+        asked, parts = Question(prepared(one), rules=settings["rules"]), parts_for(one, everything)
+        _check_sources(parts, asked)
+        watched[label] = _fitted(asked, parts, seed), parts
     is_paired = _is_paired(paired, source_set, question.rules)
     question = _fitted(question, source_set.sources, seed)
     shared: dict[str, Any] = {name: settings[name] for name in DEFAULTS}
@@ -126,6 +141,10 @@ def simulate(
                 "true scores", [partial(_score, *each, question, seed) for each in source_set.sources.items()]
             )
             known = dict(zip(source_set.sources, scored, strict=True))
+        others = {
+            label: runner.run(f"true scores by {label}", [partial(_score, *each, asked, seed) for each in part.items()])
+            for label, (asked, part) in watched.items()
+        }
         shared["metric"] = _portable(question.metric, declared)
         plays = runner.run(
             "trials",
@@ -136,6 +155,10 @@ def simulate(
             ],
         )
     behind, is_best = gaps(known, question.metric, settings["tolerance"])
+    runs = {
+        contender.label: Run.of(plays[place :: len(competing)], rounds, batch_size, behind, is_best)
+        for place, contender in enumerate(competing)
+    }
     return Result(
         metric=question.metric.name,
         truth=known,
@@ -146,9 +169,10 @@ def simulate(
         seed=seed,
         stop=stop,
         paired=is_paired,
-        runs={
-            contender.label: Run.of(plays[place :: len(competing)], rounds, batch_size, behind, is_best)
-            for place, contender in enumerate(competing)
+        runs=runs,
+        watched={
+            label: Watched.of(asked.metric, dict(zip(everything, others[label], strict=True)), runs)
+            for label, (asked, _) in watched.items()
         },
     )
 
@@ -158,28 +182,19 @@ def _score(name: str, source: Source, question: Question, seed: int) -> TrueScor
         return true_score(name, source, question, seed)
 
 
-def _source_set(sources: Any, metric: str | Metric | None, reference: Any) -> SourceSet:
-    """The `sources` argument of `simulate` as a `SourceSet`."""
+def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch: Sequence[Metric]) -> SourceSet:
+    """The `sources` argument of `simulate` as a `SourceSet`, with the arrays of all metrics."""
     if isinstance(sources, SourceSet):
         return sources
-    kind = type(metric) if isinstance(metric, Metric) else find(metric or "fid")
+    arrays = arrays_read([metric if isinstance(metric, Metric) else find(metric or "fid")(), *watch])
     if isinstance(sources, str | Path):
         if Path(sources).suffix == ".zip":
             return experiment(sources)
         beside = Path(reference) if isinstance(reference, str | Path) else None
-        return SourceSet(files(sources, kind.name, beside=beside))
+        return SourceSet(files(sources, arrays, beside=beside))
     if not isinstance(sources, Mapping) or not sources:
         raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
-    return SourceSet({name: _source(name, made, kind) for name, made in sources.items()})
-
-
-def _source(name: str, made: Any, metric: type[Metric]) -> Source:
-    if hasattr(made, "stream"):
-        return made
-    try:
-        return ArraySource(arrays_of(made, metric.arrays), f"generator {name!r}")
-    except ValueError as error:
-        raise ValueError(f"generator {name!r}: {error}") from None
+    return SourceSet({name: source_of(name, made, arrays) for name, made in sources.items()})
 
 
 def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:
@@ -205,12 +220,13 @@ def _name(metric: str | Metric | None) -> str | None:
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
     """Raise ValueError unless all sources have the metric's tensors with equal widths and valid numbers."""
     known = {
-        tensor: (width, "the reference" if question.reference else "the kernel")
-        for tensor, width in question.widths.items()
+        question.reads[own]: (width, "the reference" if question.reference else "the kernel")
+        for own, width in question.widths.items()
     }
+    names = list(question.reads.values())
     for source in sources.values():
-        if set(source.widths) != set(question.arrays):
-            found = f"expected {', '.join(question.arrays)}, found {', '.join(source.widths)}"
+        if set(source.widths) != set(names):
+            found = f"expected {', '.join(names)}, found {', '.join(source.widths)}"
             raise ValueError(f"{source.origin}: {found}")
         if isinstance(source, ArraySource):
             try:
@@ -240,7 +256,8 @@ def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Que
         count = needed if source.samples is None else min(needed, source.samples)
         rows = source.stream(Draw(seed, None, name)).take(count)
         assert rows is not None
-        logs.append([{tensor: torch.from_numpy(part.astype(np.float64)) for tensor, part in rows.items()}])
+        tensors = {tensor: torch.from_numpy(part.astype(np.float64)) for tensor, part in rows.items()}
+        logs.append([question.own(tensors)])
     return question.fitted(first_rows(logs, needed))
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group
@@ -57,7 +57,7 @@ def html(result: Result) -> str:
 
 def to_json(result: Result) -> str:
     """The result as a JSON list with one object per policy."""
-    common = {
+    common: dict[str, Any] = {
         "metric": result.metric,
         "rounds": result.rounds,
         "batch_size": result.batch_size,
@@ -67,6 +67,12 @@ def to_json(result: Result) -> str:
         "truth": {name: known.score for name, known in result.truth.items()},
         "truth_origin": {name: known.origin for name, known in result.truth.items()},
     }
+    for label, one in result.watched.items():
+        common.setdefault("watched", {})[label] = {
+            "best": list(one.best),
+            "truth": {name: known.score for name, known in one.truth.items()},
+            "policies": {policy: asdict(run.summary(policy)) for policy, run in one.runs.items()},
+        }
     return json.dumps([asdict(summary) | common for summary in result.summaries], indent=2, allow_nan=False)
 
 
@@ -110,6 +116,8 @@ def notes(result: Result) -> Iterator[str]:
     origins = Counter(known.origin for known in result.truth.values())
     truth = ", ".join(origin if len(origins) == 1 else f"{origin} ({count})" for origin, count in origins.items())
     yield f"Best: {best}. Truth: {truth}. Mean ± standard error over trials."
+    for label, one in result.watched.items():
+        yield f"Best by {label}: {' and '.join(f'{name} ({one.truth[name].score:.4g})' for name in one.best)}."
     if result.paired:
         yield "Paired: sample i of every generator had the same seed or prompt, and scores were compared by sample."
     for summary in result.summaries:
@@ -125,6 +133,9 @@ def _tables(result: Result) -> Iterator[list[list[str]]]:
     """Tables as rows of cells with headers: regret and accuracy of every policy and, with stopping, its stops."""
     headers = ["policy", "total regret", "average regret", "optimal pick ratio", "accuracy", "samples to 95 %"]
     yield [headers, *map(_paid, result.summaries)]
+    for label, one in result.watched.items():
+        headers = ["policy", f"total regret by {label}", "average regret", "picks of its best", "names its best"]
+        yield [headers, *(_paid(run.summary(policy))[:5] for policy, run in one.runs.items())]
     if result.stop:
         yield [["policy", "stopped", "samples to stop", "wrong stops"], *map(_stopped, result.summaries)]
 

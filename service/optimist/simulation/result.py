@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from optimist.simulation import reporting
 from optimist.simulation.run import Bools, Floats, Run, Summary
 from optimist.simulation.truth import TrueScore
+from optimist.simulation.watched import Watched
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -31,6 +32,8 @@ class Result:
     paired: bool
     """Whether row i of every generator was drawn alike, and scores were compared by row."""
     runs: dict[str, Run]
+    watched: dict[str, Watched] = field(default_factory=dict)
+    """The same runs by the further metrics, by label."""
 
     def __getitem__(self, policy: str) -> Run:
         return self.runs[policy]

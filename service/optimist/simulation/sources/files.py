@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from optimist.evaluation.folders import in_folder, of_metric
+from optimist.numerics.batches import as_matrices
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
@@ -16,19 +17,23 @@ Found = Iterator[tuple[str, str, Rows]]
 """Name, origin and arrays by name of each generator."""
 
 
-def files(path: str | Path, metric: str = "fid", *, beside: Path | None = None) -> dict[str, Source]:
+def files(
+    path: str | Path, metric: str | Mapping[str, int | None] = "fid", *, beside: Path | None = None
+) -> dict[str, Source]:
     """Read the generators of a folder or a file, by name in alphabetical order.
 
+    metric: its name, or the names of all arrays that are wanted, with their columns where these are known.
     In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is a
     generator, too: its files are tensors, named by their stems or by the arrays in them, or parts to be concatenated.
     In a file every array is a generator; arrays of the same generator may be named `<generator>/<tensor>`. A generator
     with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is a file to ignore: a reference in the
     same folder. Raises FileError, naming the file, for anything else.
     """
-    place, sources, wanted = Path(path), dict[str, Source](), tuple(find(metric).arrays)
+    place, sources = Path(path), dict[str, Source]()
+    wanted = dict.fromkeys(find(metric).arrays) if isinstance(metric, str) else metric
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
-    found = in_folder(place, wanted, beside) if place.is_dir() else _in_file(place)
+    found = in_folder(place, tuple(wanted), beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
         if name.encode("utf-8", "replace").decode() != name:  # file names may be arbitrary bytes
             raise FileError(f"{place}: expected generator names in UTF-8, found {name!a}")
@@ -51,14 +56,15 @@ def _in_file(file: Path) -> Found:
         yield generator, f"{file}: {generator!r}", rows
 
 
-def _source(origin: str, arrays: Rows, tensors: tuple[str, ...]) -> Source:
+def _source(origin: str, arrays: Rows, wanted: Mapping[str, int | None]) -> Source:
     for mean, covariance in MOMENTS:
         if set(arrays) == {mean, covariance}:
             try:
                 return GaussianSource(arrays[mean], arrays[covariance], origin)
             except ValueError as error:
                 raise FileError(f"{origin}: {error}".replace("the reference ", "the ")) from None
-    rows = of_metric(origin, arrays, tensors)
+    columns = {name: width for name, width in wanted.items() if width is not None}
+    rows = as_matrices(of_metric(origin, arrays, tuple(wanted)), columns)
     for name, array in rows.items():
         if array.ndim != 2 or array.shape[1] < 1:
             raise FileError(f"{origin}: {name}: expected shape (n, d), found {array.shape}")
