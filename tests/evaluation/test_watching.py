@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 
 from optimist import Evaluation
 from optimist.numerics.estimate import Estimate
-from optimist_client.metrics import FID, RKE, ConditionalVendi, InceptionScore, Metric, Vendi
+from optimist_client.metrics import (
+    CMMD,
+    FID,
+    KEN,
+    KID,
+    RKE,
+    ConditionalVendi,
+    Coverage,
+    InceptionScore,
+    Mean,
+    Metric,
+    Precision,
+    Vendi,
+)
 
 GAUSSIAN = {"name": "gaussian", "sigma": 2.0, "features": 15}
 OPEN = {"name": "gaussian", "sigma": "median", "features": 15}
@@ -84,6 +97,28 @@ def test_each_equals_an_evaluation_by_it_alone_to_the_last_bit(primary: str, gro
         assert together.modes("b", metric=label) == single[label].modes("b")
     groups = together.prompt_groups("a", metric="conditional-vendi")
     assert groups == single["conditional-vendi"].prompt_groups("a")
+
+
+def test_metrics_of_rows_moments_and_numbers_do_so_too():
+    real = np.random.default_rng(5).standard_normal((40, 3))
+    watch = [
+        KID(reads="second", reference=real),
+        CMMD(reads="second", reference=real),
+        Precision(reads="second", reference=real),
+        Coverage(reads="second", reference=real),
+        KEN(reads="second", reference=real, kernel=GAUSSIAN),
+        Mean(reads="score", higher_is_better=True),
+    ]
+    together = alone(METRICS["fid"], 0.1, watch=watch)
+    single = {metric.shown_label: (metric, alone(metric, 0.1)) for metric in watch if metric.decides}
+    for name, batch, start in batches(30):
+        given = {**batch, "score": batch["features"][:, :1]}
+        together.tell(name, {array: given[array] for array in ("features", "second", "score")}, start=start)
+        for metric, evaluation in single.values():
+            evaluation.tell(name, {array: given[array] for array in metric.array_names.values()}, start=start)
+    for label, (_, evaluation) in single.items():
+        assert together.estimates(label) == evaluation.estimates(), label
+    assert all(estimates["c"] is not None for estimates in together.watched.values())
 
 
 def test_the_picks_and_the_decision_are_those_of_the_metric_that_decides():

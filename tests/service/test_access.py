@@ -28,6 +28,8 @@ from optimist_client import Fix, Optimist, tensors
 CONFIG = {"generators": ["a", "b"], "metric": "is", "dimension": 3, "seed": 1}
 BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
 TENSORS = {"content-type": tensors.MEDIA_TYPE}
+ROWS = {"rows": 2, "dimension": 1, "dtype": "float32", "digest": "0" * 64}
+UPLOAD = f"/v1/references/rows/uploads/{'1' * 64}"
 MOMENTS = {"content": tensors.encode({"mean": np.zeros(2), "covariance": np.eye(2)}), "headers": TENSORS}
 INSIDE = "/v1/experiments/shared"
 
@@ -83,6 +85,12 @@ TABLE = {
     ("GET", "/v1/references"): Route("viewer", "/v1/references", elsewhere=200),
     ("GET", "/v1/references/{name}"): Route("viewer", "/v1/references/real"),
     ("POST", "/v1/references"): Route("admin", "/v1/references?name=real", elsewhere=200, request=MOMENTS),
+    ("POST", "/v1/references/{name}/uploads"): Route(
+        "admin", "/v1/references/rows/uploads", elsewhere=200, request={"json": ROWS}
+    ),
+    # Nothing was begun under this digest.
+    ("PUT", "/v1/references/{name}/uploads/{digest}/{piece}"): Route("admin", f"{UPLOAD}/0", 404, 404),
+    ("POST", "/v1/references/{name}/uploads/{digest}"): Route("admin", UPLOAD, 404, 404),
     ("GET", "/v1/experiments"): Route("viewer", "/v1/experiments", elsewhere=200, of_all=True),
     ("GET", "/v1/overview"): Route("viewer", "/v1/overview", elsewhere=200, of_all=True),
     ("GET", "/"): Route(None, "/"),

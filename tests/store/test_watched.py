@@ -284,15 +284,17 @@ async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(stor
 
 
 async def test_a_service_that_knows_no_watched_metrics_scores_nothing(store: Store, redis: Redis):
-    """Its script numbers claims by a count that is no number here; and it does not start on this format."""
-    with pytest.raises(Exception, match="not an integer"):
-        await redis.hincrby("optimist:{x}:counts", "claims", 1)
+    """Its script numbers claims by counts that are no numbers here; and it does not start on this format."""
+    for counter in ("claims", "claimed"):
+        with pytest.raises(Exception, match="not an integer"):
+            await redis.hincrby("optimist:{x}:counts", counter, 1)
     assert await redis.get("optimist:format") == b"4"
     await tell(store, 1)
     before = await token(store, label="kid")
     await store.retract("x", generator=0, position=1)
-    with pytest.raises(Exception, match="not an integer"):
-        await redis.hincrby("optimist:{x}:counts", "claims", 1)
+    for counter in ("claims", "claimed"):
+        with pytest.raises(Exception, match="not an integer"):
+            await redis.hincrby("optimist:{x}:counts", counter, 1)
     assert await token(store, label="kid") != before
     assert await redis.get("optimist:format") == b"4", "a retraction alone would be of format 3"
 
@@ -371,8 +373,9 @@ async def test_an_imported_experiment_goes_on_with_its_watched_metrics(store: St
     assert await store.watched("x") == watched
     assert [await store.fitted("x", label) for label in EACH] == [b"sigma", b"sigma of kid", None]
     assert await store.snapshot("x", 0, "kid") == Snapshot(2, b"kid at 2")
-    with pytest.raises(Exception, match="not an integer"):
-        await redis.hincrby("optimist:{x}:counts", "claims", 1)
+    for counter in ("claims", "claimed"):
+        with pytest.raises(Exception, match="not an integer"):
+            await redis.hincrby("optimist:{x}:counts", counter, 1)
     await estimate(store, 5, "kid")
     await snapshot(store, 4, "kid")
     assert [entry.seq for entry in await store.read_log("x", 0, 4)] == [5]

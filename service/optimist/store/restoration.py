@@ -22,8 +22,8 @@ from optimist.store.state import NOTHING_WATCHED, ExperimentState, GeneratorStat
 
 STAGED_SECONDS = 3600
 """How long a temporary key lasts after it was written, unless the import is committed."""
-LOCKED = "imported: claimed"
-"""In place of the number of claims, as in retract.lua and create_experiment.lua: an older scorer can claim nothing."""
+LOCKED = "imported: see claim.lua"
+"""In place of a number of claims, as in retract.lua and create_experiment.lua: an older scorer can claim nothing."""
 
 
 class Restorations:
@@ -149,11 +149,10 @@ class Restoration:
             counts |= {"retractions": sum(one.position > 0 for one in retractions)}
             counts |= {f"{PREFIX}{one.generator}_{one.position or one.seq}": one.record for one in retractions}
             await mark_at_least(self._commands.redis, RETRACTING)
-        if stored.labels:
-            counts["labels"] = " ".join(stored.labels)
-            await mark_at_least(self._commands.redis, WATCHING)
-        if retractions or stored.labels:
             counts |= {"claims": LOCKED, "claimed": 0}
+        if stored.labels:  # as create_experiment.lua leaves them
+            counts |= {"labels": " ".join(stored.labels), "claims": LOCKED, "claimed": LOCKED}
+            await mark_at_least(self._commands.redis, WATCHING)
         for state in stored.generators:
             of_watched = [watched[unit] for unit in watched if unit[0] == state.ordinal]
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state, of_watched).items()}

@@ -267,9 +267,9 @@ def test_a_row_of_zeros_is_refused_at_the_door_and_by_the_statistic(declared):
 
     metric = score_of(declared, rows_of(0, 40, 3))
     question = Question(declared.model_copy(update={"reference": metric.real}))
-    check_arrays({"features": np.ones((2, 3))}, question)
+    check_arrays({"features": np.ones((2, 3))}, [question])
     with pytest.raises(BatchError, match="row 1 is"):
-        check_arrays({"features": np.array([[1.0, 0, 0], [0, 0, 0]])}, question)
+        check_arrays({"features": np.array([[1.0, 0, 0], [0, 0, 0]])}, [question])
     statistic = fed(metric, rows_of(1, 5, 3))
     with pytest.raises(ValueError, match="row of zeros"):
         statistic.update(torch.zeros(2, 3))

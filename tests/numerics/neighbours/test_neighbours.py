@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 from torch import Tensor
 
+from optimist.evaluation import Track
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.neighbours import balls as balls_module
 from optimist.numerics.neighbours.balls import Balls
@@ -22,6 +23,7 @@ from optimist.numerics.neighbours.score import CoverageScore
 from optimist.numerics.neighbours.statistic import LAST, pack, unpack
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
+from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import Coverage, Density, Metric, Precision
 
 KINDS = [Precision, Density, Coverage]
@@ -249,6 +251,20 @@ def test_a_paired_estimate_carries_the_influence():
     assert found.pairing is not None
     assert set(np.unique(found.pairing.influence)) <= {0.0, 1.0}
     assert found.score <= 1.0
+
+
+def test_equal_scores_of_all_pairs_do_not_prove_that_two_generators_are_equal():
+    """One sample in 50 more of the second generator is outside; no stream of 50 need show it."""
+    real, fake = rows_of(0, 60, 2), 0.1 * rows_of(1, 50, 2)
+    fake[0] = 100.0
+    metric = score_of(Precision(), real)
+    found = []
+    for _ in range(2):
+        track = Track(InfluenceBound(metric), 0.04, paired=True)
+        track.add({"features": fake}, [""] * 50, indices=(0, 50))
+        found.append(track.estimate())
+    error = contrasts_of(found).errors(0, "stopping")[1]
+    assert 0.7 / 50 < error < 1.5 / 50
 
 
 # What is refused.

@@ -74,7 +74,7 @@ def analyse_coverage(
     influence = last.double() @ single
     first, mean = n * float(influence.square().mean()), float(counts.double() @ single) / n
     # One more sample, which is where no other is and in as many balls as a real one: none inside is no proof of 0.
-    first += n / (len(last) + 1) * (neighbours * draws / (n - 1)) ** 2
+    first += (neighbours * draws / (n - 1)) ** 2
     both = _pairs(last, _lost(counts, max(n - 2, 1), draws, 2), n) if n > 3 else 0.0
     # Few samples of a kind may by chance all have come twice: alone they then lose nothing, and only pairs show them.
     first = max(first, 2.0 * both / LARGEST_OVERLAP)

@@ -113,12 +113,16 @@ class MeanOfHits(NeighbourScore):
         # With two more samples, of 0 and of 1: a score is not certain because all samples so far are alike.
         with_two = ((n + 2) * (squares + unit**2) - (total + unit) ** 2) / ((n + 2) ** 2 * unit**2)
         error = math.sqrt(max(variance, with_two) / n * (1.0 + FEW / n))
+        # Scores of whole steps may be equal in all pairs of two generators; one more pair could differ by a step.
+        step = min(1.0 / (math.sqrt(2.0) * n * unit), error)
         return ShareAnalysis(
             plug_in=mean,
             estimate=mean,
             plain_error=math.sqrt(variance / n),
             selection_error=error,
             stopping_error=error,
+            systematic_selection=step,
+            systematic_stopping=step,
             influence=None if common is None else common.sum(1).clamp_max(self.most).double() / unit,
         )
 

@@ -6,14 +6,14 @@
 -- where another owner holds the claim. A deadline further off than a claim can last means that the server's clock was
 -- set back: that claim has run out, too.
 
--- The counter that numbers claims. Where older versions must not score, because they would misread the log or know of
--- no watched metrics, it is not the one that they count by, so that none of them can claim anything.
-local counter = tonumber(redis.call('HGET', counts, 'claims')) and 'claims' or 'claimed'
-
-local known = {}
-for _, label in ipairs(all_labels()) do
+-- The counter that numbers claims. Where older versions must not score, because they know of no retractions, or of no
+-- watched metrics, those that they count by are no numbers, so that none of them can claim anything.
+local labels, known = all_labels(), {}
+for _, label in ipairs(labels) do
   known[label] = true
 end
+local counter = #labels > 1 and 'claimed_units'
+  or tonumber(redis.call('HGET', counts, 'claims')) and 'claims' or 'claimed'
 
 local function claim(g, label)
   if redis.call('HEXISTS', generators, g) == 0 then

@@ -18,9 +18,9 @@ if batch_size ~= '' then
   redis.call('HSET', counts, 'batch_size', batch_size)
 end
 -- A scorer that knows of no watched metrics would trim the log as soon as the primary one has a snapshot: its script
--- cannot number the claims of this experiment.
+-- cannot number the claims of this experiment, see claim.lua.
 if labels ~= '' then
-  redis.call('HSET', counts, 'labels', labels, 'claims', 'with watched metrics: claimed', 'claimed', 0)
+  redis.call('HSET', counts, 'labels', labels, 'claims', 'watches: claimed_units', 'claimed', 'watches: claimed_units')
 end
 for i, name in ipairs(names) do
   enrol(i - 1, name)
