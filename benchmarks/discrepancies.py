@@ -2,6 +2,7 @@
 
     python benchmarks/discrepancies.py [--data DIR] [--repeats 100]
     python benchmarks/discrepancies.py --pairs [--repeats 100]
+    python benchmarks/discrepancies.py --references [--repeats 100]
     python benchmarks/discrepancies.py --beside [--data DIR]
 
 Generators are pools of samples, drawn with replacement, so that the truth is exact; the reference is made of real rows.
@@ -11,6 +12,7 @@ rows, or other real ones: there the law of the estimate is not normal. MNIST, CI
 with mnist_lenet_generators.npz, cifar10_ref2048_arms.npz and llmfao_minilm.npz; without it they are left out.
 
 `--pairs` measures the differences of four truncations of one VAE with the same seeds, as independent and as paired.
+`--references` does so for references of few real rows, drawn anew each time, where the truth is against all of them.
 `--beside` compares values with those of torch-fidelity (`pip install --no-deps torch-fidelity`) and of CMMD's published
 formula on the same rows.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -47,6 +49,8 @@ from optimist_client.metrics import CMMD, KID, MMD, Gaussian, Metric
 
 COUNTS = (20, 50, 100, 200, 500)
 POOL = 3_000
+BESIDE = 3
+"""Generators of a test bed that are compared with others' values."""
 LEVELS = (0.9, 1.0, 1.1, 1.2)
 BATCH = 100
 FEATURES = 256
@@ -170,16 +174,20 @@ def _cell(z: NDArray[np.float64]) -> str:
     return f"{math.sqrt(np.square(z).mean()):.2f} ({z.mean():+.1f}; {covered:.0f})"
 
 
-def pairs(repeats: int) -> Table:
-    """The table of differences between truncations of one VAE, whose row i has the same latent vector."""
+def truncations(levels: Sequence[float] = LEVELS) -> tuple[Rows, dict[str, Rows]]:
+    """Real rows, and pools of truncations of one VAE, whose row i has the same latent vector."""
     world = load(progress=False)
     vae = world.generators["vae-1.0"]
     assert isinstance(vae, TruncatedVAE)
-    real = world.features(world.images).astype(np.float64)
-    pools = {
+    return world.features(world.images).astype(np.float64), {
         f"vae-{level:g}": world.features(replace(vae, truncation=level).sample(POOL, 7)).astype(np.float64)
-        for level in LEVELS
+        for level in levels
     }
+
+
+def pairs(repeats: int) -> Table:
+    """The table of differences between truncations of one VAE, whose row i has the same latent vector."""
+    real, pools = truncations()
     table = Table(title="differences of four truncations", box=box.MARKDOWN)
     for column in (
         "metric",
@@ -204,7 +212,8 @@ def _differences(
     values, rho, shares, z = [], [], [], []
     for repeat in range(repeats):
         drawn = np.random.default_rng(repeat).integers(POOL, size=n)
-        found = [estimate_of(score, torch.from_numpy(pool[drawn])) for pool in pools.values()]
+        # The truth is against this reference.
+        found = [without_reference(estimate_of(score, torch.from_numpy(pool[drawn]))) for pool in pools.values()]
         values.append([each.value for each in found])
         contrasts = contrasts_of(found)
         for one, other in combinations(range(len(found)), 2):
@@ -223,6 +232,42 @@ def _differences(
         f"{np.mean(shares):.2f}",
         f"{independent:.2f} → {paired:.2f}",
     )
+
+
+def references(repeats: int) -> Table:
+    """Differences against references of few real rows, each drawn anew; the truth is against all real rows."""
+    real, by_name = truncations((LEVELS[0], 0.5))
+    pools = list(by_name.values())
+    table = Table(title="difference of two truncations by references of few rows", box=box.MARKDOWN)
+    for column in ("metric", "real rows", "n", "same seeds", "share of the reference", "rms z: exact → finite"):
+        table.add_column(column)
+    for label, declared in metrics().items():
+        true = np.diff([truth(made(declared, real), pool) for pool in pools])[0]
+        for size, n, common in ((100, 200, False), (100, 200, True), (400, 1000, False), (400, 1000, True)):
+            found = []
+            for repeat in range(repeats):
+                rng = np.random.default_rng(repeat)
+                score = made(declared, real[rng.integers(len(real), size=size)])
+                places = [rng.integers(POOL, size=n)] * 2 if common else rng.integers(POOL, size=(2, n))
+                both = [
+                    estimate_of(score, torch.from_numpy(pool[drawn])) for pool, drawn in zip(pools, places, strict=True)
+                ]
+                miss = both[1].value - both[0].value - true
+                exact = contrasts_of([without_reference(each) for each in both]).errors(0, "stopping")[1]
+                found.append(
+                    (miss / exact, miss / (error := contrasts_of(both).errors(0, "stopping")[1]), error / exact)
+                )
+            exact, finite = np.sqrt(np.square(found).mean(0))[:2]
+            share = 1.0 - np.mean([ratio**-2 for _, _, ratio in found])
+            row = f"{size}", f"{n}", "yes" if common else "no", f"{share:.2f}", f"{exact:.2f} → {finite:.2f}"
+            table.add_row(label, *row)
+    return table
+
+
+def without_reference(estimate: Estimate) -> Estimate:
+    """The estimate as if its reference were exact."""
+    assert estimate.pairing is not None
+    return replace(estimate, pairing=replace(estimate.pairing, reference=None))
 
 
 def estimate_of(score: Any, rows: torch.Tensor) -> Estimate:
@@ -246,8 +291,8 @@ def beside(data: Path | None) -> tuple[Table, Table]:
         if name == "text":
             continue
         scores = {"kid": made(KID(), bed.real), "cmmd": made(CMMD(), bed.real)}
-        size = min(1000, len(bed.real), *map(len, bed.pools.values()))
-        for generator, pool in bed.pools.items():
+        size = min(500, len(bed.real))
+        for generator, pool in list(bed.pools.items())[:BESIDE]:
             rows = torch.from_numpy(pool)
             found = InfluenceBound(scores["kid"]).estimate(fed(scores["kid"], rows))
             theirs = kid_features_to_metric(
@@ -286,11 +331,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--pairs", action="store_true")
+    parser.add_argument("--references", action="store_true")
     parser.add_argument("--beside", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
     console = Console(width=200)
-    if given.pairs:
+    if given.references:
+        console.print(references(given.repeats))
+    elif given.pairs:
         console.print(pairs(given.repeats))
     elif given.beside:
         console.print(*beside(given.data))

@@ -47,12 +47,17 @@ async def settle_doubts(client: Client, questions: Sequence[Question], ledger: L
     return doubtful
 
 
+def _is_calm(report: dict[str, Any]) -> bool:
+    """Whether no pick is open, and all due estimates of all metrics are made."""
+    return not report["open_picks"] and all(one["scored"] for one in (report, *report.get("watched", {}).values()))
+
+
 async def calm(client: Client, questions: Sequence[Question], seconds: float) -> dict[str, Any]:
     """Reports by experiment, once all due estimates are made and no pick is open, or after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         reports = {q.name: (await client.call("GET", f"/v1/experiments/{q.name}/report")).content for q in questions}
-        if all(report["scored"] and not report["open_picks"] for report in reports.values()):
+        if all(_is_calm(report) for report in reports.values()):
             return reports
         if time.monotonic() > deadline:
             return reports
@@ -115,20 +120,23 @@ def check_numbers(
     worst: dict[str, float] = defaultdict(float)
     for question in questions:
         log = survivors.replayed(question.name, growth)
-        estimates = question.replay(log, growth)
         # After a retraction estimates are due at other counts: there only the last one is made, from all up to it.
         anew = {name: batches for name, batches in log.items() if survivors.retracted.get((question.name, name))}
-        estimates |= {name: found for name, found in question.replay(anew, 0.0).items() if name in anew}
-        for standing in reports[question.name]["standings"]:
-            arm, estimate = f"{question.name}/{standing['generator']}", estimates[standing["generator"]]
-            if estimate is None or estimate.samples != standing["scored_samples"]:
-                due = None if estimate is None else estimate.samples
-                wrong.append(f"{arm}: scored at {standing['scored_samples']} samples, was due at {due}")
-                continue
-            for number, difference in relative_differences(standing, estimate).items():
-                worst[number] = max(worst[number], difference)
-                if not difference <= TOLERANCES[number]:
-                    wrong.append(f"{arm}: {number} is {difference:.1e} away from the serial replay")
+        replayed, again = question.replay(log, growth), question.replay(anew, 0.0)
+        report = reports[question.name]
+        for label, estimates in replayed.items():
+            estimates |= {name: found for name, found in again[label].items() if name in anew}
+            for standing in report["standings"] if label is None else report["watched"][label]["standings"]:
+                arm, estimate = f"{question.name}/{standing['generator']}", estimates[standing["generator"]]
+                arm += "" if label is None else f" by {label}"
+                if estimate is None or estimate.samples != standing["scored_samples"]:
+                    due = None if estimate is None else estimate.samples
+                    wrong.append(f"{arm}: scored at {standing['scored_samples']} samples, was due at {due}")
+                    continue
+                for number, difference in relative_differences(standing, estimate).items():
+                    worst[number] = max(worst[number], difference)
+                    if not difference <= TOLERANCES[number]:
+                        wrong.append(f"{arm}: {number} is {difference:.1e} away from the serial replay")
     return wrong, dict(worst)
 
 
@@ -136,17 +144,19 @@ def check_keys(redis: Redis, questions: Sequence[Question]) -> list[str]:
     """Every key belongs to an existing experiment, to one of its generators, or to the references."""
     names = {question.name for question in questions}
     wrong: list[str] = []
-    chunks: dict[tuple[str, str], set[str]] = defaultdict(set)
+    chunks: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for key in _keys(redis):
         tagged = re.fullmatch(
-            r"optimist:\{(?P<name>[^}]+)\}:(?P<part>[a-z_]+)(?::(?P<g>\d+))?(?::(?P<upload>.+):\d+)?", key
+            r"optimist:\{(?P<name>[^}]+)\}:(?P<part>[a-z_]+)(?::(?P<g>\d+))?(?::(?P<label>[a-z][a-z-]*))?"
+            r"(?::(?P<upload>[0-9a-f]{32}):\d+)?",
+            key,
         )
         if key == "optimist:experiments" or REFERENCES.fullmatch(key):
             continue
         if tagged is None or tagged["name"] not in names or int(tagged["g"] or 0) >= len(GENERATORS):
             wrong.append(f"key {key} has no owner")
         elif tagged["upload"] is not None and redis.ttl(key) == -1:
-            chunks[key.split(":")[1], str(tagged["g"])].add(tagged["upload"])
+            chunks[tagged["name"], tagged["g"], tagged["label"] or ""].add(tagged["upload"])
     wrong += [f"{arm}: {len(uploads)} snapshots are kept" for arm, uploads in chunks.items() if len(uploads) > 1]
     return wrong
 

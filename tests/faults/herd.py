@@ -117,7 +117,7 @@ def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> d
         name: [(told.size, told.seed, told.start) for told in (entry.told for entry in log)]
         for name, log in logs.items()
     }
-    estimates = question.replay(replayed, config.rescore_growth)
+    estimates = question.replay(replayed, config.rescore_growth)[None]
     arms = [Arm(name, estimates[name], sum(entry.told.size for entry in log), len(log)) for name, log in logs.items()]
     stopping = Stopping(config.delta, config.tolerance)
     policy = Policy(config.policy, warmup_batches(config.kind, config.bound), stopping, config.seed)

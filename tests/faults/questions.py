@@ -12,6 +12,7 @@ import torch
 from optimist.evaluation import Evaluation
 from optimist.numerics.estimate import Estimate, natural
 from optimist_client import tensors
+from optimist_client.metrics import RKE, Cosine, Gaussian, Metric, Vendi
 
 GENERATORS = ("a", "b", "c")
 BATCH = 5
@@ -27,6 +28,8 @@ class Question:
     metric: str
     dimension: int
     kernel: dict[str, Any] | None = None
+    watch: tuple[Metric, ...] = ()
+    """Further metrics of its features."""
 
     def batch(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
         """The samples of a pick, which depend only on the pick: {tensor: (size, dimension) float64}."""
@@ -57,28 +60,35 @@ class Question:
             "batch_size": BATCH,
             "stop": False,
             "kernel": self.kernel,
+            **({"watch": [metric.model_dump(mode="json") for metric in self.watch]} if self.watch else {}),
             **asked,
             **given,
         }
 
-    def replay(self, log: Mapping[str, Sequence[Replayed]], growth: float) -> dict[str, Estimate | None]:
-        """The latest due estimate of each generator, from its batches in log order, computed in memory."""
+    def replay(
+        self, log: Mapping[str, Sequence[Replayed]], growth: float
+    ) -> dict[str | None, dict[str, Estimate | None]]:
+        """The latest due estimate of each generator, from its batches in log order, computed in memory.
+
+        By the label of each watched metric, and by None for the one that decides.
+        """
         torch.set_num_threads(1)  # more threads would wait for each other on a busy machine
         evaluation = Evaluation(
             list(GENERATORS),
             metric=self.metric,
             reference=self.reference,
             kernel=self.kernel,
+            watch=self.watch,
             rescore_growth=growth,
         )
         for generator, batches in log.items():
             for size, seed, start in batches:
                 evaluation.tell(generator, self.batch(generator, size, seed), start=start)
-        return evaluation.estimates()
+        return {None: evaluation.estimates(), **evaluation.watched}
 
 
 QUESTIONS = (
-    Question("fid", "fid", 16),
+    Question("fid", "fid", 16, watch=(RKE(kernel=Gaussian(sigma=4.0, features=16)), Vendi(kernel=Cosine()))),
     Question("is", "is", 10),
     Question("rke", "rke", 4, {"name": "gaussian", "sigma": 2.0, "features": 32, "seed": 0}),
 )

@@ -13,7 +13,15 @@ from optimist.api.bodies.moments import stored
 from optimist.api.problems import ApiError
 from optimist.evaluation.offline import read_reference
 from optimist.numerics.fid.reference import Reference
-from optimist.numerics.moments import ASYMMETRY, BLOCK, NEGATIVE, check_definite, check_lowest, check_moments
+from optimist.numerics.moments import (
+    ASYMMETRY,
+    BLOCK,
+    NEGATIVE,
+    RunningMoments,
+    check_definite,
+    check_lowest,
+    check_moments,
+)
 
 ROWS = np.random.default_rng(0).standard_normal((9, 3))
 
@@ -65,3 +73,16 @@ def test_a_factor_and_the_lowest_eigenvalue_tell_the_same(part: float):
         except ValueError:
             refused += 1
     assert refused == (2 if part > 1 else 0)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [2, 3, 50, 64], [*range(1, 70)]])
+def test_moments_of_parts_are_those_of_the_whole(cuts: list[int]):
+    rows = 1e4 + np.random.default_rng(1).standard_normal((70, 5)) * np.logspace(-2, 2, 5)
+    running = RunningMoments(5)
+    for part in np.split(rows, cuts):
+        running.add(part)
+    assert running.count == 70
+    np.testing.assert_allclose(running.mean, rows.mean(0), rtol=1e-14)
+    sizes = rows.std(0)
+    error = (running.covariance - np.cov(rows, rowvar=False)) / np.outer(sizes, sizes)
+    assert np.abs(error).max() < 1e-9 if cuts else np.abs(error).max() < 1e-12

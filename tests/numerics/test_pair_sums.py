@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.pair_sums import PairSums, PooledMean
+from optimist.numerics.pair_sums import PairSums, PooledMean, standard_error
 
 
 def sums_of(values: np.ndarray) -> PairSums:
@@ -72,3 +72,8 @@ def test_blocks_weigh_as_much_as_they_have_pairs():
     assert found.linear + found.quadratic == pytest.approx(
         (12 / 42) ** 2 * parts[0].variance + (30 / 42) ** 2 * parts[1].variance
     )
+
+
+def test_the_error_is_larger_with_few_samples():
+    assert standard_error(4.0, 10) == pytest.approx(2.0 * 3.0**0.5)
+    assert standard_error(4.0, 2000) == pytest.approx(2.0, rel=1e-4)

@@ -22,9 +22,18 @@ def one_thread() -> None:
 
 @pytest.fixture
 def make(store: Store):
-    """Makes an experiment: FID in 4 dimensions unless the config says otherwise."""
+    """Makes an experiment: FID in 4 dimensions unless the config says otherwise.
 
-    async def made(name: str = "x", generators: int = 2, rules: int = RULES, **config: Any) -> Made:
+    columns: of all arrays, where it watches metrics or reads another array than that of its metric's own name.
+    """
+
+    async def made(
+        name: str = "x",
+        generators: int = 2,
+        rules: int = RULES,
+        columns: dict[str, int] | None = None,
+        **config: Any,
+    ) -> Made:
         if config.get("metric", "fid") == "fid":
             config.setdefault("reference", "normal")
             moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
@@ -32,7 +41,7 @@ def make(store: Store):
         names = [f"g{number}" for number in range(generators)]
         wanted = ExperimentConfig(name=name, generators=names, **config)
         pinned = {"created": 0.0, "instance": f"{name}-instance", "rules": rules}
-        record = Experiment(config=wanted, dimension=wanted.dimension or 4, **pinned)
+        record = Experiment(config=wanted, dimension=wanted.dimension or 4, columns=columns, **pinned)
         await store.create_experiment(
             name,
             record.model_dump_json(),
@@ -41,6 +50,7 @@ def make(store: Store):
             instance=record.instance,
             keep_log=wanted.keep_log,
             batch_size=wanted.batch_size if record.is_indexed else None,
+            labels=list(wanted.metrics)[1:],
         )
         return Made(store, wanted, rules)
 

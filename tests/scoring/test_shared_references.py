@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import pytest
+import torch
 from made import Made, scoring, settled, until
 
+from optimist.evaluation import stored
+from optimist.numerics import registry
 from optimist.numerics.fid.reference import Reference
+from optimist.scoring.experiments import References
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
+from optimist_client.metrics import FID, KID, MMD, Gaussian, Metric
 
 
 def references() -> set[int]:
@@ -56,3 +64,52 @@ async def test_experiments_share_a_reference_which_goes_with_the_last_of_them(
         assert await left(1), "one that is left uses it still"
         await store.delete_experiment("b")
         await until(lambda: left(0))
+
+
+async def test_metrics_share_what_they_make_of_equal_data(store: Store, monkeypatch: pytest.MonkeyPatch):
+    """Whatever they are called and read; each makes its own, once, however many ask for it at a time."""
+    rows = np.random.default_rng(0).standard_normal((40, 4))
+    real = {"mean": rows.mean(0), "covariance": np.cov(rows, rowvar=False), "features": rows}
+    for name in ("one", "another"):
+        await store.references.put(name, "{}", tensors.encode(real))
+    made: list[str] = []
+    make = registry.implementation
+
+    def noted(name: str) -> Any:
+        made.append(name)
+        return make(name)
+
+    monkeypatch.setattr(registry, "implementation", noted)
+
+    async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.to_thread(function, *arguments)
+
+    shared = References(store, in_thread, torch.device("cpu"))
+    smooth, sharp = Gaussian(2.0, features=8), Gaussian(1.0, features=8)
+    wanted: list[Metric] = [
+        FID(reference="one"),
+        FID(reference="another", label="dino", reads="dinov2"),
+        KID(reference="one"),
+        KID(reference="another"),
+        MMD(reference="one", kernel=smooth),
+        MMD(reference="another", kernel=smooth, reads="clip"),
+        MMD(reference="one", kernel=sharp),
+    ]
+    found = await asyncio.gather(*(shared.get("x", metric) for metric in wanted))
+    assert sorted(made) == ["fid", "kid", "mmd", "mmd"]
+    assert [found.index(one) for one in found] == [0, 0, 2, 2, 4, 4, 6]
+    assert shared.bytes == sum(one.bytes for one in {id(one): one for one in found}.values()) > 40 * 4 * 8
+    del found
+    await asyncio.to_thread(gc.collect)  # the loop and its threads keep their last result until the next one
+    assert shared.bytes == 0
+    with pytest.raises(ValueError, match="'gone' is gone"):
+        await shared.get("x", FID(reference="gone"))
+
+
+async def test_a_reference_without_rows_is_refused_where_they_are_needed(store: Store):
+    await store.references.put("moments", "{}", tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)}))
+    found = await store.references.get("moments")
+    assert found is not None
+    data = stored.stored_reference(found[1])
+    with pytest.raises(ValueError, match="rows"):
+        registry.make_reference(KID(reference="moments"), data)

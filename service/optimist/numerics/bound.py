@@ -167,13 +167,15 @@ def _pairing(found: Analysis) -> Pairing | None:
         return None
     with np.errstate(over="ignore"):
         influence = found.influence.cpu().numpy().astype(np.float32)
-    if not np.isfinite(influence).all():
+        reference = None if found.reference is None else found.reference.cpu().numpy().astype(np.float32)
+    if not np.isfinite(influence).all() or (reference is not None and not np.isfinite(reference).all()):
         return None  # features of 1e19 and more: the estimate counts all the same
     return Pairing(
         influence=influence,
         first_order=found.first_order,
         systematic_selection=found.systematic_selection,
         systematic_stopping=found.systematic_stopping,
+        reference=reference,
     )
 
 

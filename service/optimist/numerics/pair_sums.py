@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 LEAST_SPREAD = 0.05
 """Least variance of a pair's value, as a fraction of its mean square: an estimate of it can be 0 or negative."""
+
+FEW = 200.0
+"""κ = 1 + FEW/n² multiplies the variance: with few samples an estimate of it is often too small. A choice: without it
+root-mean-square z was 0.83 to 1.52 at n = 20 and 0.86 to 1.19 at n = 50."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,8 @@ class PooledMean:
             linear=sum(weight**2 * block.linear for weight, block in zip(weights, blocks, strict=True)),
             quadratic=sum(weight**2 * block.quadratic for weight, block in zip(weights, blocks, strict=True)),
         )
+
+
+def standard_error(variance: float, n: int) -> float:
+    """That of a mean over the pairs of n samples, from its estimated variance."""
+    return math.sqrt(variance * (1.0 + FEW / n**2))

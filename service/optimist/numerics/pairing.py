@@ -58,6 +58,8 @@ class Pairing:
     """Samples that count without an index of their own: told without a pick, or an index told twice."""
     trail: tuple[Earlier, ...] = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
+    reference: NDArray[np.float32] | None = None
+    """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Pairing) else NotImplemented
@@ -66,12 +68,18 @@ class Pairing:
         """Whether every number may be stored; an influence may be NaN."""
         numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]
         numbers += [number for past in self.trail for number in (past.value, past.variance, past.first_order)]
-        return all(map(math.isfinite, numbers)) and not bool(np.isinf(self.influence).any())
+        infinite = bool(np.isinf(self.influence).any())
+        return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
+
+    @property
+    def reference_values(self) -> NDArray[np.float32]:
+        """`reference`, or no values."""
+        return np.zeros(0, np.float32) if self.reference is None else self.reference
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: arrays as base64 of little-endian float32 (influence) and float64 (trail, (k, 4))."""
         trail = [(past.samples, past.value, past.variance, past.first_order) for past in self.trail]
-        return {
+        found = {
             "influence": _packed(self.influence, "<f4"),
             "first_order": self.first_order,
             "systematic": [self.systematic_selection, self.systematic_stopping],
@@ -79,6 +87,7 @@ class Pairing:
             "unindexed": self.unindexed,
             "trail": _packed(np.array(trail), "<f8"),
         }
+        return found if self.reference is None else {**found, "reference": _packed(self.reference, "<f4")}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Pairing:
@@ -93,6 +102,7 @@ class Pairing:
             end=fields["end"],
             unindexed=fields["unindexed"],
             trail=tuple(Earlier(int(samples), *rest) for samples, *rest in trail),
+            reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
         )
 
 

@@ -42,6 +42,10 @@ class Analysis:
     """The same of `stopping_error`."""
     influence: Tensor | None = None
     """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
+    reference: Tensor | None = None
+    """Influence of some rows of the reference (k,), the same ones for every generator, up to a constant, divided by the
+    root of the number of all rows. The variance of a difference of two generators' values is that of the difference of
+    their scores by the choice of the reference. None: the reference is taken as exact."""
     warnings: tuple[str, ...] = ()
     """Warnings that only the analysis can give; `Score.warnings` gives the others."""
 

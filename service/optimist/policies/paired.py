@@ -29,7 +29,8 @@ class Against:
     """All estimates compared with one of them, the base; lists in the order of the estimates.
 
     A reduction is the variance of a difference, divided by that of independent estimates: 1 exactly where nothing is
-    known of a correlation, and at the base itself.
+    known of a correlation, and at the base itself. What a finite reference adds to the variance of a difference counts
+    for stopping only, and can make a reduction larger than 1.
     """
 
     differences: list[float]
@@ -88,6 +89,16 @@ class Columns:
             [known_error(e.stopping_error) for e in estimates], [p.systematic_stopping for p in self.pairings]
         )
 
+    def by_reference(self, base: int) -> Array:
+        """Variances (k,) of the differences from `base` by the choice of the reference; 0 where nothing is known of it.
+
+        What all scores have in common drops out.
+        """
+        own = self.pairings[base].reference_values.astype(np.float64)
+        each = [pairing.reference_values for pairing in self.pairings]
+        known = [len(values) == len(own) > 1 for values in each]
+        return np.array([float((v - own).var(ddof=1)) if k else 0.0 for v, k in zip(each, known, strict=True)])
+
 
 class _Variances:
     """Squared errors (k,): `total` = `sampled` + `systematic`."""
@@ -97,11 +108,16 @@ class _Variances:
         self.systematic = np.minimum(np.square(np.array(systematic)), self.total)
         self.sampled = self.total - self.systematic
 
-    def reductions(self, base: int, sampled: Array, is_paired: NDArray[np.bool_]) -> list[float]:
-        """Those of differences from `base` whose sampling variances are `sampled`; 1 where they are not paired."""
+    def reductions(
+        self, base: int, sampled: Array, is_paired: NDArray[np.bool_], added: Array | float = 0.0
+    ) -> list[float]:
+        """Those of differences from `base` whose sampling variances are `sampled`; 1 where they are not paired.
+
+        added: what the choice of the reference adds to each variance, also where they are not paired.
+        """
         independent = self.total + self.total[base]
-        found = (np.maximum(sampled, 0.0) + self.systematic + self.systematic[base]) / independent
-        return np.where(is_paired & np.isfinite(found), found, 1.0).tolist()
+        found = (np.maximum(sampled, 0.0) + self.systematic + self.systematic[base] + added) / independent
+        return np.where((is_paired | (added > 0.0)) & np.isfinite(found), found, 1.0).tolist()
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
@@ -126,7 +142,7 @@ def compared(columns: Columns, base: int, rho: Array) -> Against:
     return Against(
         differences=difference.tolist(),
         selection_reductions=columns.selection.reductions(base, sampled[0], is_paired),
-        stopping_reductions=columns.stopping.reductions(base, sampled[1], is_paired),
+        stopping_reductions=columns.stopping.reductions(base, sampled[1], is_paired, columns.by_reference(base)),
         even_reductions=_even(columns, base, even, is_paired),
         rho=rho.tolist(),
         correlations=correlations.tolist(),

@@ -8,7 +8,7 @@ from streams import assert_bit_identical, fed, rows_of
 from optimist.numerics.kid.reference import RealRows, cubic
 from optimist.numerics.kid.score import KernelDistance
 from optimist.numerics.kid.statistic import KEPT
-from optimist.numerics.pair_sums import PairSums, PooledMean
+from optimist.numerics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist_client.metrics import KID
@@ -80,7 +80,8 @@ def test_blocks_are_of_consecutive_rows_however_they_come(cuts, block, seed):
         pooled = PooledMean.of(wanted)
         found = metric.analyse(statistic)
         assert found.estimate == pytest.approx(pooled.mean, abs=1e-9)
-        assert found.selection_error**2 == pytest.approx(pooled.linear + pooled.quadratic, rel=1e-6)
+        variance = pooled.linear + pooled.quadratic
+        assert found.selection_error == pytest.approx(standard_error(variance, len(rows)), rel=1e-6)
 
 
 @pytest.mark.parametrize("told", [5, 20, 33])
@@ -176,6 +177,19 @@ def test_the_influence_is_what_leaving_a_row_out_changes(known):
     np.testing.assert_allclose(np.std(found.influence.numpy()), np.std(change), rtol=0.05)
 
 
+def test_the_influence_of_real_rows_is_what_leaving_one_out_changes():
+    real, rows, others = rows_of(0, 30, 3), rows_of(1, 40, 3, 0.5), rows_of(2, 40, 3, -0.3)
+    whole = kid_of(real, 50)
+    found = [whole.analyse_paired(fed(whole, each), {"features": each}) for each in (rows, others)]
+    influence = (found[1].reference - found[0].reference).numpy() * 30**0.5
+    change = []
+    for row in np.random.default_rng(0).permutation(30):
+        less = kid_of(real[[place for place in range(30) if place != row]])
+        left = [less.analyse(fed(less, each)).estimate for each in (rows, others)]
+        change.append(29 * ((found[1].estimate - found[0].estimate) - (left[1] - left[0])))
+    np.testing.assert_allclose(influence - influence.mean(), change, atol=1e-9)
+
+
 def test_influence_of_rows_that_are_no_longer_held_is_nearly_that_from_all_rows():
     real, rows = rows_of(0, 200, 3), rows_of(1, 1500, 3, 0.5)
     few, whole = kid_of(real, 700), kid_of(real, 2000)
@@ -196,7 +210,7 @@ def test_its_mean_kernel_leaves_out_pairs_of_a_row_with_itself():
     )
     # In blocks not all pairs count.
     assert RealRows(rows.numpy(), "cpu", 10).similarity == pytest.approx(float(kernel.mean()), abs=1.0)
-    assert (RealRows(rows.numpy(), "cpu", 10).dimension, RealRows(rows.numpy(), "cpu", 10).bytes) == (3, 8 * 90)
+    assert (RealRows(rows.numpy(), "cpu", 10).dimension, RealRows(rows.numpy(), "cpu", 10).bytes) == (3, 8 * 2 * 90)
 
 
 def test_without_rows_it_is_refused():

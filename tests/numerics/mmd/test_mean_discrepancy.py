@@ -173,6 +173,19 @@ def test_the_influence_is_what_leaving_a_row_out_changes(n):
     np.testing.assert_allclose(np.std(found.influence.numpy()), np.std(change), rtol=2.0 / n)
 
 
+def test_the_influence_of_real_rows_is_what_leaving_one_out_changes():
+    real, rows, others = rows_of(0, 30, 3), rows_of(1, 40, 3, 0.5), rows_of(2, 40, 3, -0.3)
+    whole = few_features(real)
+    found = [whole.analyse_paired(fed(whole, each), {"features": each}) for each in (rows, others)]
+    influence = (found[1].reference - found[0].reference).numpy() * 30**0.5
+    change = []
+    for row in np.random.default_rng(0).permutation(30):
+        less = few_features(real[[place for place in range(30) if place != row]])
+        left = [less.analyse(fed(less, each)).estimate for each in (rows, others)]
+        change.append(29 * ((found[1].estimate - found[0].estimate) - (left[1] - left[0])))
+    np.testing.assert_allclose(influence - influence.mean(), change, atol=1e-9)
+
+
 def test_its_interval_is_that_of_the_influence_bound_and_is_not_cut_at_zero():
     metric = few_features(rows_of(0, 500, 3))
     estimates = [InfluenceBound(metric).estimate(fed(metric, rows_of(seed, 10, 3))) for seed in range(1, 9)]
@@ -214,9 +227,9 @@ def test_without_rows_it_is_refused():
         make_reference(CMMD(), RealData(np.zeros(3), np.eye(3), np.zeros((4, 3))))
 
 
-def test_its_bytes_are_those_of_the_mean_and_the_frequencies():
+def test_its_bytes_are_those_of_the_mean_some_features_and_the_frequencies():
     metric = few_features(rows_of(0, 20, 3))
-    assert metric.real.bytes == 8 * (8 + 3 * 4)
+    assert metric.real.bytes == 8 * (8 + 20 * 8 + 3 * 4)
     assert metric.real.dimension == 3
 
 

@@ -178,6 +178,16 @@ def test_before_that_many_samples_coverage_lies_in_its_bracket(n: int):
     assert float(np.sqrt(np.square(z).mean())) < 1.2
 
 
+def test_a_sample_that_came_twice_by_chance_does_not_make_coverage_certain():
+    """It is inside many balls and no other sample is: either copy alone loses nothing."""
+    inside = torch.zeros(50, 200, dtype=torch.bool)
+    inside[:2, :100] = True
+    twice = analyse_coverage(inside.sum(0), 50, 50, 5, inside)
+    inside[1, :100] = False
+    once = analyse_coverage(inside.sum(0), 50, 50, 5, inside)
+    assert 0.2 < twice.stopping_error < once.stopping_error < 0.8
+
+
 def test_extrapolation_ends_where_the_estimate_begins():
     inside = draws(torch.full((100,), 0.01, dtype=torch.float64), 60, 0)
     value, lower, upper = extrapolated(inside.sum(0), 60, 60)
@@ -246,11 +256,11 @@ def test_a_paired_estimate_carries_the_influence():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reference_needs_enough_rows(kind: type[Metric]):
-    with pytest.raises(ValueError, match="holds only their mean and covariance"):
+    with pytest.raises(ValueError, match="only their mean and covariance are known"):
         make_reference(kind.of({}), RealData(np.zeros(3), np.eye(3)))
     with pytest.raises(ValueError, match="more rows than the 5 neighbours of each, got shape \\(5, 3\\)"):
         make_reference(kind.of({}), data_of(rows_of(0, 5, 3)))
-    with pytest.raises(ValueError, match="needs a reference: rows of real features"):
+    with pytest.raises(ValueError, match="needs a reference: real features"):
         make_metric(kind.of({}), Setting({"features": 3}))
 
 

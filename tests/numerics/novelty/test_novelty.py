@@ -13,17 +13,15 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 from torch import Tensor
 
-from optimist.numerics.feature_maps import GaussianFourier
+from optimist.numerics.feature_maps import gaussian_kernel
 from optimist.numerics.kernel.settings import KernelSettings
-from optimist.numerics.novelty.declared import exact
 from optimist.numerics.novelty.influence import analyse_novelty
-from optimist.numerics.novelty.reference import RealRows
-from optimist.numerics.novelty.spectrum import Novel, exact_eigenvalues, ken
+from optimist.numerics.novelty.spectrum import Novel, ken
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist.numerics.reservoir import Reservoir
 from optimist_client.config import ExperimentConfig
-from optimist_client.metrics import KEN, RKE, Gaussian
+from optimist_client.metrics import KEN, RKE, Cosine, Gaussian, Nystrom
 
 
 def data_of(rows: Tensor) -> RealData:
@@ -43,44 +41,41 @@ def clusters(counts: list[int], seed: int, spread: float = 0.1) -> Tensor:
     return torch.eye(len(counts), dtype=torch.float64)[labels] * 4.0 + spread * rows_of(seed, len(labels), len(counts))
 
 
+def published(own: Tensor, cross: Tensor, others: Tensor, eta: float) -> float:
+    """Zhang et al. 2024: the entropy of the positive eigenvalues of a matrix of kernels that is not symmetric."""
+    n, m = cross.shape
+    aside = math.sqrt(eta / (n * m)) * cross
+    joint = torch.cat([torch.cat([own / n, aside], 1), torch.cat([-aside.T, -eta / m * others], 1)])
+    eigenvalues = torch.linalg.eigvals(joint).real
+    positive = eigenvalues[eigenvalues > 1e-10]
+    return float(-(positive * (positive / positive.sum()).log()).sum())
+
+
 def test_reference_numbers(stored):
     file = stored("novelty")
     real, fake, eta = torch.from_numpy(file["y"]), torch.from_numpy(file["x"]), float(file["eta"])
     metric = score_of(real, eta, name="gaussian", omegas=file["omegas"])
     assert metric.plug_in(fed(metric, fake)) == pytest.approx(float(file["ken_rff"]), rel=1e-9)
-    kernel = KernelSettings(sigma=float(file["sigma"]), features=None)
-    declared = KEN(eta=eta, reference=RealRows(file["y"])).model_copy(update={"kernel": kernel})
-    assert exact(declared, {"features": fake}) == pytest.approx(float(file["ken"]), rel=1e-6)
+    # The exact kernel, which random features approximate.
+    own, cross, others = (gaussian_kernel(*pair, 1.0) for pair in ((fake, fake), (fake, real), (real, real)))
+    assert published(own, cross, others, eta) == pytest.approx(float(file["ken"]), rel=1e-6)
+    many = score_of(real, eta, sigma=1.0, features=300)
+    assert many.plug_in(fed(many, fake)) == pytest.approx(float(file["ken"]), rel=0.1)
 
 
-def test_positive_eigenvalues_of_the_kernel_form_are_those_of_the_difference():
-    """Zhang et al. 2024: the matrix [[K_XX/n, √η K_XY/√(nm)], [−√η K_YX/√(nm), −η K_YY/m]], which is not symmetric."""
-    real, fake, eta = rows_of(0, 12, 3), rows_of(1, 9, 3) * 1.5, 2.0
-    metric = score_of(real, eta)
+def test_the_score_is_that_of_the_published_matrix():
+    real, fake = rows_of(0, 12, 3), rows_of(1, 9, 3) * 1.5
+    metric = score_of(real, 2.0)
     ours, others = metric.feature_map(fake), metric.feature_map(real)
-    n, m = len(fake), len(real)
-    cross = math.sqrt(eta / (n * m)) * ours @ others.T
-    published = torch.cat(
-        [
-            torch.cat([ours @ ours.T / n, cross], 1),
-            torch.cat([-cross.T, -eta / m * others @ others.T], 1),
-        ]
-    )
-    expected = torch.linalg.eigvals(published).real.sort().values
-    found = exact_eigenvalues(ours @ ours.T, ours @ others.T, others @ others.T, eta)
-    assert found == pytest.approx(expected, abs=1e-10)
-    positive = expected[expected > 1e-10]
-    shares = positive / positive.sum()
-    assert metric.plug_in(fed(metric, fake)) == pytest.approx(
-        float(positive.sum()) * float(-(shares * shares.log()).sum()), rel=1e-9
-    )
+    expected = published(ours @ ours.T, ours @ others.T, others @ others.T, 2.0)
+    assert metric.plug_in(fed(metric, fake)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_gradient_is_that_of_ken():
     real, fake = rows_of(0, 40, 3), rows_of(1, 60, 3) + 0.7
     metric = score_of(real)
     statistic = fed(metric, fake)
-    moment, known = statistic.moment / 60, metric.eta * metric.reference.moment(metric.feature_map)
+    moment, known = statistic.moment / 60, metric.eta * metric.real.moment
     novel = Novel.of(moment - known)
     assert novel.linear(moment - known) == pytest.approx(novel.score, rel=1e-9)
     features = metric.feature_map(rows_of(3, 5, 3))
@@ -180,15 +175,17 @@ def test_no_novelty_and_two_samples_have_finite_errors():
     assert analyse_novelty(fed(metric, real[:5]), 2.0 * torch.eye(32, dtype=torch.float64)).stopping_error == 0.0
 
 
-def test_the_moment_of_the_reference_is_made_once_for_a_feature_map():
-    real = RealRows(rows_of(0, 30, 3).numpy())
-    one, same, other = (GaussianFourier.draw(3, 8, 1.0, seed) for seed in (0, 0, 1))
-    before = real.bytes
-    made = real.moment(one)
-    assert real.bytes == before + 8 * 16 * 16
-    assert real.moment(same) is made
-    features = other(real.rows)
-    assert real.moment(other) == pytest.approx(features.T @ features / 30, abs=1e-12)
+def test_real_data_fix_an_open_kernel():
+    real = rows_of(0, 40, 3)
+    metric: Any = make_reference(KEN(kernel=Gaussian("median", features=8)), data_of(real))
+    assert metric.dimension == 3
+    assert metric.bytes == 8 * (16 * 16 + 3 * 8)
+    other = score_of(real, sigma=float(torch.pdist(real).quantile(0.5)), features=8).real
+    assert torch.equal(metric.moment, other.moment)
+    landmarks: Any = make_reference(KEN(kernel=Nystrom("median", features=10)), data_of(real))
+    assert landmarks.moment.shape == (10, 10)
+    assert KEN(kernel=Cosine()).directed == {"features"}
+    assert KEN().directed == frozenset()
 
 
 def test_ken_is_watched_and_does_not_decide():
@@ -203,12 +200,10 @@ def test_ken_is_watched_and_does_not_decide():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="holds only their mean and covariance"):
+    with pytest.raises(ValueError, match="only their mean and covariance are known"):
         make_reference(KEN(kernel=Gaussian(sigma=1.0)), RealData(np.zeros(3), np.eye(3)))
-    with pytest.raises(ValueError, match="needs a reference: rows of real features"):
+    with pytest.raises(ValueError, match="needs a reference: real features"):
         make_metric(KEN(kernel=Gaussian(sigma=1.0)), Setting({"features": 3}))
-    with pytest.raises(ValueError, match="needs a kernel"):
-        make_metric(KEN(reference=RealRows(np.zeros((3, 3)))), Setting({"features": 3}))
     metric, other = score_of(rows_of(0, 9, 2)), score_of(rows_of(0, 9, 3))
     with pytest.raises(ValueError, match="another metric"):
         metric.analyse(fed(other, rows_of(1, 5, 3)))

@@ -19,6 +19,7 @@ class KID(Metric):
     arrays = {"features": ""}
     lower_is_better = True
     needs = frozenset({"reference"})
+    reference_rows = True
     takes_prompts = True
 
     reference: Any = None

@@ -22,6 +22,7 @@ class MMD(Metric):
     arrays = {"features": ""}
     lower_is_better = True
     needs = frozenset({"reference"})
+    reference_rows = True
     takes_prompts = True
 
     reference: Any = None

@@ -17,11 +17,11 @@ class OfNeighbours(Metric):
     arrays = {"features": ""}
     floor = 0.0
     needs = frozenset({"reference"})
+    reference_rows = True
     takes_prompts = True
 
     reference: Any = None
-    """The name of an uploaded reference that keeps its rows, or real features in a form that `create_experiment` and
-    `Evaluation` accept. A mean and covariance do not suffice."""
+    """The name of an uploaded reference, or real features (n, d) themselves; mean and covariance do not suffice."""
     neighbours: Neighbours = 5
     """k: the ball around a real row reaches to its k-th nearest real row."""
 

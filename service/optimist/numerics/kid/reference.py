@@ -11,6 +11,8 @@ LARGEST = 1e20
 """Largest entry of a row: squares of the kernel then fit a float64."""
 PIECE = 4096
 """Real rows whose kernels with other rows are computed at once."""
+SOME = 256
+"""Real rows by which differences of generators know how much they depend on the choice of the reference."""
 
 
 def cubic(rows: Tensor, others: Tensor) -> Tensor:
@@ -39,6 +41,8 @@ class RealRows:
             total += float(kernel.sum() - kernel.diagonal().sum())
             pairs += len(part) * (len(part) - 1)
         self.similarity = total / pairs
+        self.some = self.rows[order[:SOME].to(self.rows.device)]
+        """A random choice of the rows (k, d)."""
 
     @property
     def dimension(self) -> int:
@@ -48,7 +52,7 @@ class RealRows:
     @property
     def bytes(self) -> int:
         """Bytes of its tensors."""
-        return self.rows.nbytes
+        return self.rows.nbytes + self.some.nbytes
 
     @property
     def device(self) -> torch.device:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from optimist.numerics.kid.reference import RealRows, cubic
 from optimist.numerics.kid.statistic import BLOCK, BlockStatistic
-from optimist.numerics.pair_sums import PooledMean
+from optimist.numerics.pair_sums import PooledMean, standard_error
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, linear_share
 from optimist_client.metrics import KID
@@ -54,28 +55,27 @@ class KernelDistance(BaseScore):
 
     def analyse(self, statistic: BlockStatistic) -> Analysis:
         """The value and its error, from n ≥ 2 samples. Raises ValueError on fewer and as `check` does."""
-        return self._analysis(statistic, None)
-
-    def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "features" (m, d), by the rows that the statistic still holds."""
-        rows = copied(common["features"], self.real.device)
-        influence = 2.0 * (_mean_kernel(rows, statistic.last_rows) - self.real.witness(rows))
-        return self._analysis(statistic, influence)
-
-    def _analysis(self, statistic: BlockStatistic, influence: Tensor | None) -> Analysis:
         self.check(statistic)
         if statistic.samples < 2:
             raise ValueError("KID needs at least 2 samples")
         found = PooledMean.of(statistic.blocks)
         variance = found.linear + found.quadratic
-        error = math.sqrt(variance)
+        error = standard_error(variance, statistic.samples)
         return Analysis(
             plug_in=found.mean,
             estimate=found.mean,
             selection_error=error,
             stopping_error=error,
             first_order=linear_share(found.linear, variance),
-            influence=influence,
+        )
+
+    def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "features" (m, d), by the rows that the statistic still holds."""
+        rows = copied(common["features"], self.real.device)
+        return replace(
+            self.analyse(statistic),
+            influence=2.0 * (_mean_kernel(rows, statistic.last_rows) - self.real.witness(rows)),
+            reference=-2.0 / math.sqrt(len(self.real.rows)) * statistic.with_some,
         )
 
 

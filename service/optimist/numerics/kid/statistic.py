@@ -33,6 +33,7 @@ class BlockStatistic(Statistic):
         self.samples = 0
         self._closed: list[PairSums] = []
         self._before = self._zeros(0, real.dimension)
+        self._with_some = self._zeros(len(real.some))
         self._open()
 
     @property
@@ -51,6 +52,11 @@ class BlockStatistic(Statistic):
     def last_rows(self) -> Tensor:
         """The rows of the open block, after the last ones of the block before it."""
         return torch.cat([self._before, self.rows])
+
+    @property
+    def with_some(self) -> Tensor:
+        """The mean kernel (k,) of each of the reference's `some` rows with all samples."""
+        return self._with_some / self.samples
 
     def update(self, batch: Tensor) -> None:
         """Add a batch (b, d) of any real dtype, b ≥ 1. Raises ValueError, changing nothing, on anything else."""
@@ -73,6 +79,7 @@ class BlockStatistic(Statistic):
             "squares": self._squares,
             "closed": torch.tensor(closed, dtype=torch.float64).reshape(-1, 4),
             "before": self._before,
+            "with_some": self._with_some,
         }
 
     @classmethod
@@ -88,7 +95,7 @@ class BlockStatistic(Statistic):
         state = {name: tensor.to(real.device, copy=True) for name, tensor in tensors.items()}
         statistic.samples = samples
         statistic._closed = [PairSums(int(n), *rest) for n, *rest in state["closed"].tolist()]
-        statistic._before = state["before"]
+        statistic._before, statistic._with_some = state["before"], state["with_some"]
         statistic._rows = Rows(state["rows"], limit=block)
         statistic._witness, statistic._row_sums = state["witness"], state["row_sums"]
         statistic._squares = state["squares"]
@@ -112,6 +119,7 @@ class BlockStatistic(Statistic):
         self._row_sums = torch.cat([self._row_sums + across.sum(0), across.sum(1) + within.sum(1)])
         self._squares = self._squares + 2.0 * across.square().sum() + within.square().sum()
         self._witness = torch.cat([self._witness, witness])
+        self._with_some = self._with_some + cubic(rows, self.real.some).sum(0)
         self._rows.append(rows)
         self.samples += len(rows)
         if len(self._rows) == self.block:

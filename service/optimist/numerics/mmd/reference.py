@@ -13,6 +13,8 @@ from optimist.numerics.mmd.maps import MeanMap
 
 BLOCK = 1024
 """Rows whose φ are computed at once."""
+SOME = 256
+"""Real rows by which differences of generators know how much they depend on the choice of the reference."""
 
 
 class RealMean:
@@ -29,6 +31,9 @@ class RealMean:
             total += feature_map.plain(block).sum(0)
         self.mean: Tensor = total / len(rows)
         """(width of φ,)"""
+        chosen = np.random.default_rng(0).permutation(len(rows))[:SOME]
+        self.some: Tensor = feature_map.plain(torch.from_numpy(rows[chosen]).to(feature_map.device))
+        """φ of a random choice of the rows (k, width of φ)."""
 
     @property
     def dimension(self) -> int:
@@ -38,7 +43,7 @@ class RealMean:
     @property
     def bytes(self) -> int:
         """Bytes of its tensors and of the feature map's."""
-        return self.mean.nbytes + sum(tensor.nbytes for tensor in self.feature_map.tensors())
+        return self.mean.nbytes + self.some.nbytes + sum(tensor.nbytes for tensor in self.feature_map.tensors())
 
     @cached_property
     def excess(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mmd.reference import RealMean
 from optimist.numerics.mmd.sums import pair_sums, total_of
+from optimist.numerics.pair_sums import standard_error
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, Identity, linear_share
 from optimist_client.metrics import CMMD, MMD, Metric
@@ -53,28 +55,29 @@ class MeanDiscrepancy(BaseScore):
 
     def analyse(self, statistic: KernelStatistic) -> Analysis:
         """The unbiased value and its error, from n ≥ 2 samples. Raises ValueError on fewer and as `check` does."""
-        return self._analysis(statistic, None)
-
-    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        features = self.real.feature_map.plain(copied(common["features"], self.real.feature_map.device))
-        n = statistic.samples
-        among = (features @ total_of(statistic) - 1.0) / max(n - 1, 1)
-        return self._analysis(statistic, 2.0 * self.factor * (among - features @ self.real.mean))
-
-    def _analysis(self, statistic: KernelStatistic, influence: Tensor | None) -> Analysis:
         plug_in = self.plug_in(statistic)
         if statistic.samples < 2:
             raise ValueError("MMD² needs at least 2 samples")
         sums = pair_sums(statistic, self.real.mean)
-        error = self.factor * math.sqrt(sums.variance)
+        error = self.factor * standard_error(sums.variance, sums.n)
         return Analysis(
             plug_in=plug_in,
             estimate=self.factor * (sums.mean - self.real.excess),
             selection_error=error,
             stopping_error=error,
             first_order=linear_share(sums.linear, sums.variance),
-            influence=influence,
+        )
+
+    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        real, n = self.real, statistic.samples
+        features = real.feature_map.plain(copied(common["features"], real.feature_map.device))
+        total = total_of(statistic)
+        among = (features @ total - 1.0) / max(n - 1, 1)
+        return replace(
+            self.analyse(statistic),
+            influence=2.0 * self.factor * (among - features @ real.mean),
+            reference=-2.0 * self.factor / (n * math.sqrt(real.samples)) * (real.some @ total),
         )
 
     def identity(self) -> Identity:

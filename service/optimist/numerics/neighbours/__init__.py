@@ -1,1 +1,1 @@
-"""Precision, density and coverage: samples in balls around real samples (equations.md §6)."""
+"""Precision, density and coverage: samples in balls around real samples (equations.md §7)."""

@@ -1,4 +1,4 @@
-"""The balls around real samples that precision, density and coverage count in (equations.md §6)."""
+"""The balls around real samples that precision, density and coverage count in (equations.md §7)."""
 
 from __future__ import annotations
 

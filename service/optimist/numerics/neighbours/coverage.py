@@ -10,6 +10,11 @@ from torch import Tensor
 
 from optimist.numerics.score import Analysis, linear_share
 
+LARGEST_OVERLAP = 3.0
+"""Largest y of decisions.md §2 that is believed."""
+FEW = 5.0
+"""1 + 5/n is the factor of a variance from few samples."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageAnalysis(Analysis):
@@ -70,11 +75,15 @@ def analyse_coverage(
     first, mean = n * float(influence.square().mean()), float(counts.double() @ single) / n
     # One more sample, which is where no other is and in as many balls as a real one: none inside is no proof of 0.
     first += n / (len(last) + 1) * (neighbours * draws / (n - 1)) ** 2
-    overlap = 2.0 * _pairs(last, _lost(counts, max(n - 2, 1), draws, 2), n) / first if n > 3 else 0.0
+    both = _pairs(last, _lost(counts, max(n - 2, 1), draws, 2), n) if n > 3 else 0.0
+    # Few samples of a kind may by chance all have come twice: alone they then lose nothing, and only pairs show them.
+    first = max(first, 2.0 * both / LARGEST_OVERLAP)
+    overlap = 2.0 * both / first
     of_mean = n * mean**2
     variance = first * (-math.expm1(-overlap) / overlap if overlap > 0.0 else 1.0)
     linear = first * math.exp(-overlap)
-    variance, linear = (max(each - of_mean, 0.05 * each) / m**2 for each in (variance, linear))
+    few = 1.0 + FEW / n
+    variance, linear = (max(each - of_mean, 0.05 * each) / m**2 * few for each in (variance, linear))
     return CoverageAnalysis(
         plug_in=plug_in,
         estimate=estimate,

@@ -15,7 +15,7 @@ def make(declared: Precision | Density | Coverage, setting: Setting) -> Neighbou
     """The score in the reference's balls, which determine the width. Raises ValueError without a reference."""
     del setting
     if not isinstance(declared.reference, Balls):
-        raise ValueError(f"the metric {declared.name!r} needs a reference: rows of real features")
+        raise ValueError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
     if isinstance(declared, Coverage):
         return CoverageScore(declared.reference, declared.at)
     return (PrecisionScore if isinstance(declared, Precision) else DensityScore)(declared.reference)
@@ -23,9 +23,4 @@ def make(declared: Precision | Density | Coverage, setting: Setting) -> Neighbou
 
 def reference(declared: Precision | Density | Coverage, data: RealData, device: torch.device | str) -> Balls:
     """The balls around the real rows. Raises ValueError where the rows were not kept, or are too few."""
-    if data.rows is None:
-        raise ValueError(
-            f"the metric {declared.name!r} needs the rows of real features; this reference holds only their mean and "
-            "covariance"
-        )
-    return Balls(data.rows, declared.neighbours, device)
+    return Balls(data.rows_for(declared.name), declared.neighbours, device)

@@ -1,4 +1,4 @@
-"""Precision, density and coverage: higher is better (equations.md §6)."""
+"""Precision, density and coverage: higher is better (equations.md §7)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.neighbours.balls import Balls
-from optimist.numerics.neighbours.coverage import CoverageAnalysis, analyse_coverage
+from optimist.numerics.neighbours.coverage import FEW, CoverageAnalysis, analyse_coverage
 from optimist.numerics.neighbours.statistic import CoverageStatistic, HitStatistic, pack, unpack
 from optimist.numerics.score import Analysis, BaseScore, Identity
 from optimist_client.metrics import Coverage, Density, Metric, Precision
@@ -112,7 +112,7 @@ class MeanOfHits(NeighbourScore):
         variance = (n * squares - total**2) / (n * (n - 1) * unit**2)
         # With two more samples, of 0 and of 1: a score is not certain because all samples so far are alike.
         with_two = ((n + 2) * (squares + unit**2) - (total + unit) ** 2) / ((n + 2) ** 2 * unit**2)
-        error = math.sqrt(max(variance, with_two) / n)
+        error = math.sqrt(max(variance, with_two) / n * (1.0 + FEW / n))
         return ShareAnalysis(
             plug_in=mean,
             estimate=mean,

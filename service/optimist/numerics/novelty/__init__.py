@@ -1,1 +1,1 @@
-"""KEN: what a generator makes more often than it occurs in real data (equations.md §7). Stands on kernel/."""
+"""KEN: what a generator makes more often than it occurs in real data (equations.md §8). Stands on kernel/."""

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.modes import SMALLEST_SHARE, check_counts, shown
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.modes import Mode
 from optimist.numerics.novelty.influence import NoveltyAnalysis, analyse_novelty
-from optimist.numerics.novelty.reference import RealRows
+from optimist.numerics.novelty.reference import RealMoment
 from optimist.numerics.novelty.spectrum import Novel, ken
 from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.rows import copied
@@ -25,10 +24,10 @@ class NoveltyScore(BaseScore):
 
     declared = KEN
 
-    def __init__(self, feature_map: FeatureMap, reference: RealRows, eta: float) -> None:
-        self.feature_map = feature_map
-        self.reference = reference
+    def __init__(self, real: RealMoment, eta: float) -> None:
+        self.real = real
         self.eta = eta
+        self.feature_map = real.feature_map
 
     @property
     def widths(self) -> dict[str, int]:
@@ -85,4 +84,4 @@ class NoveltyScore(BaseScore):
 
     def _known(self) -> Tensor:
         """η C_Y (width, width)."""
-        return self.eta * self.reference.moment(self.feature_map)
+        return self.eta * self.real.moment

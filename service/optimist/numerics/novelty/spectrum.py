@@ -1,4 +1,4 @@
-"""The positive part of C_X − η C_Y, and KEN, which is its entropy times its trace (equations.md §7)."""
+"""The positive part of C_X − η C_Y, and KEN, which is its entropy times its trace (equations.md §8)."""
 
 from __future__ import annotations
 
@@ -49,15 +49,3 @@ def ken(eigenvalues: Tensor) -> float:
     """Σ λ log(S/λ) over the positive ones of eigenvalues (k), S their sum; 0 where none is."""
     positive = eigenvalues[eigenvalues > ROUNDING]
     return float((positive * (positive.sum() / positive).log()).sum())
-
-
-def exact_eigenvalues(own: Tensor, cross: Tensor, real: Tensor, eta: float) -> Tensor:
-    """The n + m eigenvalues of C_X − η C_Y by kernel matrices K_XX (n, n), K_XY (n, m), K_YY (m, m), ascending."""
-    n, m = cross.shape
-    scale = torch.cat([own.new_full((n,), n**-0.5), own.new_full((m,), (eta / m) ** 0.5)])
-    signs = torch.cat([own.new_ones(n), own.new_full((m,), -1.0)])
-    joint = torch.cat([torch.cat([own, cross], 1), torch.cat([cross.T, real], 1)]) * scale[:, None] * scale
-    # With K = LLᵀ: L diag(signs) Lᵀ and Lᵀ diag(signs) L have the same eigenvalues, the second is symmetric.
-    values, vectors = torch.linalg.eigh(joint)
-    root = vectors * values.clamp_min(0.0).sqrt()
-    return torch.linalg.eigvalsh(root.T @ (signs[:, None] * root))

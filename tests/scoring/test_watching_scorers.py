@@ -1,0 +1,291 @@
+"""Watched metrics: each is scored as the only metric of an experiment with the same log is, and none is in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made import Made, scoring, until
+from numpy.typing import NDArray
+from redis.asyncio import Redis
+
+from optimist.scoring import Scorer
+from optimist.scoring.warm import WarmGenerator
+from optimist.store import EmbeddedRedis, ExperimentState, Store, open_store
+from optimist_client import tensors
+from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Mean, Metric, Nystrom, Vendi
+from optimist_client.models import Modes
+
+COLUMNS = {"features": 4, "probabilities": 11, "second": 3, "score": 1}
+WATCHED: list[Metric] = [
+    InceptionScore(dimension=11),
+    RKE(dimension=4, kernel=Gaussian(sigma=2.0, features=15)),
+    Vendi(dimension=4, kernel=Gaussian(sigma="median", features=15)),
+    Vendi(label="nystrom", dimension=4, kernel=Nystrom(sigma="median", features=20), order=3.0),
+    FID(reads="second", reference="second"),
+    RKE(reads="second", dimension=3, kernel=Gaussian(sigma=1.0, features=20)),
+    Mean(reads="score", higher_is_better=True),
+]
+LABELS = [metric.shown_label for metric in WATCHED]
+ROWS = 60
+
+
+@pytest.fixture
+async def second(store: Store) -> None:
+    """A reference of the second embedding."""
+    body = tensors.encode({"mean": np.ones(3), "covariance": 2.0 * np.eye(3)})
+    await store.references.put("second", "{}", body)
+
+
+def arrays(generator: int, place: int, rows: int = ROWS) -> dict[str, NDArray[Any]]:
+    """The batch of a place in the generators' common sequence."""
+    common = np.random.default_rng(place).standard_normal((rows, 15))
+    weights = np.exp(common[:, 4:] * (1 + generator / 10))
+    return {
+        "features": common[:, :4] * (1 + generator / 5),
+        "probabilities": weights / weights.sum(axis=1, keepdims=True),
+        "second": common[:, 2:5] + generator / 3,
+        "score": common[:, :1] + generator,
+    }
+
+
+def read_by(made: Made, batch: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    names = {name: None for metric in made.config.metrics.values() for name in metric.array_names.values()}
+    return {name: batch[name] for name in names}
+
+
+async def tell(made: Made, places: list[int], generators: tuple[int, ...] = (0, 1)) -> None:
+    for place in places:
+        for generator in generators:
+            await made.tell(generator, read_by(made, arrays(generator, place)), start=ROWS * place)
+
+
+def columns_of(metric: Metric) -> dict[str, int]:
+    return {name: COLUMNS[name] for name in metric.array_names.values()}
+
+
+async def watching(make, growth: float, **config: Any) -> Made:
+    return await make("all", rescore_growth=growth, batch_size=ROWS, columns=COLUMNS, watch=WATCHED, **config)
+
+
+async def by_itself(make, growth: float, labels: Sequence[str] = LABELS) -> dict[str, Made]:
+    """An experiment by each of the metrics alone, by its label."""
+    common = {"rescore_growth": growth, "batch_size": ROWS}
+    return {
+        label: await make(label, metric=metric, columns=columns_of(metric), **common)
+        for label, metric in zip(LABELS, WATCHED, strict=True)
+        if label in labels
+    } | {"": await make("fid", **common)}
+
+
+async def estimates(made: Made, label: str = "") -> list[tuple[int, str | None]]:
+    """Position and text of the newest estimate of each generator."""
+    state = await made.store.state(made.name)
+    if not label:
+        return [(generator.estimate_seq, generator.estimate) for generator in state.generators]
+    watched = await made.store.watched(made.name)
+    found = [watched[generator.ordinal, label] for generator in state.generators]
+    return [(unit.estimate_seq, unit.estimate) for unit in found]
+
+
+async def scored(made: Made, without: str | None = None) -> ExperimentState:
+    """When all estimates that are due are made, but those by one watched metric."""
+
+    async def done() -> bool:
+        due = {state.ordinal: state for state in (await made.store.state(made.name)).generators}
+        units = {(ordinal, ""): state for ordinal, state in due.items()} | await made.store.watched(made.name)
+        behind = [label for (ordinal, label), unit in units.items() if unit.estimate_seq < due[ordinal].due_seq]
+        return not set(behind) - {without}
+
+    await until(done)
+    return await made.store.state(made.name)
+
+
+@pytest.mark.parametrize(("growth", "warm_bytes"), [(0.0, None), (0.1, 0)])
+async def test_each_equals_an_experiment_by_it_alone_to_the_last_bit(
+    make, second, server: EmbeddedRedis, growth: float, warm_bytes: int | None
+):
+    together, alone = await watching(make, growth), await by_itself(make, growth)
+    # The kernels are fixed by the 128 first samples of each. Two places change order, and one is told twice.
+    for places in ([0, 2, 1, 3], [4, 5, 6, 7, 7], [8]):
+        async with open_store(server.url) as store, scoring(store, warm_bytes):
+            for made in (together, *alone.values()):
+                await tell(made, places)
+            for made in (together, *alone.values()):
+                await scored(made)
+        for label, made in alone.items():
+            found = await estimates(together, label)
+            assert found == await estimates(made), label
+            assert all(text for _, text in found)
+    assert len({text for label in alone for _, text in await estimates(together, label)}) == 2 * len(alone)
+
+
+async def test_snapshots_of_all_sizes_and_a_log_trimmed_to_the_oldest_of_them(
+    make, second, server: EmbeddedRedis, redis: Redis
+):
+    """A metric's snapshot is due when the log behind it is as large as its own statistic: 10 kB here, or 200 kB."""
+    together, alone = await watching(make, 0.3), await by_itself(make, 0.3, ["is", "fid-second", "rke-second"])
+
+    async def snapshots() -> list[int]:
+        watched = await together.store.watched("all")
+        state = (await together.store.state("all")).generators[0]
+        return [state.snapshot_seq, *(watched[0, label].snapshot_seq for label in LABELS)]
+
+    for turn, warm_bytes in enumerate((None, 0)):
+        async with open_store(server.url) as store, scoring(store, warm_bytes):
+            for made in (together, *alone.values()):
+                await tell(made, [*range(12 * turn, 12 * turn + 12)])
+            for made in (together, *alone.values()):
+                await scored(made)
+            if turn == 0:
+                await until(lambda: _is_true(snapshots, lambda found: found[0] > 0 and found[1] > 0))
+                assert min(await snapshots()) == 0
+                assert await redis.xlen("optimist:{all}:log:0") == 12, "one of them needs it"
+            else:
+                await until(lambda: _is_true(snapshots, lambda found: min(found) > 12))
+                await until(lambda: _is_trimmed(redis, snapshots))
+    for label, made in alone.items():
+        assert await estimates(together, label) == await estimates(made), label
+
+
+async def _is_true(found: Callable[[], Awaitable[list[int]]], wanted: Callable[[list[int]], bool]) -> bool:
+    return wanted(await found())
+
+
+async def _is_trimmed(redis: Redis, snapshots: Callable[[], Awaitable[list[int]]]) -> bool:
+    return await redis.xlen("optimist:{all}:log:0") == 24 - min(await snapshots())
+
+
+async def test_those_that_decide_are_scored_first(make, second, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
+    settings = {"rescore_growth": 0.0, "columns": {"features": 4, "probabilities": 11}}
+    made, other = await make("all", watch=WATCHED[:2], **settings), await make("other", generators=3)
+    order: list[str] = []
+    put = Store.put_estimate
+
+    async def noted(*arguments: Any, label: str = "", **options: Any) -> bool:
+        order.append(label)
+        return await put(*arguments, label=label, **options)
+
+    monkeypatch.setattr(Store, "put_estimate", noted)
+    for generator in range(3):
+        await other.tell_many(generator, 2)
+    await tell(made, [0, 1, 2])
+    async with open_store(server.url) as store:
+        scorer = Scorer(store, threads=1)
+        torch.set_num_threads(1)
+        task = asyncio.create_task(scorer.run())
+        await asyncio.gather(scored(made), scored(other))
+        task.cancel()
+        await asyncio.wait([task])
+    first = order.index(next(label for label in order if label))
+    assert order[:first].count("") == order.count("") == 5
+    assert set(order[first:]) == set(LABELS[:2])
+
+
+async def test_a_retracted_batch_counts_by_no_metric(make, second, server: EmbeddedRedis):
+    """The estimates are those of an experiment that was never told it."""
+    together = await watching(make, 0.0, keep_log=True)
+    never = await make("never", rescore_growth=0.0, batch_size=ROWS, columns=COLUMNS, watch=WATCHED)
+    async with open_store(server.url) as store, scoring(store):
+        await tell(together, [0, 1, 2, 3])
+        await tell(never, [0, 1, 2, 3])
+        await scored(together)
+        await together.tell(0, read_by(together, {**arrays(1, 9), "score": np.full((ROWS, 1), 9.0)}), start=9 * ROWS)
+        await scored(together)
+        await together.store.retract("all", generator=0, position=5)
+        await tell(together, [4])
+        await tell(never, [4])
+        for made in (together, never):
+            await scored(made)
+    for label in ("", *LABELS):
+        texts = [[json.loads(text or "") for _, text in await estimates(made, label)] for made in (together, never)]
+        assert texts[0] == texts[1], label
+
+
+async def test_a_metric_whose_reference_is_gone_is_damaged_and_the_others_go_on(
+    make, second, server: EmbeddedRedis, redis: Redis
+):
+    together = await watching(make, 0.0)
+    await redis.rename("optimist:reference:second", "elsewhere")
+    await tell(together, [0, 1, 2])
+    async with open_store(server.url) as store, scoring(store):
+        stored = await scored(together, without="fid-second")
+
+        async def said() -> bool:
+            watched = await together.store.watched("all")
+            return all(watched[generator, "fid-second"].damage for generator in (0, 1))
+
+        await until(said)
+        watched = await together.store.watched("all")
+        assert "reference 'second' is gone" in (watched[0, "fid-second"].damage or "")
+        assert [generator.damage for generator in stored.generators] == [None, None]
+        assert [unit for unit, state in watched.items() if state.damage] == [(0, "fid-second"), (1, "fid-second")]
+        await redis.rename("elsewhere", "optimist:reference:second")
+        await tell(together, [3])
+        await scored(together)
+    assert not any(state.damage for state in (await together.store.watched("all")).values())
+
+
+async def test_an_estimate_that_fails_leaves_the_other_metrics(
+    make, second, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+):
+    together = await watching(make, 0.0)
+    apply = WarmGenerator.apply
+
+    def fails(warm: WarmGenerator, *arguments: Any) -> Any:
+        if warm._bound.metric.name == "is":
+            raise ArithmeticError("not finite")
+        return apply(warm, *arguments)
+
+    monkeypatch.setattr(WarmGenerator, "apply", fails)
+    await tell(together, [0, 1, 2])
+    async with open_store(server.url) as store, scoring(store):
+        stored = await scored(together, without="is")
+        await until(lambda: _all_damaged(together, "is"))
+    assert [generator.damage for generator in stored.generators] == [None, None]
+    assert (await together.store.watched("all"))[0, "is"].damage == "ArithmeticError: not finite"
+
+
+async def _all_damaged(made: Made, label: str) -> bool:
+    watched = await made.store.watched(made.name)
+    return all(watched[generator, label].damage for generator in (0, 1))
+
+
+async def test_a_batch_that_cannot_be_read_is_set_aside_once(make, second, server: EmbeddedRedis, redis: Redis):
+    together = await watching(make, 0.0)
+    await tell(together, [0, 1, 2, 3])
+    entries = await redis.xrange("optimist:{all}:log:0")
+    await redis.delete("optimist:{all}:log:0")
+    for number, (position, fields) in enumerate(entries):
+        await redis.xadd("optimist:{all}:log:0", {**fields, b"body": b"?"} if number == 1 else fields, position)
+    async with open_store(server.url) as store, scoring(store):
+        state = (await scored(together)).generators[0]
+        assert (state.aside_count, [aside.seq for aside in state.aside]) == (1, [2])
+    for label in LABELS:
+        (_, text), _ = await estimates(together, label)
+        assert json.loads(text or "")["samples"] == 3 * ROWS, label
+
+
+async def test_modes_of_a_watched_metric(make, second, server: EmbeddedRedis):
+    labels = ("rke-second", "vendi")
+    together, alone = await watching(make, 0.0), await by_itself(make, 0.0, labels)
+    for made in (together, *alone.values()):
+        await tell(made, [0, 1, 2])
+    async with open_store(server.url) as store, scoring(store):
+        for label in labels:
+            for made, asked in ((together, label), (alone[label], "")):
+                await scored(made)
+
+                async def come(made: Made = made, asked: str = asked) -> bool:
+                    await made.store.want_modes(made.name, 0, asked)
+                    return await made.store.modes(made.name, 0, asked) is not None
+
+                await until(come)
+            found = [await together.store.modes("all", 0, label), await alone[label].store.modes(label, 0)]
+            assert found[0] == found[1]
+            assert Modes.model_validate_json((found[0] or (0, ""))[1]).modes
