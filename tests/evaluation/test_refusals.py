@@ -11,6 +11,7 @@ import torch
 
 from optimist import Evaluation, score
 from optimist.evaluation import Question, declared_of
+from optimist_client.metrics import KEN, Gaussian
 
 GAUSSIAN = {"name": "gaussian", "sigma": 2.0, "features": 16}
 EXACT = {"sigma": 2.0, "features": None}
@@ -207,6 +208,13 @@ def test_numbers_of_other_types_are_taken():
 def test_settings_of_an_evaluation_are_checked(change: dict, expected: str):
     with pytest.raises(ValueError, match=expected):
         Evaluation(**{"generators": ["a", "b"], "metric": "vendi", "kernel": GAUSSIAN, **change})
+
+
+def test_a_metric_that_cannot_decide_is_only_watched():
+    novel = KEN(kernel=Gaussian(sigma=2.0, features=16), reference=rows(60))
+    with pytest.raises(ValueError, match="metric 'ken' cannot decide: it can only be watched"):
+        Evaluation(["a", "b"], metric=novel)
+    assert Evaluation(["a", "b"], metric="rke", kernel=GAUSSIAN, watch=[novel]).ask() == "a"
 
 
 def test_modes_are_counted_in_whole_numbers():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from optimist import score
+from optimist import contrast, score
 from optimist.commands import app
 from optimist.commands.metrics import parsed
 from optimist_client.metrics import FID, RKE, Gaussian, Mean
@@ -47,6 +47,22 @@ def test_several_scores_in_memory_are_those_of_each():
         score({"features": REAL}, metrics)
     with pytest.raises(ValueError, match="fid is given twice"):
         score(arrays(0.0), [metrics[0], metrics[0]])
+
+
+def test_values_of_one_column_may_be_vectors(tmp_path: Path):
+    values = {name: np.random.default_rng(i).random(60) for i, name in enumerate("ab")}
+    np.savez(tmp_path / "all.npz", **values)
+    for name, array in values.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        assert score(array, Mean()) == score(array[:, None], Mean())
+    columns = {name: array[:, None] for name, array in values.items()}
+    expected = contrast(columns, "mean", paired=True).to_dict()
+    assert contrast(values, "mean", paired=True).to_dict() == expected
+    for files in ([tmp_path / "all.npz"], [tmp_path / "a.npy", tmp_path / "b.npy"]):
+        found = {row["name"]: row["score"] for row in json.loads(run(*files, "--metric=mean", "--json").stdout)}
+        assert found == {name: score(array, "mean").score for name, array in values.items()}
+        ended = CliRunner().invoke(app, ["contrast", *map(str, files), "--metric=mean", "--paired", "--json"])
+        assert json.loads(ended.stdout)["contrasts"] == json.loads(json.dumps(expected["contrasts"]))
 
 
 def test_files_of_several_arrays(files: Path):

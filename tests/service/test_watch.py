@@ -126,6 +126,13 @@ def test_an_embedding_of_the_deciding_array_has_one_form(client: Optimist, name:
     assert first.info == again.info
 
 
+def test_a_metric_that_cannot_decide_is_refused(service: Service, name: str):
+    novel = {"name": "ken", "kernel": {"name": "gaussian", "sigma": 2.0, "features": 8}, "reference": "watch-real"}
+    refused = httpx.post(f"{service.url}/v1/experiments", json={"name": name, "generators": ["a"], "metric": novel})
+    assert refused.status_code == 422, refused.text
+    assert "metric 'ken' cannot decide: it can only be watched" in refused.json()["detail"]
+
+
 def test_names_of_metrics_and_wrong_settings_over_http(service: Service, name: str):
     for watch, expected in (
         (["kid-of"], "watch.0: unknown metric 'kid-of'"),

@@ -88,6 +88,19 @@ def test_pairs_are_read_from_files_and_folders(tmp_path: Path):
     np.testing.assert_array_equal(held(found["b"], "prompts"), rows(4, d=2))
 
 
+@pytest.mark.parametrize("metric", ["mean", "win-rate", {"values": 1}])
+def test_arrays_of_one_column_may_be_vectors(tmp_path: Path, metric: Any):
+    values = {"a": rows(1, d=1), "b": rows(2, d=1)}
+    np.savez(tmp_path / "all.npz", **{name: array[:, 0] for name, array in values.items()})
+    (tmp_path / "each").mkdir()
+    for name, array in values.items():
+        np.save(tmp_path / "each" / f"{name}.npy", array[:, 0])
+    for place in ("all.npz", "each"):
+        found = sources.files(tmp_path / place, metric)
+        for name, array in values.items():
+            np.testing.assert_array_equal(held(found[name], "values"), array)
+
+
 @pytest.mark.parametrize(
     ("made", "metric", "message"),
     [

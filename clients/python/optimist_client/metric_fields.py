@@ -68,8 +68,7 @@ WatchedField = Annotated[
 
 def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool) -> None:
     """Raise ValueError if the primary metric cannot decide, if a watched one lacks a setting, or if labels repeat."""
-    if not primary.decides:
-        raise ValueError(f"metric {primary.name!r} cannot decide: it can only be watched")
+    primary.check_decides()
     for metric in (primary, *watch):
         reference = metric.setting("reference")
         if reference is not None and not (isinstance(reference, str) and re.fullmatch(IDENTIFIER, reference)):

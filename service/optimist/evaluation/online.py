@@ -118,6 +118,7 @@ class Evaluation:
         if not 0 <= growth < math.inf:
             raise ValueError(f"rescore_growth must be finite and not negative, not {growth}")
         tolerance = checked_tolerance(tolerance)
+        declared.check_decides()
         declared.check_tolerance(tolerance)
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)

@@ -171,6 +171,11 @@ class Metric(Wire):
         """Whether estimates of the bound have standard errors."""
         return bound == "influence" or bound in cls.strict
 
+    def check_decides(self) -> None:
+        """Raise ValueError if it can only be watched."""
+        if not self.decides:
+            raise ValueError(f"metric {self.name!r} cannot decide: it can only be watched")
+
     def check_tolerance(self, tolerance: float | str) -> None:
         """Raise ValueError if the tolerance is a share of the best score, which may be 0 or negative."""
         if isinstance(tolerance, str) and not self.positive:

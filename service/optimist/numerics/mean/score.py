@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -51,7 +52,10 @@ class MeanScore(BaseScore):
     def analyse_paired(self, statistic: MeanStatistic, common: Mapping[str, Tensor]) -> Analysis:
         """The same with the influence of the rows "values" (m, 1): their distance from the mean."""
         rows = copied(common["values"], torch.device("cpu")).flatten()
-        return self._analysis(statistic, rows - statistic.mean)
+        found = self._analysis(statistic, rows - statistic.mean)
+        # Values that repeat may be equal in all pairs of two generators; one more pair could differ by a step.
+        step = min(step_of(rows) / (math.sqrt(2.0) * statistic.samples), found.selection_error)
+        return replace(found, systematic_selection=step, systematic_stopping=step)
 
     def _analysis(self, statistic: MeanStatistic, influence: Tensor | None) -> Analysis:
         n, mean = statistic.samples, statistic.mean
@@ -60,3 +64,16 @@ class MeanScore(BaseScore):
             # Equal values have no spread; one sample at the farther limit would have had about this one.
             error = max(mean - self.limits[0], self.limits[1] - mean) / n
         return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error, influence=influence)
+
+
+def step_of(values: Tensor) -> float:
+    """By how much a value of `values` (m,) differs from the nearest other one, as a root mean square over all of them.
+
+    A value that occurs once counts as 0: continuous values are not equal by chance. 0 where all values are equal.
+    """
+    levels, counts = torch.unique(values, return_counts=True)
+    if len(levels) < 2:
+        return 0.0
+    gaps, end = levels.diff(), levels.new_full((1,), math.inf)
+    nearest = torch.minimum(torch.cat([end, gaps]), torch.cat([gaps, end]))
+    return math.sqrt(float((nearest.square() * counts * (counts > 1)).sum()) / len(values))

@@ -26,11 +26,11 @@ def files(
     In a folder every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is a
     generator, too: its files are tensors, named by their stems or by the arrays in them, or parts to be concatenated.
     In a file every array is a generator; arrays of the same generator may be named `<generator>/<tensor>`. A generator
-    with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. `beside` is a file to ignore: a reference in the
-    same folder. Raises FileError, naming the file, for anything else.
+    with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. Arrays of one column may be (n,). `beside` is a
+    file to ignore: a reference in the same folder. Raises FileError, naming the file, for anything else.
     """
     place, sources = Path(path), dict[str, Source]()
-    wanted = dict.fromkeys(find(metric).arrays) if isinstance(metric, str) else metric
+    wanted = _columns(metric) if isinstance(metric, str) else metric
     if not place.exists():
         raise FileError(f"{place}: no such file or folder")
     found = in_folder(place, tuple(wanted), beside) if place.is_dir() else _in_file(place)
@@ -41,6 +41,11 @@ def files(
             raise FileError(f"{origin}: expected distinct generator names, found {name!r} in {sources[name].origin}")
         sources[name] = _source(origin, arrays, wanted)
     return sources
+
+
+def _columns(metric: str) -> dict[str, int | None]:
+    declared = find(metric)()
+    return {name: declared.widths.get(name) for name in declared.arrays}
 
 
 def _in_file(file: Path) -> Found:
