@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -174,14 +174,14 @@ def _cell(z: NDArray[np.float64]) -> str:
     return f"{math.sqrt(np.square(z).mean()):.2f} ({z.mean():+.1f}; {covered:.0f})"
 
 
-def truncations() -> tuple[Rows, dict[str, Rows]]:
+def truncations(levels: Sequence[float] = LEVELS) -> tuple[Rows, dict[str, Rows]]:
     """Real rows, and pools of truncations of one VAE, whose row i has the same latent vector."""
     world = load(progress=False)
     vae = world.generators["vae-1.0"]
     assert isinstance(vae, TruncatedVAE)
     return world.features(world.images).astype(np.float64), {
         f"vae-{level:g}": world.features(replace(vae, truncation=level).sample(POOL, 7)).astype(np.float64)
-        for level in LEVELS
+        for level in levels
     }
 
 
@@ -212,7 +212,8 @@ def _differences(
     values, rho, shares, z = [], [], [], []
     for repeat in range(repeats):
         drawn = np.random.default_rng(repeat).integers(POOL, size=n)
-        found = [estimate_of(score, torch.from_numpy(pool[drawn])) for pool in pools.values()]
+        # The truth is against this reference.
+        found = [without_reference(estimate_of(score, torch.from_numpy(pool[drawn]))) for pool in pools.values()]
         values.append([each.value for each in found])
         contrasts = contrasts_of(found)
         for one, other in combinations(range(len(found)), 2):
@@ -235,13 +236,8 @@ def _differences(
 
 def references(repeats: int) -> Table:
     """Differences against references of few real rows, each drawn anew; the truth is against all real rows."""
-    world = load(progress=False)
-    vae = world.generators["vae-1.0"]
-    assert isinstance(vae, TruncatedVAE)
-    real = world.features(world.images).astype(np.float64)
-    pools = [
-        world.features(replace(vae, truncation=level).sample(POOL, 7)).astype(np.float64) for level in (LEVELS[0], 0.5)
-    ]
+    real, by_name = truncations((LEVELS[0], 0.5))
+    pools = list(by_name.values())
     table = Table(title="difference of two truncations by references of few rows", box=box.MARKDOWN)
     for column in ("metric", "real rows", "n", "same seeds", "share of the reference", "rms z: exact → finite"):
         table.add_column(column)

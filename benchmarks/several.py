@@ -20,6 +20,7 @@ the ratios of adjacent periods, which had the same other jobs beside them.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import platform
 import statistics
@@ -39,6 +40,9 @@ from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, batch_path, cpu_sec
 from rounds import PATH, WARM_UP, header, line
 
 CLASSES, REAL_ROWS = 10, 2000
+DISTINCT = 300
+"""Number of different batches of a generator, which are told in turn."""
+Batches = list[list[dict[str, np.ndarray]]]
 ESTIMATES = "optimist_scoring_seconds_count"
 
 
@@ -55,12 +59,12 @@ class Period(NamedTuple):
 class Driven:
     """An experiment with its one worker."""
 
-    def __init__(self, client: RawClient, url: str, pids: list[int], name: str, arrays: list[dict[str, Any]]) -> None:
+    def __init__(self, client: RawClient, url: str, pids: list[int], name: str, arrays: Batches) -> None:
         self.name = name
         self.periods: list[Period] = []
         self._client, self._url, self._pids = client, url, pids
         self._path = f"/v1/experiments/{name}/picks"
-        self._bodies = [tensors.encode(batch) for batch in arrays]
+        self._bodies = [itertools.cycle([tensors.encode(batch) for batch in own]) for own in arrays]
         self._pick = client.post(self._path, b'{"worker": "w"}', JSON)["picks"][0]
 
     def warm_up(self) -> None:
@@ -83,7 +87,7 @@ class Driven:
         self.periods.append(Period(rate, api / rounds, scorer / rounds, scorer / estimates))
 
     def _round(self) -> None:
-        body = self._bodies[GENERATORS.index(self._pick["generator"])]
+        body = next(self._bodies[GENERATORS.index(self._pick["generator"])])
         url = f"{batch_path(self._path, self._pick)}&next=1&worker=w"
         self._pick = self._client.post(url, body, HEADERS)["next"]["picks"][0]
 
@@ -100,18 +104,19 @@ class Driven:
         return sum(float(each.split()[-1]) for each in lines if each.startswith(ESTIMATES))
 
 
-def batches(d: int) -> list[dict[str, np.ndarray]]:
-    """A batch of each generator, with all arrays."""
+def batches(d: int) -> Batches:
+    """`DISTINCT` batches of each generator, with all arrays."""
     rng = np.random.default_rng(0)
-    return [
-        {
-            "features": (rng.standard_normal((BATCH, d)) + 0.1 * g).astype(np.float32),
-            "dinov2": (rng.standard_normal((BATCH, d)) * (1 + 0.1 * g)).astype(np.float32),
-            "probabilities": rng.dirichlet(np.full(CLASSES, 0.3 + 0.1 * g), BATCH),
-            "latency": (1.0 + 0.1 * g + rng.exponential(size=(BATCH, 1))).astype(np.float32),
-        }
-        for g in range(len(GENERATORS))
-    ]
+    return [[_batch(rng, d, g) for _ in range(DISTINCT)] for g in range(len(GENERATORS))]
+
+
+def _batch(rng: np.random.Generator, d: int, g: int) -> dict[str, np.ndarray]:
+    return {
+        "features": (rng.standard_normal((BATCH, d)) + 0.1 * g).astype(np.float32),
+        "dinov2": (rng.standard_normal((BATCH, d)) * (1 + 0.1 * g)).astype(np.float32),
+        "probabilities": rng.dirichlet(np.full(CLASSES, 0.3 + 0.1 * g), BATCH),
+        "latency": (1.0 + 0.1 * g + rng.exponential(size=(BATCH, 1))).astype(np.float32),
+    }
 
 
 def create(optimist: Optimist, name: str, d: int, several: bool, **config: Any) -> None:
@@ -158,7 +163,7 @@ def main() -> None:
         real = np.random.default_rng(1).standard_normal((REAL_ROWS, d), dtype=np.float32)
         optimist.create_reference("real", features=real, keep_rows=True)
         everything = batches(d)
-        alone = [{"features": batch["features"]} for batch in everything]
+        alone = [[{"features": batch["features"]} for batch in own] for own in everything]
         for settings, config in (("default", {}), ("no waiting", PATH)):
             tag = settings.partition(" ")[0]
             pair: list[Driven] = []

@@ -104,7 +104,7 @@ def main() -> None:
         )
         for pick in experiment.picks():
             scores = [judged(models[pick.generator], *each) for each in zip(pick.prompts, pick.seeds, strict=True)]
-            pick.tell(np.array(scores)[:, None])
+            pick.tell(np.array(scores))
         report = scored_report(experiment)
         print(report)
         print(f"{report.samples:,} judgements were made.")

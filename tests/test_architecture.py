@@ -12,7 +12,7 @@ import pytest
 
 from optimist.numerics.registry import implementation
 from optimist.policies import NAMES
-from optimist_client.config import SETTINGS, BoundName, BoundOptions, PolicyName
+from optimist_client.config import SETTINGS, BoundOptions, PolicyName
 from optimist_client.metrics import declared
 
 ROOT = Path(__file__).parent.parent
@@ -30,7 +30,7 @@ def test_the_wire_knows_the_policies_that_exist():
 def test_what_a_metric_declares_is_implemented_and_can_be_asked_for():
     for metric in declared().values():
         assert {"influence", *getattr(implementation(metric.name), "BOUNDS", {})} == set(metric.bounds)
-        assert set(metric.bounds) <= set(get_args(BoundName))
+        assert metric.strict <= set(metric.bounds)
         assert set().union(*metric.bounds.values()) <= set(BoundOptions.model_fields)
         assert not metric.flat or metric.settings() <= set(SETTINGS)
         assert metric.needs <= metric.settings() | {"prompts"}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from optimist_client import Experiment, Optimist
+from optimist_client.models import Standing
 
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 8}
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -24,6 +25,8 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "prompts": [f"prompt {number}" for number in range(12)],
     },
     "decided": {"metric": "fid", "tolerance": 50.0},
+    # From format 4 on.
+    "watching": {"metric": "fid", "watch": [{"name": "rke", "kernel": KERNEL}, {"name": "is", "dimension": 4}]},
 }
 GENERATORS = {"good": 0.0, "bad": 1.5, "worse": 2.5}
 
@@ -51,7 +54,10 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
         picked.append((pick.number, pick.generator, pick.seed))
         rng = np.random.default_rng(pick.seed)
         rows = rng.normal(GENERATORS[pick.generator], 1.0, (pick.size, 5 if config.metric == "is" else 4))
-        if config.metric == "is":
+        if config.watch:
+            odds = np.exp(rows)
+            pick.tell({"features": rows, "probabilities": odds / odds.sum(axis=1, keepdims=True)})
+        elif config.metric == "is":
             odds = np.exp(rows)
             pick.tell(odds / odds.sum(axis=1, keepdims=True))
         elif config.prompts is not None:
@@ -64,7 +70,7 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
 def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
     """What must be the same in every later version, once every estimate that is due is made."""
     deadline = time.monotonic() + seconds
-    while not (report := experiment.report()).scored:
+    while not ((report := experiment.report()).scored and all(by.scored for by in report.watched.values())):
         assert time.monotonic() < deadline, "estimates that are due are not made"
         time.sleep(0.05)
     return {
@@ -73,8 +79,11 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
         "samples": report.samples,
         "best": report.decision.best,
         "decided": report.decision.decided,
-        "generators": {
-            row.generator: [row.state, row.samples, row.score, row.error, row.lower, row.upper]
-            for row in report.standings
-        },
+        "generators": rows_of(report.standings),
+        "watched": {label: rows_of(by.standings) for label, by in report.watched.items()},
     }
+
+
+def rows_of(standings: list[Standing]) -> dict[str, list[Any]]:
+    """Of each generator its state, its samples, and its score with error and bounds."""
+    return {row.generator: [row.state, row.samples, row.score, row.error, row.lower, row.upper] for row in standings}

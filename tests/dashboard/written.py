@@ -10,7 +10,7 @@ import numpy as np
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
-from optimist.store import ExperimentState, GeneratorState, open_store
+from optimist.store import ExperimentState, GeneratorState, WatchedState, open_store
 from optimist.store.formats import HISTORY
 from optimist.store.keys import experiment_key
 from optimist_client.config import RULES
@@ -117,20 +117,23 @@ async def write_watched_experiment(redis_url: str, name: str, count: int) -> Non
         config=config, dimension=10, columns=columns, created=time.time(), instance=uuid.uuid4().hex, rules=RULES
     )
     latched = {"best": names[0], "confidence": 0.97, "decided": True, "reason": "so", "samples": [BATCH * 100] * count}
-    stored = ExperimentState(rounds, rounds, states, instance=made.instance, decision=json.dumps(latched))
+    stored = ExperimentState(
+        rounds, rounds, states, instance=made.instance, decision=json.dumps(latched), labels=tuple(WATCHED)
+    )
+    watched = {
+        (g, label): WatchedState(120, json.dumps(estimate(count - g if is_reversed else g, BATCH * 120).to_dict()))
+        for label, is_reversed in WATCHED.items()
+        for g in range(count)
+    }
     async with open_store(redis_url) as store, store.restoring(name) as restoration:
-        await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), None)
+        parts = made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {}
+        await restoration.commit(*parts, watched=watched)
     _write_curves(redis_url, name, history, count)
     with Redis(unix_socket_path=redis_url.removeprefix("unix://")) as redis:
-        redis.hset(experiment_key(name, "counts"), "labels", " ".join(WATCHED))
-        for label, is_reversed in WATCHED.items():
-            for g in range(count):
-                unit, found = f"{g}:{label}", estimate(count - g if is_reversed else g, BATCH * 120)
-                redis.hset(experiment_key(name, "watched"), unit, f"120 {json.dumps(found.to_dict())}")
-                redis.hset(experiment_key(name, "marks"), f"made_{unit}", "120 by-hand")
-                points = [(seq, estimate(g, BATCH * seq).point) for seq in (20, 60, 120)]
-                entries = [f"{seq * count} {seq} {json.dumps(point)}" for seq, point in points]
-                redis.rpush(experiment_key(name, f"curve:{unit}"), *entries)
+        for g, label in watched:
+            points = [(seq, estimate(g, BATCH * seq).point) for seq in (20, 60, 120)]
+            entries = [f"{seq * count} {seq} {json.dumps(point)}" for seq, point in points]
+            redis.rpush(experiment_key(name, f"curve:{g}:{label}"), *entries)
 
 
 def _write_curves(redis_url: str, name: str, history: np.ndarray, count: int) -> None:

@@ -25,12 +25,15 @@ def _moments(file: str, width: int = 8) -> None:
 
 def sdk(url: str) -> dict[str, Any]:
     _moments("real.npz")
+    _moments("real-dinov2.npz")
     shifts = {"old": 1.5, "new": 0.0}
     return {
         "AsyncOptimist": AsyncOptimist,
         "sample_old": lambda size, seed: _rows(shifts["old"], size, seed),
         "sample_new": lambda size, seed: _rows(shifts["new"], size, seed),
         "features": lambda samples: samples,
+        "dinov2": np.tanh,
+        "clipscore": lambda samples: samples.mean(axis=1),
         "models": {
             name: SimpleNamespace(sample=lambda size, seed, shift=shift: _rows(shift, size, seed))
             for name, shift in shifts.items()
@@ -47,6 +50,7 @@ def metrics(url: str) -> dict[str, Any]:
     for number in (1, 2):
         pairs = {"features": _rows(0.0, 60, number), "prompts": _rows(0.0, 60, 10 + number)}
         np.savez(f"answers-{number}.npz", **pairs)
+        np.savez(f"several-{number}.npz", features=pairs["features"], clipscore=pairs["prompts"][:, 0])
     kernel = {"name": "gaussian", "sigma": 4.0, "features": 16}
     optimist = Optimist(url)
     experiment = optimist.create_experiment(
@@ -98,9 +102,24 @@ def pairs(url: str) -> dict[str, Any]:
     return {"optimist": Optimist(url), "real": real, **same}
 
 
+def metrics_at_once(url: str) -> dict[str, Any]:
+    shifts = {"old": 1.5, "new": 0.0}
+    return {
+        "generators": {
+            name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()
+        },
+        "features": lambda samples: samples,
+        "dinov2": lambda samples: samples[:, :4],
+        "reward": lambda samples: samples[:, 0],
+        "real": _rows(0.0, 400, 4),
+        "real_dinov2": _rows(0.0, 400, 4, width=4),
+    }
+
+
 PRELUDES: dict[str, Prelude] = {
     "sdk.md": sdk,
     "metrics.md": metrics,
+    "metrics-at-once.md": metrics_at_once,
     "operations.md": operations,
     "pairs.md": pairs,
     "retraction.md": retraction,

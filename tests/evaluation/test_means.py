@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from optimist import Evaluation, score
+from optimist.evaluation.question import Question
+from optimist.evaluation.track import Track
 from optimist_client.metrics import Mean, WinRate
 
 
@@ -107,3 +110,19 @@ def test_pairs_decide_with_fewer_samples():
         assert evaluation.decision().best == "b"
         spent[paired] = 5 * evaluation.told
     assert spent[True] < spent[False] / 3
+
+
+@pytest.mark.parametrize("bound", ["influence", "empirical-bernstein", "betting"])
+def test_a_track_goes_on_from_its_stored_state_bit_for_bit(bound: str):
+    made = Question(WinRate(), bound, generators=3).bound_for({"values": 1})
+    rows = torch.from_numpy((np.random.default_rng(2).random((90, 1)) < 0.3).astype(float))
+    batches, is_paired = rows.split(10), bound == "influence"
+    ids = [f"{row}" for row in range(10)]
+    whole = Track(made, 0.04, paired=is_paired)
+    for place, batch in enumerate(batches[:-1]):
+        whole.add({"values": batch}, ids, indices=(10 * place, 10))
+    restored = Track.restore(whole.state(), made, 0.04, paired=is_paired)
+    for track in (whole, restored):
+        track.add({"values": batches[-1]}, ids, indices=(80, 10))
+    assert restored.estimate() == whole.estimate()
+    assert all(torch.equal(tensor, restored.state()[name]) for name, tensor in whole.state().items())

@@ -159,6 +159,32 @@ def test_a_report_with_costs_says_so(client: Optimist, name: str, reference):
     assert list(report.to_pandas()["cost"]) == [row.cost for row in report.ranking]
 
 
+def test_a_decision_keeps_what_had_been_told_and_its_cost_follows_the_prices(
+    client: Optimist, service: Service, name: str, reference, tmp_path: Path
+):
+    experiment = priced(client, name, reference, stop=True, max_wait=10.0)
+    for pick in experiment.picks(400):
+        pick.tell(rows(pick.size, pick.seed) + (8.0 if pick.generator == "dear" else 0.0))
+    decided = experiment.report()
+    assert decided.state == "decided"
+    assert decided.decision_cost == decided.cost
+    url = f"{service.url}/v1/experiments/{name}/generators/dear/batches"
+    late = {"features": rows(10, 1).tolist()}
+    httpx.post(url, json=late, headers={"idempotency-key": "late"}).raise_for_status()
+    later = experiment.report()
+    assert (later.decision_cost, later.cost) == (decided.cost, (decided.cost or 0.0) + 30.0)
+    experiments = httpx.get(f"{service.url}/v1/overview?limit=200").json()["experiments"]
+    line = next(one for one in experiments if one["name"] == name)
+    assert (line["cost"], line["decision_cost"]) == (later.cost, later.decision_cost)
+    dearer = experiment.set_cost("dear", 6.0)
+    dear = next(row for row in decided.standings if row.generator == "dear")
+    assert dearer.decision_cost == (decided.cost or 0.0) + 3.0 * dear.samples
+    experiment.export(tmp_path / "file")
+    imported = client.import_experiment(tmp_path / "file", f"{name}-again")
+    assert imported.report().decision_cost == dearer.decision_cost
+    assert experiment.resume(stop=False).decision_cost is None
+
+
 def test_picks_are_the_same_with_costs_and_without(client: Optimist, name: str, reference):
     asked: list[list[tuple[str, int]]] = []
     for number, costs in enumerate((COSTS, None)):

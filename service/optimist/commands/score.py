@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from optimist.commands.metrics import MetricText, Watch, parsed, watched
 from optimist.commands.scorer import METRICS_HOST, scorer
 from optimist.commands.shared import (
     ORDER,
@@ -24,7 +25,6 @@ from optimist.commands.shared import (
     KernelName,
     KernelSeed,
     LogFormat,
-    MetricName,
     PromptSigma,
     ReferenceFile,
     Sigma,
@@ -40,6 +40,7 @@ from optimist_client.metrics.kernel import MEDIAN
 
 if TYPE_CHECKING:
     from optimist.evaluation.offline import FileScore
+    from optimist.numerics.estimate import Estimate
 
 DEPRECATED = "Deprecated: use `optimist scorer`."
 
@@ -53,7 +54,8 @@ def score(
             "file (or folder) per generator, as for `simulate --features`."
         ),
     ] = None,
-    metric: Annotated[MetricName, typer.Option(help="The metric to score FILES by.")] = "fid",
+    metric: MetricText = "fid",
+    watch: Watch = None,
     reference: ReferenceFile = None,
     bound: Annotated[BoundName, typer.Option(help="The bound that makes the interval.")] = "influence",
     delta: Annotated[float, typer.Option(help="The interval covers 1 − delta.")] = 0.05,
@@ -86,14 +88,21 @@ def score(
     with extras("server,scoring"):
         from optimist.evaluation.offline import read_reference, score_files
     with said_plainly(ValueError), progress() as begun:
-        check_reference(metric, reference)
+        name, own = parsed(metric)
+        real = None if reference is None else read_reference(reference)
+        asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed, exact)
+        kernels = shared_kernels(name, watch or [], "kernel" in own, *asked)
+        shared = kernels | ({} if real is None else {"reference": real})
+        taken = shared if not watch else {key: known for key, known in shared.items() if key in find(name).settings()}
+        if "reference" not in own:
+            check_reference(name, reference)
         rows = score_files(
             files or [],
-            metric,
-            reference=None if reference is None else read_reference(reference),
-            **kernels_of(metric, kernel, sigma, prompt_sigma, frequencies, kernel_seed, exact),
+            name,
+            watch=watched(watch or [], shared),
             order=order,
             truncation=truncation,
+            **(taken | own),
             bound=bound,
             delta=delta,
             device=settings.device,
@@ -103,7 +112,7 @@ def score(
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))
     else:
-        _print_scores(rows, f"{find(metric).title}, bound {bound}, intervals of {1.0 - delta:.4g}")
+        _print_scores(rows, f"{find(name).title}, bound {bound}, intervals of {1.0 - delta:.4g}")
 
 
 @contextmanager
@@ -120,6 +129,17 @@ def check_reference(metric: str, reference: Path | None) -> None:
     """Raise ValueError if the metric needs a reference and none is given."""
     if "reference" in find(metric).needs and reference is None:
         raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
+
+
+def shared_kernels(metric: str, watch: Sequence[str], has_own: bool, *asked: Any) -> dict[str, dict[str, Any]]:
+    """The kernels that the options give the metric and the watched ones; see `kernels_of` for `asked`.
+
+    has_own: whether the metric has a kernel among its own settings, so that it needs none of the options.
+    """
+    if not any(asked) and (watch or has_own) and (has_own or "kernel" not in find(metric).settings()):
+        return {}
+    with_kernels = [name for name in (metric, *(parsed(text)[0] for text in watch)) if find(name).kernels]
+    return kernels_of(with_kernels[0] if with_kernels and not has_own else metric, *asked)
 
 
 def kernels_of(
@@ -161,22 +181,27 @@ def _sigma(text: str | None) -> float | str | None:
 
 
 def _print_scores(rows: list[FileScore], title: str) -> None:
-    table = Table(title=title, title_justify="left")
-    table.add_column("generator", overflow="fold")
-    for column in ("score", "interval", "plug-in", "samples"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        estimate = row.estimate
-        score, plug_in, lower, upper = (
-            f"{estimate.natural(number):.4g}"
-            for number in (estimate.value, estimate.plug_in, estimate.lower, estimate.upper)
-        )
-        table.add_row(Text(row.name), score, f"{lower} to {upper}", plug_in, f"{estimate.samples:,}")
     out = Console()
-    out.print(table)
+    out.print(_table(title, {row.name: row.estimate for row in rows}))
+    for label in rows[0].watched:
+        out.print(_table(label, {row.name: row.watched[label] for row in rows}))
     # Below the table: sentences in a narrow column are hard to read.
     for field, sigma in rows[0].bandwidths.items():
         out.print(Text(f"σ of the {field.replace('_', ' ')}: {sigma:.4g}."), soft_wrap=True)
     for row in rows:
         for warning in row.estimate.warnings:
             out.print(Text(f"{row.name}: {warning}"), soft_wrap=True)
+
+
+def _table(title: str, estimates: Mapping[str, Estimate]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("generator", overflow="fold")
+    for column in ("score", "interval", "plug-in", "samples"):
+        table.add_column(column, justify="right")
+    for name, estimate in estimates.items():
+        score, plug_in, lower, upper = (
+            f"{estimate.natural(number):.4g}"
+            for number in (estimate.value, estimate.plug_in, estimate.lower, estimate.upper)
+        )
+        table.add_row(Text(name), score, f"{lower} to {upper}", plug_in, f"{estimate.samples:,}")
+    return table

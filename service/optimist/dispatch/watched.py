@@ -54,7 +54,7 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
     # As the primary metric would decide, but for the tolerance, which is of its scale.
     rivals = [arm for arm in arms if arm.active or arm.estimate is not None]
     stopping = Stopping(state.config.delta, rules=state.experiment.rules)
-    decision = stopping.decide(rivals, state.stored.told)
+    decision, counted = stopping.decide(rivals, state.stored.told), state.stored.counted
     return WatchedReport(
         label=label,
         metric=metric.name,
@@ -66,7 +66,7 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
         confidence=decision.confidence,
         sure=decision.decided,
         standings=[
-            standing_of(arm, generator, state.stored.counted, damage=stored.damage)
+            standing_of(arm, generator, counted, damage=stored.damage)
             for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
         ],
         contrasts=contrasts_from_best(arms, state.config.delta, decision.best),

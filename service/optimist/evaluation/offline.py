@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from optimist.evaluation import Question, declared_of, first_rows, score
+from optimist.evaluation.arrays import columns_of
 from optimist.evaluation.comparison import Comparison, Samples, compare
 from optimist.evaluation.folders import in_folder, of_metric
-from optimist.numerics.batches import BatchError, check_batch, check_rows
+from optimist.evaluation.question import by_label
+from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.moments import check_definite, check_moments
 from optimist.numerics.real_data import RealData
@@ -39,11 +41,15 @@ class FileScore:
     estimate: Estimate
     bandwidths: Mapping[str, float]
     """The σ of each kernel that has one, by its field."""
+    watched: Mapping[str, Estimate] = field(default_factory=dict)
+    """The estimates by the further metrics, by label."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: those of `Estimate.to_dict`, on its scale, and `score` on the natural one."""
         fields = {**self.estimate.to_dict(), "bandwidths": dict(self.bandwidths)}
-        return {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
+        watched = {label: {"score": one.score, **one.to_dict()} for label, one in self.watched.items()}
+        known = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
+        return known | ({"watched": watched} if watched else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ def score_files(
     files: Sequence[Path],
     metric: str | Metric = "fid",
     *,
+    watch: Sequence[Metric] = (),
     bound: str = "influence",
     delta: float = 0.05,
     device: str = "cpu",
@@ -83,26 +90,34 @@ def score_files(
 ) -> list[FileScore]:
     """The score of every generator in the files and folders, best first; one file is in memory at a time.
 
-    Every array (n, d) is a generator's; for scores of pairs a file is one, by its arrays "features" and "prompts". A
-    folder has one file or subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called
-    with the name of each generator before it is scored.
+    Every array (n, d) is a generator's. Where batches have several arrays, by name, as for scores of pairs or with
+    further metrics to `watch`, a file is one; so it is for a metric that `reads` an array. A folder has one file or
+    subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called with the name of each
+    generator before it is scored.
     The `settings` are the metric's, as `optimist.score` takes them; open kernels are fixed once, by the first rows of
     all generators, as a new experiment fixes them. Raises FileError for a file or an array that is not as expected,
     ValueError for settings that make no sense.
     """
     question = Question(declared_of(metric, device, **settings), bound, delta, device=device)
-    if question.open_kernels:
-        question = _fitted(question, files, beside)
-    sigmas = {field: kernel.sigma for field, kernel in question.kernels.items()}
+    questions = [question, *(Question(declared_of(one, device), delta=delta, device=device) for one in watch)]
+    by_label([one.metric for one in questions])
+    if any(one.open_kernels for one in questions):
+        questions = _fitted(questions, files, beside)
+    sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
+    how: dict[str, Any] = {"delta": delta, "device": device}
     found: list[FileScore] = []
-    for file, name, batch in _generators(files, question, beside):
+    for file, name, batch in _generators(files, questions, beside):
         begun(name)
         try:
-            estimate = score(batch, question.metric, bound=bound, delta=delta, device=device)
+            estimate, *others = (
+                score({array: batch[array] for array in one.reads.values()}, one.metric, bound=one.bound, **how)
+                for one in questions
+            )
         except (BatchError, ArithmeticError) as error:
             raise FileError(f"{file}: array {name!r}: {error}") from None
-        found.append(FileScore(name, file, estimate, bandwidths))
+        watched = {one.metric.shown_label: other for one, other in zip(questions[1:], others, strict=True)}
+        found.append(FileScore(name, file, estimate, bandwidths, watched))
     names = Counter(row.name for row in found)
     distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
@@ -125,7 +140,7 @@ def contrast_files(
     """
     question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=paired)
     return compare(
-        lambda: (Samples(name, batch, file) for file, name, batch in _generators(files, question, beside)),
+        lambda: (Samples(name, batch, file) for file, name, batch in _generators(files, [question], beside)),
         question,
         begun,
     )
@@ -203,26 +218,37 @@ def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, fea
     return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
 
 
-def _fitted(question: Question, files: Sequence[Path], beside: Path | None) -> Question:
-    """The question with its open kernels fixed by the same number of first rows as in an experiment."""
-    most = question.rows_to_fit(1)
-    logs: list[list[dict[str, torch.Tensor]]] = []
-    for file, name, batch in _generators(files, question, beside):
+def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path | None) -> list[Question]:
+    """The questions with their open kernels fixed by the same number of first rows as in an experiment."""
+    most = max(question.rows_to_fit(1) for question in questions)
+    logs: list[dict[str, torch.Tensor]] = []
+    for file, name, batch in _generators(files, questions, beside):
         try:
             check_batch(batch, {array: rows.shape[1] for array, rows in batch.items()})
         except BatchError as error:
             raise FileError(f"{file}: array {name!r}: {error}") from None
-        logs.append([{array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in batch.items()}])
-    return question.fitted(first_rows(logs, question.rows_to_fit(len(logs))))
+        logs.append({array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in batch.items()})
+    return [
+        question.fitted(first_rows([[question.own(log)] for log in logs], question.rows_to_fit(len(logs))))
+        for question in questions
+    ]
 
 
-def _generators(files: Sequence[Path], question: Question, beside: Path | None) -> Iterator[tuple[Path, str, Arrays]]:
+def _generators(
+    files: Sequence[Path], questions: Sequence[Question], beside: Path | None
+) -> Iterator[tuple[Path, str, Arrays]]:
     """File, name and batch of every generator, one file in memory at a time. Raises FileError if widths differ."""
-    names, told_by = question.arrays, "the settings" if question.reference is None else "the reference"
-    known = {array: (columns, told_by) for array, columns in question.widths.items()}
+    told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
+    widths = {name: columns for name, columns in columns_of(questions).items() if columns is not None}
+    known = {array: (columns, told_by) for array, columns in widths.items()}
+    names = tuple(columns_of(questions))
+    is_whole = len(names) > 1 or any(question.metric.reads is not None for question in questions)
     for file in files:
-        for name, batch in _in_folder(file, names, beside) if file.is_dir() else _batches_of(file, names):
+        found = _in_folder(file, names, beside) if file.is_dir() else _batches_of(file, names, is_whole)
+        for name, arrays in found:
+            batch = as_matrices(arrays, widths)
             for array, rows in batch.items():
+                _check_matrix(file, name if len(names) == 1 else array, rows)
                 columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
                 if rows.shape[1] != columns:
                     wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
@@ -233,24 +259,17 @@ def _generators(files: Sequence[Path], question: Question, beside: Path | None) 
 def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[tuple[str, Arrays]]:
     """The generators of a folder, by name."""
     for name, origin, arrays in in_folder(folder, names, beside):
-        batch = of_metric(origin, arrays, names)
-        for array, rows in batch.items():
-            _check_matrix(Path(origin), array, rows)
-        yield name, batch
+        yield name, of_metric(origin, arrays, names)
 
 
-def _batches_of(file: Path, names: Sequence[str]) -> Iterator[tuple[str, Arrays]]:
-    """The generators of a file, by displayed name: one per array, or a single one if a batch has several arrays."""
-    if len(names) == 1:
-        for name, rows in _rows_of(file):
-            yield name, {names[0]: rows}
-        return
+def _batches_of(file: Path, names: Sequence[str], is_whole: bool) -> Iterator[tuple[str, Arrays]]:
+    """The generators of a file, by displayed name: one per array, or a single one that has them all."""
     arrays = read_arrays(file)
-    if not set(names) <= set(arrays):
-        raise FileError(f"{file}: expected the arrays {', '.join(names)}; found {', '.join(arrays)}")
-    for name in names:
-        _check_matrix(file, name, arrays[name])
-    yield file.stem, {name: arrays[name] for name in names}
+    if is_whole:
+        yield file.stem, of_metric(f"{file}", arrays, names)
+        return
+    for name, rows in arrays.items():
+        yield name if len(arrays) > 1 else file.stem, {names[0]: rows}
 
 
 def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -147,9 +147,7 @@ class Evaluation:
         scales = reference_scales(metrics.values())
         self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
-        self._samples = dict.fromkeys(self.generators, 0)
-        self._batches = dict.fromkeys(self.generators, 0)
-        self._ends = dict.fromkeys(self.generators, 0)
+        self._samples, self._batches, self._ends = (dict.fromkeys(names, 0) for _ in range(3))
         self._stopping = Stopping(delta, tolerance, rules)
         given = preset["warmup"] if warmup is None else warmup
         needed = self._primary.question.rows_to_fit(len(self.generators))

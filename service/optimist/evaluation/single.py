@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 from torch import Tensor
 
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
-from optimist.evaluation.question import Question, declared_of
+from optimist.evaluation.question import Question, by_label, declared_of
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.registry import implementation
 from optimist_client.metrics import Metric
 
 
+@overload
+def score(batch: Batch, metric: str | Metric = "fid", **settings: Any) -> Estimate: ...
+@overload
+def score(batch: Batch, metric: Sequence[Metric], **settings: Any) -> dict[str, Estimate]: ...
 def score(
     batch: Batch,
-    metric: str | Metric = "fid",
+    metric: str | Metric | Sequence[Metric] = "fid",
     *,
     reference: Any = None,
     order: float = 1.0,
@@ -29,7 +33,7 @@ def score(
     delta: float = 0.05,
     device: str = "cpu",
     **options: float,
-) -> Estimate:
+) -> Estimate | dict[str, Estimate]:
     """Score one set of samples: `batch` (n, d), float64 inside, on the `device`: "cpu", "cuda" or "cuda:<i>".
 
     `metric` is a metric of `optimist_client.metrics`, such as `FID(reference=…)`, or its name, with its settings as
@@ -40,7 +44,8 @@ def score(
     with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the prompts of
     "conditional-vendi" and "information-vendi" (equations.md §4), with the r and the exactness of `kernel`.
     `options` are those of the bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
-    interval's optimistic end. Raises ValueError for invalid input.
+    interval's optimistic end. With several metrics, as objects, the batch has their arrays by name, and the answer is
+    the estimate of each by its label. Raises ValueError for invalid input.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 4))
@@ -48,6 +53,14 @@ def score(
     200
     """
     place = find_device(device)
+    if not isinstance(metric, str | Metric):
+        labelled = by_label(metric)
+        arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
+        if missing := {name for one in metric for name in one.array_names.values()} - arrays.keys():
+            raise ValueError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
+        how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device}
+        parts = {label: {name: arrays[name] for name in one.array_names.values()} for label, one in labelled.items()}
+        return {label: score(parts[label], one, **how) for label, one in labelled.items()}
     declared = declared_of(
         metric,
         place,

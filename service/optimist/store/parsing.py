@@ -150,7 +150,7 @@ def parse_watched(answer: Sequence[Any], known: Mapping[Unit, WatchedState]) -> 
             estimate=estimate,
             estimate_made=name,
             damage=None if damage is None else damage.decode(),
-            snapshot_seq=0 if snapshot is None else int(snapshot.split(b" ")[2]),
+            snapshot_seq=snapshot,
             log_bytes=int(log_bytes),
         )
     return found

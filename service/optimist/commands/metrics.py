@@ -1,0 +1,76 @@
+"""Metrics with their settings as texts on the command line: `kid`, `mean:reads=clipscore,higher_is_better=false`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from optimist_client.metrics import Metric, declared, find
+
+FORM = "optionally with settings, as mean:reads=clipscore,higher_is_better=false or rke:kernel.sigma=10"
+MetricText = Annotated[str, typer.Option(help=f"The metric: one of {', '.join(declared())}; {FORM}.")]
+Watch = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A further metric of the same samples, in the form of --metric; may be given several times. It takes "
+        "--reference and the kernels' options where it has no such settings of its own. Files then hold the arrays of "
+        "all metrics by name."
+    ),
+]
+_COMMA = re.compile(r",(?![^\[{]*[\]}])")
+"""A comma outside of brackets."""
+
+
+def parsed(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of a metric given as text. Raises ValueError for another form.
+
+    Values are JSON, or else text. A dot names a part of a setting, as in `kernel.sigma`. The file of a `reference` is
+    read.
+    """
+    name, _, rest = text.partition(":")
+    find(name)
+    settings: dict[str, Any] = {}
+    for pair in _COMMA.split(rest) if rest else ():
+        path, equals, value = pair.partition("=")
+        if not (path and equals):
+            raise ValueError(f"expected a metric as name:setting=value,setting=value; got {text!r}")
+        *parents, last = path.split(".")
+        place = settings
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = _value(value)
+    if isinstance(reference := settings.get("reference"), str):
+        from optimist.evaluation.offline import read_reference
+
+        settings["reference"] = read_reference(Path(reference))
+    return name, settings
+
+
+def watched(texts: Sequence[str], shared: Mapping[str, Any]) -> list[Metric]:
+    """The metrics of these texts; settings among `shared` are taken where a metric has, but is not given, them."""
+    from optimist.evaluation.question import with_real_data
+
+    found: list[Metric] = []
+    for text in texts:
+        name, settings = parsed(text)
+        taken = {key: value for key, value in shared.items() if key in find(name).settings()}
+        found.append(with_real_data(name, **(taken | settings)))
+        if missing := sorted(
+            need
+            for need in find(name).needs - {"prompts", *find(name).arrays.values()}
+            if found[-1].setting(need) is None
+        ):
+            raise ValueError(f"watch: metric {name!r} needs {', '.join(missing)}")
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,0 +1,101 @@
+"""Scores by several metrics of the same samples: in memory and of files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from optimist import score
+from optimist.commands import app
+from optimist.commands.metrics import parsed
+from optimist_client.metrics import FID, RKE, Gaussian, Mean
+
+REAL = np.random.default_rng(0).standard_normal((300, 3))
+
+
+def arrays(shift: float) -> dict[str, np.ndarray]:
+    rows = np.random.default_rng(1).standard_normal((200, 3)) + shift
+    return {"features": rows, "dinov2": np.tanh(rows), "wit": np.abs(rows).mean(axis=1)}
+
+
+def run(*options: object) -> Any:
+    return CliRunner().invoke(app, ["score", *map(str, options)])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("files")
+    for name, shift in (("near", 0.1), ("far", 1.0)):
+        np.savez(place / f"{name}.npz", **arrays(shift))
+    np.save(place / "real.npy", REAL)
+    np.save(place / "tanh.npy", np.tanh(REAL))
+    return place
+
+
+def test_several_scores_in_memory_are_those_of_each():
+    metrics = [FID(reference=REAL), RKE(kernel=Gaussian(2.0, 16), reads="dinov2"), Mean(reads="wit")]
+    found = score(arrays(0.0), metrics)
+    assert [*found] == ["fid", "rke-dinov2", "mean-wit"]
+    assert found["fid"] == score(arrays(0.0)["features"], "fid", reference=REAL)
+    assert found["mean-wit"].score == pytest.approx(arrays(0.0)["wit"].mean())
+    with pytest.raises(ValueError, match="found no dinov2, wit"):
+        score({"features": REAL}, metrics)
+    with pytest.raises(ValueError, match="fid is given twice"):
+        score(arrays(0.0), [metrics[0], metrics[0]])
+
+
+def test_files_of_several_arrays(files: Path):
+    watch = ["kid", "rke:kernel.sigma=2,kernel.features=16", "mean:reads=wit,higher_is_better=false"]
+    watch += [f"fid:reads=dinov2,reference={files / 'tanh.npy'}"]
+    options = [files / "far.npz", files / "near.npz", "--reference", files / "real.npy"]
+    ended = run(*options, *[part for one in watch for part in ("--watch", one)], "--json")
+    assert ended.exit_code == 0, ended.output
+    near, far = json.loads(ended.stdout)
+    assert (near["name"], far["name"]) == ("near", "far")
+    assert [*near["watched"]] == ["kid", "rke", "mean-wit", "fid-dinov2"]
+    assert near["score"] == score(arrays(0.1)["features"], "fid", reference=REAL).score
+    other = FID(reads="dinov2", reference=np.tanh(REAL))
+    assert near["watched"]["fid-dinov2"]["score"] == score({"dinov2": arrays(0.1)["dinov2"]}, other).score
+    shown = run(*options, "--watch", "mean:reads=wit")
+    assert "mean-wit" in shown.output
+    alone = run(files / "far.npz", "--metric", "mean:reads=wit", "--json")
+    assert json.loads(alone.stdout)[0]["score"] == pytest.approx(arrays(1.0)["wit"].mean())
+
+
+def test_kernels_of_the_options_serve_watched_metrics(files: Path):
+    ended = run(files / "near.npz", "--reference", files / "real.npy", "--watch", "rke", "--sigma", 2, "--json")
+    assert ended.exit_code == 0, ended.output
+    expected = score(arrays(0.1)["features"], "rke", kernel={"sigma": 2.0}).score
+    assert json.loads(ended.stdout)[0]["watched"]["rke"]["score"] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--watch", "rke"], "watch: metric 'rke' needs kernel"),
+        (["--watch", "kit"], "unknown metric 'kit': expected one of fid"),
+        (["--watch", "mean:wit"], "expected a metric as name:setting=value,setting=value; got 'mean:wit'"),
+        (["--watch", "mean:reads=wit,best=low"], "it does not take best"),
+        (["--watch", "mean:reads=humour"], "expected the arrays features, humour; found features, dinov2, wit"),
+        (["--watch", "fid"], "fid is given twice"),
+        (["--metric", "kid:reads=dinov2"], "reference has"),
+    ],
+)
+def test_what_cannot_be_scored(files: Path, options: list[str], expected: str):
+    ended = run(files / "near.npz", "--reference", files / "real.npy", *options)
+    if expected == "reference has":  # the same number of columns: nothing to refuse
+        assert ended.exit_code == 0
+        return
+    assert ended.exit_code == 1
+    assert expected in ended.output.replace("\n", " ")
+
+
+def test_settings_are_json_or_text():
+    text = 'mean:range=[0, 1],reads=wit,label="x",higher_is_better=false'
+    assert parsed(text) == ("mean", {"range": [0, 1], "reads": "wit", "label": "x", "higher_is_better": False})
+    assert parsed("rke:kernel.sigma=median,kernel.features=8")[1] == {"kernel": {"sigma": "median", "features": 8}}
