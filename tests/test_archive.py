@@ -71,7 +71,7 @@ def test_what_was_written_is_read():
     assert archive.contents == Contents.model_validate_json(archive.contents.model_dump_json())
     assert [list(page) for page in archive.log(0)] == [ENTRIES[3:4], ENTRIES[4:]]
     assert (archive.snapshot(0), archive.snapshot(1)) == (Snapshot(3, b"statistic"), None)
-    assert (archive.history, archive.fitted) == (HISTORY, None)
+    assert (archive.history, archive.fitted()) == (HISTORY, None)
     stored = archive.state("new")
     a, b = stored.generators
     # 2 samples or more, then half as many again: due after 3, 6 and 10 of the 15 samples, and after the last.

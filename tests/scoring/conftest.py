@@ -52,6 +52,6 @@ def make(store: Store):
             batch_size=wanted.batch_size if record.is_indexed else None,
             labels=list(wanted.metrics)[1:],
         )
-        return Made(store, wanted, rules)
+        return Made(store, record)
 
     return made

@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from optimist.scoring import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL
 from optimist.store import ExperimentState, Store
-from optimist_client.models import ExperimentConfig
+from optimist_client.models import Experiment
 
 
 class Made:
     """An experiment of a store, whose generators are told batches that no pick asked for."""
 
-    def __init__(self, store: Store, config: ExperimentConfig, rules: int) -> None:
+    def __init__(self, store: Store, experiment: Experiment) -> None:
         self.store = store
-        self.config = config
-        self.rules = rules
-        self.name = config.name
+        self.experiment = experiment
+        self.config = experiment.config
+        self.name = self.config.name
         self._keys = itertools.count()
 
     async def tell(self, generator: int, arrays: dict[str, NDArray[Any]], start: int | None = None) -> int:

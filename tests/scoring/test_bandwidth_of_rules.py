@@ -32,7 +32,7 @@ async def test_a_generator_that_is_absurd(make, server: EmbeddedRedis, rules: in
     fitted = await made.store.fitted("x")
     assert fitted is not None
     sigma = float(tensors.decode(fitted)["kernel.sigma"][0])
-    assert sigma == evaluation._question.kernels["kernel"].sigma
+    assert sigma == evaluation._primary.question.kernels["kernel"].sigma
     estimates = {name: json.loads(stored.generators[place].estimate) for place, name in enumerate(SCALES)}
     for name, estimate in evaluation.estimates().items():
         assert estimate is not None

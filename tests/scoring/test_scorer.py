@@ -39,7 +39,7 @@ async def scorers(server: EmbeddedRedis, count: int = 1) -> AsyncIterator[list[S
 
 
 def standing(made: Made, stored: ExperimentState, generator: int = 0) -> Any:
-    return report_of(PolicyState(made, stored)).standings[generator]
+    return report_of(PolicyState(made.experiment, stored)).standings[generator]
 
 
 async def rewrite(redis: Redis, made: Made, generator: int, change: Callable[[int, dict[bytes, bytes]], bool]) -> None:
@@ -311,7 +311,7 @@ async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server:
         assert await made.store.fitted("x") == fitted
     assert [state.damage for state in stored.generators] == [None] * 4
     assert all(state.estimate_seq > 0 for state in stored.generators)
-    assert PolicyState(made, stored).policy.warmup == 2
+    assert PolicyState(made.experiment, stored).policy.warmup == 2
 
 
 async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: EmbeddedRedis, redis: Redis):

@@ -217,7 +217,7 @@ def test_numbers_are_checked_by_what_reads_them(client: Optimist, name: str):
     good = {"classes": np.full((5, 4), 0.25), "probabilities": -np.ones((5, 3)), "unit": np.ones((5, 2))}
     with pytest.raises(Fix, match="classes: expected rows of numbers ≥ 0 that sum to 1"):
         pick.tell(good | {"classes": np.full((5, 4), 0.5)})
-    with pytest.raises(Fix, match="unit: the cosine kernel needs rows that are not all zero; row 3 is"):
+    with pytest.raises(Fix, match="unit: the metric needs rows that are not all zero; row 3 is"):
         pick.tell(good | {"unit": np.array([[1.0, 0.0]] * 3 + [[0.0, 0.0]] * 2)})
     assert pick.tell(good).samples == 5
 

@@ -106,7 +106,7 @@ def test_samples_of_no_use_are_refused(bed, real: Path, generators: dict[str, An
     [
         ({"a": 0.9 * probabilities(1)}, ["--metric=is"], "a.npy: probabilities: expected rows of numbers ≥ 0 that sum"),
         ({"a": probabilities(1), "b": probabilities(2, 5)}, ["--metric=is"], "b.npy: probabilities: expected 4 col"),
-        ({"a": np.zeros((20, 4))}, ["--metric=rke", "--kernel=cosine"], "a.npy: features: the cosine kernel needs"),
+        ({"a": np.zeros((20, 4))}, ["--metric=rke", "--kernel=cosine"], "a.npy: features: the metric needs rows"),
         ({"a": {"features": rows(1)}}, PAIRS, "a.npz: expected the arrays features, prompts; found features"),
         ({"a": {"features": rows(1), "prompts": rows(2, 9)}}, PAIRS, "got 20 of features, 9 of prompts"),
         (FINE, ["--metric=rke"], "'rke' needs --sigma"),

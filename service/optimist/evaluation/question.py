@@ -191,9 +191,9 @@ def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
 
 
 def by_label(metrics: Sequence[Metric]) -> dict[str, Metric]:
-    """The metrics by their labels. Raises ValueError if two have the same, or for anything but metrics."""
-    if others := [metric for metric in metrics if not isinstance(metric, Metric)]:
-        raise ValueError(f"metric: expected metric objects if there are several, got {others[0]!r}")
+    """The metrics by their labels. Raises ValueError if two have the same, or one is no object."""
+    if foreign := [metric for metric in metrics if not isinstance(metric, Metric)]:
+        raise ValueError(f"metric: expected metrics as objects, such as FID(reference=…); got {foreign[0]!r}")
     labels = [metric.shown_label for metric in metrics]
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
         raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
