@@ -67,7 +67,7 @@ def test_without_tells_it_waits(open_page: OpenPage, experiment: Experiment):
     page = open_page(f"/#/e/{experiment.name}")
     expect(page.locator(".answer")).to_have_text("Waiting for the first samples. 3 generators will be scored by FID.")
     expect(page.locator(".badge.warming-up")).to_be_visible()
-    expect(page.get_by_text("No data yet.")).to_have_count(4)
+    expect(page.locator(".plot-empty:visible")).to_have_count(4)
     expect(page.locator("tbody tr")).to_have_count(3)
     expect(page.get_by_text("No pick is open")).to_be_visible()
 

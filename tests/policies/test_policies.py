@@ -161,8 +161,8 @@ class TestRandomised:
     def test_the_samples_of_two_arms_settle_at_the_cheapest_ratio(self):
         """n_l/n_c = (σ_l/σ_c)·√(c_c/c_l), as the errors fall with the samples."""
         (sigma, tau), (cheap, costly) = (3.0, 1.0), (0.2, 5.0)
-        n = [100, 100]
-        for r in range(6000):
+        n = [100, 150]
+        for r in range(2000):
             arms = [
                 priced(arm("a", 0.0, sigma / math.sqrt(n[0]), n[0]), costly),
                 priced(arm("b", 0.1, tau / math.sqrt(n[1]), n[1]), cheap),

@@ -87,7 +87,7 @@ def check_shapes(
         )
     for name, width in widths.items():
         _check_shape(name, shapes[name], width)
-    counts = {name: shape[0] if shape else 0 for name, shape in shapes.items()}
+    counts = {name: shapes[name][0] if shapes[name] else 0 for name in (*widths, IDS) if name in shapes}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise BatchError(f"expected as many rows of each tensor, got {found}")
