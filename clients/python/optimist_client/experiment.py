@@ -93,11 +93,12 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
         return await self._scored_report()
 
     async def _scored_report(self) -> models.Report:
-        """The report once all batches are scored, or the current one after waiting as long as an ask would."""
+        """The report once all metrics have scored all batches, or the current one after waiting as long as an ask."""
         waited, pause = 0.0, 0.05
         while True:
             report = await ExperimentOperations.report(self)
-            if report.scored or waited >= self.info.config.max_wait:
+            scored = report.scored and all(watched.scored for watched in report.watched.values())
+            if scored or waited >= self.info.config.max_wait:
                 return report
             await self._transport.sleep(pause)
             waited += pause
