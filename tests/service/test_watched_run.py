@@ -81,7 +81,8 @@ def experiment(service: Service):
             embeddings={"features": "raw", "dinov2": "tanh"},
             keep_log=True,
         )
-        made.run({name: recorded(name) for name in SHIFTS}, embed=EMBED)
+        report = made.run({name: recorded(name) for name in SHIFTS}, embed=EMBED)
+        assert not report.scored or all(one.scored for one in report.watched.values()), "a run waits for all of them"
         until(lambda: (report := made.report()).scored and all(one.scored for one in report.watched.values()))
         yield made
 

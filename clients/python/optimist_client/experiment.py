@@ -17,6 +17,8 @@ from optimist_client.results import ResultOperations
 from optimist_client.run import Allowance, Makers, Run, check_functions
 
 PickT = TypeVar("PickT", Pick, AsyncPick)
+_WATCHED_WAIT = 30.0
+"""Seconds that the report after a run waits for watched metrics, which are scored last."""
 
 
 class ExperimentOperations(ResultOperations, Generic[PickT]):
@@ -93,12 +95,15 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
         return await self._scored_report()
 
     async def _scored_report(self) -> models.Report:
-        """The report once all metrics have scored all batches, or the current one after waiting as long as an ask."""
+        """The report once all batches are scored, or the current one after waiting as long as an ask would.
+
+        Watched metrics are scored last: it waits for them up to `_WATCHED_WAIT`.
+        """
         waited, pause = 0.0, 0.05
         while True:
             report = await ExperimentOperations.report(self)
-            scored = report.scored and all(watched.scored for watched in report.watched.values())
-            if scored or waited >= self.info.config.max_wait:
+            patience = self.info.config.max_wait if not report.scored else _WATCHED_WAIT
+            if waited >= patience or (report.scored and all(one.is_settled for one in report.watched.values())):
                 return report
             await self._transport.sleep(pause)
             waited += pause

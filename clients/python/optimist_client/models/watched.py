@@ -36,6 +36,11 @@ class WatchedReport(Answer):
     scored: bool
     """Whether every estimate of it that is due has been made."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more is to be waited for: all that is due has been made, or cannot be made."""
+        return self.scored or any(row.damaged for row in self.standings)
+
     @computed_field
     @property
     def confidence_text(self) -> str:
