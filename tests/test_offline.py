@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
+from optimist_client.metrics import declared
 
 D = 4
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 64, "seed": 3}
@@ -87,6 +88,13 @@ def test_every_metric_agrees_with_score(tmp_path: Path, metric: str, options: tu
     assert found[0]["score"] >= found[1]["score"]
     for row in found:
         agrees(row, optimist.score(make(int(row["name"])), metric, **keywords))
+
+
+@pytest.mark.parametrize("metric", [name for name, kind in declared().items() if kind.needs == {"reference"}])
+def test_metrics_that_need_no_more_than_real_data_agree_with_score(tmp_path: Path, real: Path, metric: str):
+    np.save(tmp_path / "1.npy", rows(1))
+    (found,) = scored(tmp_path / "1.npy", "--metric", metric, "--reference", real)
+    agrees(found, optimist.score(rows(1), metric, reference=np.load(real)))
 
 
 @pytest.mark.parametrize("names", [("mean", "covariance"), ("mu", "sigma")])

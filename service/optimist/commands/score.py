@@ -159,7 +159,7 @@ def kernels_of(
     wanted = find(metric).settings()
     if exact and "kernel" not in wanted:
         raise ValueError(f"the metric {metric!r} has no kernel to be --exact about")
-    if "kernel" in wanted and name != "cosine" and "sigma" not in options:
+    if "kernel" in find(metric).needs and name != "cosine" and "sigma" not in options:
         raise ValueError(f"the metric {metric!r} needs --sigma, which `optimist bandwidth` finds, or --kernel cosine")
     if "prompt_kernel" in wanted and prompt_sigma is None:
         raise ValueError(f"the metric {metric!r} needs --prompt-sigma, the bandwidth of the prompts' kernel")
