@@ -18,8 +18,7 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
     """
     known: dict[str, tuple[int, str]] = {}
     for label, metric in config.metrics.items():
-        of_settings = metric.widths
-        given = [(array, columns, f"metric {label!r}") for array, columns in of_settings.items()]
+        given = [(array, columns, f"metric {label!r}") for array, columns in metric.widths.items()]
         if label in references:
             given.append((metric.first_array(), references[label], f"the reference of {label!r}"))
         for array, columns, whose in given:

@@ -38,7 +38,7 @@ def report_of(
     return Report(
         experiment=state.config.name,
         metric=metric.name,
-        title=state.config.declared.shown_title,
+        title=metric.shown_title,
         lower_is_better=metric.lower_is_better,
         scale=metric.scale,
         offers=sorted(metric.offers),

@@ -11,7 +11,7 @@ from optimist.dispatch.open_picks import OpenPicks
 from optimist.dispatch.suspects import decision_warnings
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
-from optimist.policies import Arm, Policy, Stopping, warmup_batches
+from optimist.policies import Arm, Policy, Stopping, rivals, warmup_batches
 from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
 from optimist_client.metrics import Metric
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
@@ -146,8 +146,8 @@ class PolicyState:
 
     @property
     def rivals(self) -> list[Arm]:
-        """The arms that a decision compares. A paused one without an estimate would block it, and is left out."""
-        return [arm for arm in self.arms if arm.active or arm.estimate is not None]
+        """The arms that a decision compares."""
+        return rivals(self.arms)
 
     @property
     def samples_left(self) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from optimist.dispatch.standings import standing_of
 from optimist.dispatch.state import PolicyState, needed_to_fit
 from optimist.numerics.estimate import Estimate
-from optimist.policies import Arm, Stopping, described
+from optimist.policies import Arm, Stopping, described, rivals
 from optimist.store import Unit, WatchedState
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast, WatchedReport
@@ -52,9 +52,8 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
     found = [watched.of(generator.ordinal, label) for generator in state.contenders]
     arms = [replace(arm, estimate=estimate) for arm, (_, estimate) in zip(state.arms, found, strict=True)]
     # As the primary metric would decide, but for the tolerance, which is of its scale.
-    rivals = [arm for arm in arms if arm.active or arm.estimate is not None]
     stopping = Stopping(state.config.delta, rules=state.experiment.rules)
-    decision, counted = stopping.decide(rivals, state.stored.told), state.stored.counted
+    decision, counted = stopping.decide(rivals(arms), state.stored.told), state.stored.counted
     return WatchedReport(
         label=label,
         metric=metric.name,

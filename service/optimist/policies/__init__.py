@@ -1,6 +1,6 @@
 """Chooses the next pick from estimates and open picks, and decides when an experiment ends (decisions.md §3)."""
 
-from optimist.policies.arms import Arm, optimistic
+from optimist.policies.arms import Arm, optimistic, rivals
 from optimist.policies.contrasts import contrast, described
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
 from optimist.policies.stopping import Decision, Stopping
@@ -18,5 +18,6 @@ __all__ = [
     "described",
     "explained",
     "optimistic",
+    "rivals",
     "warmup_batches",
 ]

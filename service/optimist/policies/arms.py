@@ -33,6 +33,11 @@ class Arm:
         return math.sqrt(self.samples / (self.samples + self.pending_samples)) if self.samples else 1.0
 
 
+def rivals(arms: Sequence[Arm]) -> list[Arm]:
+    """The arms that a decision compares. A paused one without an estimate would block it, and is left out."""
+    return [arm for arm in arms if arm.active or arm.estimate is not None]
+
+
 def prices(arms: Sequence[Arm]) -> list[float] | None:
     """The cost of a sample of each arm; None unless all are known and above 0, and not all the same."""
     known = [arm.cost for arm in arms if arm.cost is not None and arm.cost > 0.0]

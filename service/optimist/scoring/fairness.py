@@ -21,10 +21,10 @@ REMEMBERED = 60.0
 class FairQueue:
     """Generators that wait for one of `threads`.
 
-    Those that a metric scores that decides come first: watched metrics get a thread only while none of these may begin,
-    and with several threads never all of them. Within both, namespaces take turns; within one its experiments do;
-    within an experiment the generator that has waited longest is next. One thread is kept free for short turns of
-    metrics that decide as long as there are any, and at most one long turn runs at a time. A turn's length is
+    Those to be scored by the primary metric come first: watched metrics get a thread only while none of these may
+    begin, and with several threads never all of them. Within both, namespaces take turns; within one its experiments
+    do; within an experiment the generator that has waited longest is next. One thread is kept free for short turns of
+    primary metrics as long as there are any, and at most one long turn runs at a time. A turn's length is
     `GeneratorRecord.expected_seconds`; an unknown one counts as short.
     """
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from optimist_client.metrics.base import Metric, declare
+from optimist_client.metrics.base import declare
 from optimist_client.metrics.kernel import MEDIAN, Gaussian, Kernel
+from optimist_client.metrics.real_rows import AgainstRows
 
 
 @declare
-class MMD(Metric):
+class MMD(AgainstRows):
     """The squared distance of the generator's mean from that of real data, in the features of a kernel (MMD²).
 
     It is unbiased: 0 on average for a perfect generator, so that half of its scores are below 0.
@@ -19,14 +20,8 @@ class MMD(Metric):
 
     name = "mmd"
     title = "MMD²"
-    arrays = {"features": ""}
     lower_is_better = True
-    needs = frozenset({"reference"})
-    reference_rows = True
-    takes_prompts = True
 
-    reference: Any = None
-    """The name of an uploaded reference, or real features (n, d) themselves; mean and covariance do not suffice."""
     kernel: Kernel = Gaussian(MEDIAN)
     """Kernel of the features. The real data fixes what is open: the bandwidth "median" is its median distance,
     landmarks are its rows."""

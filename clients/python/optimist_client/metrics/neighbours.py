@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from optimist_client.metrics.base import Metric, declare
+from optimist_client.metrics.base import declare
+from optimist_client.metrics.real_rows import AgainstRows
 
 Neighbours = Annotated[int, Field(ge=1, le=1000)]
 
 
-class OfNeighbours(Metric):
+class OfNeighbours(AgainstRows):
     """The base class of the scores that compare samples with balls around the rows of real features."""
 
-    arrays = {"features": ""}
     floor = 0.0
-    needs = frozenset({"reference"})
-    reference_rows = True
-    takes_prompts = True
 
-    reference: Any = None
-    """The name of an uploaded reference, or real features (n, d) themselves; mean and covariance do not suffice."""
     neighbours: Neighbours = 5
     """k: the ball around a real row reaches to its k-th nearest real row."""
 
