@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -17,9 +17,12 @@ from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, 
 
 BoundName = str
 """A name of `Metric.bounds`; `check_bound` checks it."""
-PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
+Goal = Literal["best", "mixture"]
+MixturePolicy = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
+"""The policies of the goal "mixture": the default, and three as published. `uniform` serves both goals."""
+PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"] | MixturePolicy
 
-RULES = 5
+RULES = 6
 """Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
 
 2: batches are checked for absurd rows, for more rows than were asked for, and for copies; the bandwidth "median" is the
@@ -27,6 +30,7 @@ median of the generators' own medians.
 3: the stopping threshold covers nearly tied generators; Vendi scores of orders below 2 are estimated by leave-one-out.
 4: generators are sampled with the same seeds, and compared by the samples that they have in common (`paired`).
 5: where every generator has a cost, expensive ones are sampled less (`weigh_costs`); further metrics can be watched.
+6: statistics of metrics that offer mixtures keep the samples in even and in odd places of the log apart.
 """
 
 MOST_WATCHED = 16
@@ -117,7 +121,10 @@ class ExperimentConfig(Wire):
     prompts_are: Literal["sample", "list"] = optional("sample")
     """What the score is about: `sample`, prompts like these; `list`, exactly these. At order 2, scores on a list have
     narrower intervals, above all after whole passes through it; at other orders the interval is that of a sample."""
+    goal: Goal = optional("best")
+    """What is asked: `best`, which generator is the best one; `mixture`, which weights make the best blend of them."""
     policy: PolicyName = "top-two"
+    """By default "ogd" for the goal "mixture"."""
     bound: BoundName = "influence"
     bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
@@ -178,6 +185,8 @@ class ExperimentConfig(Wire):
         # Values of another type are refused by the validation of the fields.
         if not isinstance(policy, str) or not isinstance(bound, str | None):
             return data
+        if data.get("goal") == "mixture":
+            return of_mixture(data)
         settings = resolve_preset(policy, kind_of(metric_of(metric)), bound)
         return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
 
@@ -203,6 +212,7 @@ class ExperimentConfig(Wire):
         declared.check_bound(self.bound)
         declared.check_tolerance(self.tolerance)
         declared.check_options(self.bound, self.bound_options.given())
+        check_goal(self.goal, self.policy, declared, self.bound, self.prompts_are)
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         check_watched(declared, self.watch, has_prompts=self.prompts is not None)
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
@@ -254,6 +264,34 @@ class ExperimentConfig(Wire):
         """The metric's settings that stand beside its name."""
         fields = type(self).model_fields
         return {name: value for name in SETTINGS if (value := getattr(self, name)) != fields[name].default}
+
+
+def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A config of the goal "mixture" with its default policy, and the settings of a published one."""
+    policy = data.get("policy", "ogd")
+    published = {"warmup": 1, "rescore_growth": 0.0} if str(policy).startswith("mixture-") else {}
+    return {**published, **data, "policy": policy}
+
+
+def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: str) -> None:
+    """Raise ValueError unless metric, policy and bound serve the goal."""
+    if goal not in get_args(Goal):
+        raise ValueError(f"goal: expected {' or '.join(map(repr, get_args(Goal)))}, got {goal!r}")
+    of_mixtures = get_args(MixturePolicy)
+    if goal == "best":
+        if policy in of_mixtures:
+            raise ValueError(f"policy {policy!r} is for goal 'mixture'")
+        return
+    if policy not in (*of_mixtures, "uniform"):
+        raise ValueError(f"goal 'mixture' has the policies {', '.join((*of_mixtures, 'uniform'))}; got {policy!r}")
+    if "mixture" not in metric.offers:
+        raise ValueError(f"goal: metric {metric.name!r}, with these settings, has no score of blends")
+    if policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
+        raise ValueError(f"policy {policy!r} is published for rke and mmd, not for {metric.name!r}")
+    if bound != "influence":
+        raise ValueError(f"goal 'mixture' has the bound 'influence'; got {bound!r}")
+    if prompts_are != "sample":
+        raise ValueError("prompts_are: a blend is scored on prompts like these; expected 'sample'")
 
 
 def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:

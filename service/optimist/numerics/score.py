@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
+from optimist.numerics.mixtures.objective import Objective
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
 from optimist_client.metrics import Metric
+
+Half = Literal[0, 1]
+"""The samples in even (0), or in odd (1) places of a log."""
+Common = Mapping[str, Tensor]
+"""Rows (m, …) of a generator by the names of `widths`: those of the indices 0, 1, … that all generators share."""
 
 Identity = list[tuple[str, tuple[Tensor, ...]]]
 """Names, each with tensors of any shape and dtype."""
@@ -153,6 +159,22 @@ class Score(Protocol):
         """
         ...
 
+    @property
+    def offers_mixture(self) -> bool:
+        """Whether blends of generators have a score, so that `objective` has an answer."""
+        ...
+
+    def objective(
+        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> Objective:
+        """The loss of blends of generators with these statistics, by one half of their samples, None: by all.
+
+        common: of each generator the rows of indices that the others have, too; () if generators are independent.
+        Raises ValueError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
+        kept its halves apart.
+        """
+        ...
+
     def identity(self) -> Identity:
         """What a statistic's numbers depend on beside name, widths and layout, such as feature maps.
 
@@ -235,6 +257,17 @@ class BaseScore:
     def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
         """Raise ValueError: the metric has no prompts."""
         raise ValueError(f"the metric {self.name!r} has no prompts")
+
+    @property
+    def offers_mixture(self) -> bool:
+        """Whether a mixture is declared."""
+        return "mixture" in self.declared.offers
+
+    def objective(
+        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> Objective:
+        """Raise ValueError: blends have no score of their own."""
+        raise ValueError(f"the metric {self.name!r} has no score of blends")
 
     def identity(self) -> Identity:
         """Nothing beside name, widths and layout."""

@@ -25,6 +25,7 @@ class FID(Metric):
     }
     presets = {"fid-ucb": "theorem", "fd-ucb": "authors"}
     needs = frozenset({"reference"})
+    offers = frozenset({"mixture"})
     flat = True
 
     reference: Any = None

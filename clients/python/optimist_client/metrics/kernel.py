@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -114,7 +115,7 @@ class OneKernel(Metric):
     bounds = {"influence": frozenset(), "theorem": frozenset()}
     needs = frozenset({"dimension", "kernel"})
     kernels = {"kernel": "features"}
-    offers = frozenset({"modes"})
+    offers = frozenset({"modes", "mixture"})
     takes_prompts = True
     flat = True
 
@@ -150,6 +151,12 @@ class Vendi(OneKernel):
     """α of the Vendi score, at least 1e-6; with infinity, only the largest eigenvalue counts."""
     truncation: Truncation | None = None
     """t of the truncated Vendi score: only the t largest eigenvalues count."""
+
+    @property
+    def offers(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """A mixture only where the score is a smooth function of the whole spectrum."""
+        has_mixture = self.truncation is None and self.order < math.inf
+        return OneKernel.offers if has_mixture else OneKernel.offers - {"mixture"}
 
     @model_validator(mode="after")
     def _truncates(self) -> Self:

@@ -12,6 +12,7 @@ from optimist_client.models.experiments import (
     ReferenceInfo,
     State,
 )
+from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.progress import Curve, GeneratorProgress, OpenPickInfo, Progress
@@ -27,6 +28,8 @@ from optimist_client.wire import Identifier
 __all__ = [
     "AskReply",
     "AskRequest",
+    "Blend",
+    "BlendRequest",
     "ClosestRival",
     "Contrast",
     "Curve",
@@ -39,6 +42,8 @@ __all__ = [
     "GeneratorRequest",
     "GeneratorState",
     "Identifier",
+    "Mixture",
+    "MixtureWeight",
     "ModeInfo",
     "Modes",
     "OpenPickInfo",

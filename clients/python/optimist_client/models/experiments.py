@@ -99,6 +99,14 @@ class Experiment(Answer):
         return {} if self.reference_scale is None else {first: self.reference_scale}
 
     @property
+    def mixture_growth(self) -> float | None:
+        """By which part the samples of all generators together grow until the mixture is made again; None: only when
+        somebody asks. 0 for the published policies: it is made after every batch."""
+        if self.config.goal != "mixture":
+            return None
+        return 0.0 if self.config.policy.startswith("mixture-") else 0.25
+
+    @property
     def weighs_costs(self) -> bool:
         """Whether the policy samples expensive generators less."""
         return self.rules >= 5 and self.config.weigh_costs

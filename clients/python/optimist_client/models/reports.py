@@ -12,6 +12,7 @@ from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import DecisionInfo, listed
 from optimist_client.models.experiments import State
+from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Retraction
 from optimist_client.models.standings import Standing, ranked
@@ -77,6 +78,9 @@ class Report(Answer):
         default_factory=dict
     )
     """The standings by the watched metrics, by their labels."""
+    mixture: Mixture | None = optional()
+    """The best blend, as it was made last: with the goal "mixture" whenever the samples have grown by a quarter, else
+    when somebody asked for it."""
     hint: str | None = optional()
     """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     progress: Progress | None = None

@@ -1,0 +1,73 @@
+"""The best blend of an experiment's generators: weights, score, gain over the best single generator."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from optimist_client.metrics import Scale
+from optimist_client.wire import Answer, GeneratorName, Identifier, Wire
+
+
+class MixtureWeight(Answer):
+    """One generator in a blend."""
+
+    generator: GeneratorName
+    weight: float
+    """Share of the blend's samples, at least 0."""
+    samples: int
+    """Its samples that the weights were made from."""
+    contribution: float
+    """By how much the best blend without it is worse, on `Mixture.scale`."""
+
+
+class Mixture(Answer):
+    """The best blend by one metric. `score`, `lower` and `upper` are on the metric's natural scale; `gain`, `gap` and
+    their errors are differences on `scale`, as in `Contrast`."""
+
+    experiment: Identifier
+    label: Identifier
+    """Label of the metric."""
+    title: str
+    lower_is_better: bool
+    scale: Scale
+    weights: list[MixtureWeight]
+    """In the order of the experiment."""
+    score: float
+    error: float
+    lower: float
+    upper: float
+    best: GeneratorName
+    """The best single generator."""
+    best_score: float
+    gain: float
+    """By how much the blend is better than the best single generator; below 0 if it is not."""
+    gain_error: float
+    confidence: float
+    """That the blend is better than the best single generator: of a one-sided test of `gain`."""
+    gap: float
+    """Duality gap: no blend is better than this one by more than that, as far as the samples show."""
+    gap_bound: float
+    """Upper bound of the gap with the confidence of the experiment."""
+    samples: int
+    """Samples of all generators that it was made from."""
+    positions: list[int]
+    """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it."""
+    stale: bool = False
+    """Whether the logs have grown by a quarter since, and no scorer responded in time."""
+    warnings: tuple[str, ...] = ()
+
+
+class BlendRequest(Wire):
+    """How many samples are to be made next, from all generators together."""
+
+    size: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Blend(Answer):
+    """How many samples of each generator to take next, so that all that were handed out make the blend."""
+
+    counts: dict[GeneratorName, int]
+    """They sum to the size asked for; generators without samples are left out."""
+    weights: dict[GeneratorName, float]
