@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from optimist_client.metrics import Scale
+from optimist_client.models.decisions import confidence_text, shown, shown_with
 from optimist_client.wire import Answer, GeneratorName, Identifier, Wire
 
 
@@ -57,6 +58,22 @@ class Mixture(Answer):
     stale: bool = False
     """Whether the logs have grown by a quarter since, and no scorer responded in time."""
     warnings: tuple[str, ...] = ()
+
+    @computed_field
+    @property
+    def gain_text(self) -> str:
+        """What the blend gains over the best single generator, as it is shown everywhere."""
+        if self.gain <= 0.0:
+            return f"No blend is better than {self.best} alone, as far as the samples show."
+        gain = shown_with(self.gain, self.gain_error, self.scale)
+        return f"The blend is {gain} better than {self.best} alone ({confidence_text(self.confidence)} confidence)."
+
+    @computed_field
+    @property
+    def gap_text(self) -> str:
+        """What is known of better blends, as it is shown everywhere."""
+        bound = shown(self.gap_bound, self.scale)
+        return f"No blend of these generators is better than this one by more than {bound}."
 
 
 class BlendRequest(Wire):
