@@ -61,16 +61,10 @@ def is_one_alone(mixture: Mixture) -> bool:
     return mixture.gain <= 0.0 or mixture.weights[mixture.generators.index(mixture.best)] >= ONE
 
 
-def gain_in_words(mixture: Mixture) -> str:
-    """What blending gains, as the beginning of a sentence, with one standard error."""
-    if is_one_alone(mixture):
-        return f"no blend is better than {mixture.best} alone"
-    gain = shown_with(mixture.gain, mixture.gain_error, mixture.scale)
-    return f"the blend is better than {mixture.best} alone by {gain}"
-
-
 def _known(mixture: Mixture, bound: float) -> str:
-    if bound == 0.0:
-        return gain_in_words(mixture)
-    joined = " by more than" if is_one_alone(mixture) else ", and no other blend is better than it by more than"
-    return f"{gain_in_words(mixture)}{joined} {shown(bound, mixture.scale)}"
+    """That the blend is known, as a part of a sentence; the gain with one standard error."""
+    more = f" by more than {shown(bound, mixture.scale)}" if bound else ""
+    if is_one_alone(mixture):
+        return f"no blend is better than {mixture.best} alone{more}"
+    gain = shown_with(mixture.gain, mixture.gain_error, mixture.scale)
+    return f"the blend is {gain} better than {mixture.best} alone, and no other blend is better than it{more}"

@@ -23,9 +23,7 @@ MIXTURE_NAMES = (*get_args(PolicyName), "uniform")
 _WITH_RANGES = ("mixture-ucb-cab", "mixture-ucb-ogd")
 
 
-def is_mixture_due(
-    arms: Sequence[Arm], mixture: Mixture | None, growth: float, needed: int = LEAST_SAMPLES
-) -> bool:
+def is_mixture_due(arms: Sequence[Arm], mixture: Mixture | None, growth: float, needed: int = LEAST_SAMPLES) -> bool:
     """Whether the mixture of these contenders, the generators that are not retired, is to be made again.
 
     It is when the samples of all together have grown by `growth`, and at once where the newest one lacks an active
