@@ -57,26 +57,64 @@ class Spectral:
         norm = trace ** (1.0 / q)
         return q / (q - 1.0) * (norm - 1.0), norm / trace / (q - 1.0), -norm / trace**2 / q
 
-    def in_log(self, trace: float) -> float:
-        """The loss's derivative divided by that of minus the log score."""
-        return trace ** (1.0 / self.order) if self.order > 1.0 else 1.0
+    def of_score(self, score: float) -> float:
+        """The loss of a log score."""
+        q = self.order
+        return -score if q <= 1.0 else q / (q - 1.0) * math.expm1((1.0 - q) / q * score)
+
+    def rate(self, score: float) -> float:
+        """By how much it falls for each unit of the log score."""
+        return 1.0 if self.order <= 1.0 else math.exp((1.0 - self.order) / self.order * score)
+
+    def in_log(self, loss: float) -> float:
+        """Minus the log score of a loss."""
+        q = self.order
+        return loss if q <= 1.0 else q / (q - 1.0) * math.log(max(1.0 + (q - 1.0) / q * loss, 1e-300))
 
 
-def spectral_model(order: float, moments: Sequence[Tensor], weights: Floats, ridge: float = 0.0) -> Quadratic:
-    """The second-order model, at weights (G,), of the loss of blends of covariances C_i (d, d), of all G together.
+@dataclass(frozen=True)
+class Covariances:
+    """C_i of G generators in the same eigenvectors."""
 
-    ridge λ ≥ 0: of C + λI in place of C.
-    """
-    blend = sum((weight * moment for weight, moment in zip(weights.tolist(), moments, strict=True)), 0.0 * moments[0])
+    leading: Sequence[Tensor]
+    """(m, m) each."""
+    rest: Floats
+    """(G,): traces beyond these, taken as spread evenly."""
+    rest_count: int
+    """Over so many eigenvectors."""
+
+    @classmethod
+    def of(cls, moments: Sequence[Tensor], rank: int) -> Covariances:
+        """Of unit traces, with these in the leading ones of `rank` eigenvectors."""
+        rest_count = rank - len(moments[0])
+        rest = np.array([max(1.0 - float(each.trace()), 0.0) if rest_count else 0.0 for each in moments])
+        return cls(moments, rest, rest_count)
+
+
+def spectral_model(order: float, covariances: Covariances, weights: Floats, ridge: float = 0.0) -> Quadratic:
+    """The second-order model, at weights (G,), of the loss of blends, of C + λI with `ridge` λ ≥ 0 in place of C."""
+    g, leading = Spectral(order), covariances.leading
+    blend = float(weights[0]) * leading[0]
+    for weight, moment in zip(weights[1:].tolist(), leading[1:], strict=True):
+        blend = blend + weight * moment
     values, vectors = torch.linalg.eigh(blend)
     values = (values + ridge).clamp_min(FLOOR * float(values[-1]))
-    g = Spectral(order)
-    rotated = torch.stack([(vectors.T @ moment @ vectors).flatten() for moment in moments])
-    first = torch.stack([each.view_as(blend).diagonal() for each in rotated]) @ g.slopes(values)
-    second = (rotated * g.curvature(values).flatten()) @ rotated.T
-    value, rise, bend = g.loss(g.trace(values))
-    gradient = rise * first.cpu().numpy()
-    hessian = rise * second.cpu().numpy() + bend * np.outer(first.cpu().numpy(), first.cpu().numpy())
-    hessian = 0.5 * (hessian + hessian.T)
+    rotated = torch.stack([(vectors.T @ moment @ vectors).flatten() for moment in leading])
+    first = (rotated[:, :: len(blend) + 1] @ g.slopes(values)).cpu().numpy()
+    second = ((rotated * g.curvature(values).flatten()) @ rotated.T).cpu().numpy()
+    trace, count, spread = g.trace(values), covariances.rest_count, float(weights @ covariances.rest)
+    if spread > 0.0:
+        even = values.new_tensor([spread / count + ridge])
+        trace += count * g.trace(even)
+        first = first + covariances.rest * float(g.slopes(even))
+        second = second + np.outer(covariances.rest, covariances.rest) * float(g.curvature(even)) / count
+    value, rise, bend = g.loss(trace)
+    gradient = rise * first
+    hessian = rise * second + bend * np.outer(first, first)
+    return tangent(value, gradient, 0.5 * (hessian + hessian.T), weights)
+
+
+def tangent(value: float, gradient: Floats, hessian: Floats, weights: Floats) -> Quadratic:
+    """The quadratic of this value, gradient (G,) and Hessian (G, G) at weights (G,)."""
     linear = gradient - hessian @ weights
     return Quadratic(0.5 * hessian, linear, value - float(0.5 * weights @ hessian @ weights + linear @ weights))

@@ -186,11 +186,12 @@ class LeaveOneOut:
         leverage, rest = self._leverage(weights)
         return self._influence(order, estimate, self._per_share(leverage) / rest, self._shares)
 
-    def influence_outside(self, order: float, estimate: float, seen: Tensor) -> Tensor:
-        """The same of rows that are not in C, in a blend, by their squares (v_kᵀφ)² (m, k) along its eigenvectors."""
+    def influence_in_blend(self, order: float, estimate: float, seen: Tensor, share: float) -> Tensor:
+        """The same of any rows of a blend by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C."""
         beyond = (1.0 - seen.sum(-1)).clamp_min(0.0)
         each = (seen @ (self._held / self.eigenvalues[:, None])).addcdiv(beyond[:, None], self.w)
-        return self._influence(order, estimate, each, torch.zeros_like(beyond))
+        each = each / (1.0 - share * each).clamp_min(1e-9)
+        return self._influence(order, estimate, each, torch.full_like(beyond, share))
 
     def _influence(self, order: float, estimate: float, each: Tensor, shares: Tensor | None) -> Tensor:
         """The influence of rows from their Q_i (m, W) and their shares (m,) of a blend, None: all the same."""
