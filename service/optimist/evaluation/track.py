@@ -16,6 +16,7 @@ from optimist.numerics.bound import Bound, InfluenceBound
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.score import Score
 from optimist.numerics.statistic import Statistic
 
 
@@ -49,6 +50,15 @@ class Track:
     def followed_bytes(self) -> int:
         """Bytes of the cache that makes estimates cheap; `forget` frees it."""
         return self._bound.metric.followed_bytes(self.statistic)
+
+    @property
+    def score(self) -> Score:
+        """The score of the metric."""
+        return self._bound.metric
+
+    def common_rows(self) -> tuple[Tensor, dict[str, Tensor]] | None:
+        """The indices (m,) told below `COMMON`, ascending, and their rows (m, …) by array; None if it is not paired."""
+        return None if self._paired is None else self._paired.common_rows()
 
     @property
     def has_prompts(self) -> bool:
