@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.evaluation.common_rows import CommonRows, Indices
+from optimist.evaluation.common_rows import CommonRows, Indexed, Indices
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Earlier
@@ -40,6 +40,10 @@ class Paired:
         """Add a batch as `CommonRows.add` does."""
         self._common.add(batch, indices, listed)
 
+    def common(self) -> Indexed:
+        """The common rows and their indices, as `CommonRows.rows` has them."""
+        return self._common.rows()
+
     def estimate(self, statistic: Statistic) -> Estimate:
         """The estimate, with a `Pairing` if the metric knows the influence of the common rows. Raises as bounds do."""
         indices, rows = self._common.rows()
@@ -57,10 +61,6 @@ class Paired:
             trail=tuple(trail[-TRAIL:]),
         )
         return replace(found, pairing=pairing)
-
-    def common_rows(self) -> tuple[Tensor, dict[str, Tensor]]:
-        """As `CommonRows.rows`."""
-        return self._common.rows()
 
     def follow(self, statistic: Statistic) -> Estimate | None:
         """Take the estimate that is due now into the trail, if this is one of its counts. Returns it if it was made."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from optimist.evaluation.common_rows import Indices
+from optimist.evaluation.common_rows import Indexed, Indices
 from optimist.evaluation.paired import Paired
 from optimist.numerics.bound import Bound, InfluenceBound
 from optimist.numerics.estimate import Estimate, is_due
@@ -52,13 +52,14 @@ class Track:
         return self._bound.metric.followed_bytes(self.statistic)
 
     @property
-    def score(self) -> Score:
-        """The score of the metric."""
+    def metric(self) -> Score:
+        """The metric, as it is implemented."""
         return self._bound.metric
 
-    def common_rows(self) -> tuple[Tensor, dict[str, Tensor]] | None:
-        """The indices (m,) told below `COMMON`, ascending, and their rows (m, …) by array; None if it is not paired."""
-        return None if self._paired is None else self._paired.common_rows()
+    @property
+    def common(self) -> Indexed | None:
+        """The first rows by their indices (see `CommonRows.rows`); None if they are not kept."""
+        return None if self._paired is None else self._paired.common()
 
     @property
     def has_prompts(self) -> bool:

@@ -7,8 +7,7 @@ import sys
 from contextlib import AsyncExitStack
 from statistics import NormalDist
 
-from optimist.evaluation.mixing import mixture_of
-from optimist.evaluation.track import Track
+from optimist.evaluation.blends import mixture_of
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.numerics.estimate import natural
 from optimist.numerics.mixtures.mixture import Mixture
@@ -80,7 +79,7 @@ class Mixing:
                 found[generator.ordinal] = warm
             tracks = {generator.name: found[generator.ordinal].track for generator in generators}
             parts = [MixedPart(g, found[g].seq, found[g].track.samples, found[g].chain) for g in sorted(found)]
-            made, record.seconds = await self._in_thread(timed, _mixture_of, tracks, self._experiment.published)
+            made, record.seconds = await self._in_thread(timed, mixture_of, tracks, self._experiment.published)
         metric = self._experiment.bound.metric.name
         SCORING_SECONDS.labels(metric, "mixture").observe(record.seconds)
         await self._store.put_mixture(
@@ -127,10 +126,6 @@ class Mixing:
         if warm.seq < max(generator.seq, warm.reaches):
             raise LogGap(f"log of generator {generator.name!r} in {place[0]!r} ends before {generator.seq}")
         return True
-
-
-def _mixture_of(tracks: dict[str, Track], published: bool) -> Mixture:
-    return mixture_of(tracks, published=published)
 
 
 def point_of(mixture: Mixture, delta: float) -> str:

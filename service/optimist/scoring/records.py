@@ -54,7 +54,7 @@ class Records(dict[Key, GeneratorRecord]):
         return found
 
     def look_at(self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]) -> Iterator[Record[Any]]:
-        """The records that have an estimate, a snapshot or a mixture due. watched: `Store.watched` of the experiment."""
+        """The records that have something due. watched: `Store.watched` of the experiment."""
         self._labels[name] = state.labels
         for generator in state.generators:
             units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
