@@ -62,10 +62,6 @@ class Paired:
         )
         return replace(found, pairing=pairing)
 
-    def common_rows(self) -> tuple[Tensor, dict[str, Tensor]]:
-        """As `CommonRows.rows`."""
-        return self._common.rows()
-
     def follow(self, statistic: Statistic) -> Estimate | None:
         """Take the estimate that is due now into the trail, if this is one of its counts. Returns it if it was made."""
         samples = statistic.samples

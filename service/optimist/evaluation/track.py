@@ -62,15 +62,6 @@ class Track:
         return None if self._paired is None else self._paired.common()
 
     @property
-    def score(self) -> Score:
-        """The score of the metric."""
-        return self._bound.metric
-
-    def common_rows(self) -> tuple[Tensor, dict[str, Tensor]] | None:
-        """The indices (m,) told below `COMMON`, ascending, and their rows (m, …) by array; None if it is not paired."""
-        return None if self._paired is None else self._paired.common_rows()
-
-    @property
     def has_prompts(self) -> bool:
         """Whether the metric has groups of prompts."""
         return self._bound.metric.offers_prompt_groups

@@ -25,9 +25,9 @@ class FairQueue:
 
     Those that picks are made from come first: watched metrics, and mixtures that somebody only asks for, get a thread
     only while none of these may begin, and with several threads never all of them. Within both, namespaces take turns;
-    within one its experiments do; within an experiment the generator that has waited longest is next. One thread is kept free for short turns of
-    primary metrics as long as there are any, and at most one long turn runs at a time. A turn's length is
-    `Record.expected_seconds`; an unknown one counts as short.
+    within one its experiments do; within an experiment the record that has waited longest is next. One thread is kept
+    free for short turns of those that picks are made from as long as there are any, and at most one long turn runs at a
+    time. A turn's length is `Record.expected_seconds`; an unknown one counts as short.
     """
 
     def __init__(self, threads: int) -> None:

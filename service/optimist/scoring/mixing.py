@@ -7,10 +7,8 @@ import sys
 from contextlib import AsyncExitStack
 
 from optimist.dispatch.mixture_curve import curve_point
-from optimist.evaluation.mixing import mixture_of
-from optimist.evaluation.track import Track
+from optimist.evaluation.blends import mixture_of
 from optimist.insight.metrics import SCORING_SECONDS
-from optimist.numerics.mixtures.mixture import Mixture
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import InThread, ScoredExperiment
 from optimist.scoring.lending import Lending
@@ -41,7 +39,7 @@ class Mixing:
         self._lending = lending
 
     async def run(self) -> None:
-        """Make the mixture of all logs as they are now, unless it stands; where picks are made from it, if it is due.
+        """Make the mixture of all logs as they are now, if somebody wants it or it is due, unless it stands.
 
         Raises Superseded if another scorer has the claim, or if a batch that it was made of counts no longer; Damaged
         if neither snapshot nor log of a generator can be read; ValueError or ArithmeticError if there is no mixture.
@@ -51,17 +49,15 @@ class Mixing:
         standing = await self._store.mixture(*record.subject)
         parts = {} if standing is None else standing.parts
         is_new = {g.ordinal: g.seq for g in generators} != {ordinal: part.seq for ordinal, part in parts.items()}
-        is_due = state.mixture_growth is None or bool(record.label) or not parts or state.owes_mixture
-        if generators and is_new and is_due:
+        if generators and is_new and (record.is_wanted or state.owes_mixture):
             # Copies of generators that are lent now, or retired since, are of no more use.
             record.copies = {g.ordinal: record.copies[g.ordinal] for g in generators if g.ordinal in record.copies}
             try:
                 await self._make(generators)
             finally:
                 record.bytes = sum(copy.memory for copy in record.copies.values())
-        if not record.is_goal:
-            # Whoever wants one of later batches, too, says so again.
-            record.again = False
+        # Whoever wants one of later batches, too, says so again.
+        record.is_wanted = False
 
     async def _make(self, generators: list[GeneratorState]) -> None:
         record = self._record
@@ -79,7 +75,7 @@ class Mixing:
                 found[generator.ordinal] = warm
             tracks = {generator.name: found[generator.ordinal].track for generator in generators}
             parts = [MixedPart(g, found[g].seq, found[g].track.samples, found[g].chain) for g in sorted(found)]
-            made, record.seconds = await self._in_thread(timed, _mixture_of, tracks, self._experiment.published)
+            made, record.seconds = await self._in_thread(timed, mixture_of, tracks, self._experiment.published)
         metric = self._experiment.bound.metric.name
         SCORING_SECONDS.labels(metric, "mixture").observe(record.seconds)
         await self._store.put_mixture(
@@ -126,7 +122,3 @@ class Mixing:
         if warm.seq < max(generator.seq, warm.reaches):
             raise LogGap(f"log of generator {generator.name!r} in {place[0]!r} ends before {generator.seq}")
         return True
-
-
-def _mixture_of(tracks: dict[str, Track], published: bool) -> Mixture:
-    return mixture_of(tracks, published=published)

@@ -43,7 +43,9 @@ class Records(dict[Key, GeneratorRecord]):
         """The records that an announcement gives work to, that of the primary metric first."""
         name, ordinal = announcement.experiment, announcement.generator
         if announcement.channel == MIXTURES:
-            return [self._mixture(name, announcement.label)]
+            mixture = self._mixture(name, announcement.label)
+            mixture.is_wanted = True
+            return [mixture]
         is_due = announcement.channel == DUE
         # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
         labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
@@ -54,7 +56,7 @@ class Records(dict[Key, GeneratorRecord]):
         return found
 
     def look_at(self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]) -> Iterator[Record[Any]]:
-        """The records that have an estimate, a snapshot or a mixture due. watched: `Store.watched` of the experiment."""
+        """The records that have something due. watched: `Store.watched` of the experiment."""
         self._labels[name] = state.labels
         for generator in state.generators:
             units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
