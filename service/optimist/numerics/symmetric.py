@@ -17,8 +17,8 @@ class SymmetricSum:
     """
 
     def __init__(self, width: int, device: torch.device | str = "cpu", packed: Tensor | None = None) -> None:
-        self._width = width
-        self._edges = [(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]
+        self.width = width
+        self._edges = edges(width)
         sizes = [(stop - start) * stop for start, stop in self._edges]
         if packed is None:
             packed = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
@@ -44,7 +44,7 @@ class SymmetricSum:
 
     def dense(self) -> Tensor:
         """The whole matrix (width, width), newly made."""
-        matrix = self.packed.new_empty(self._width, self._width)
+        matrix = self.packed.new_empty(self.width, self.width)
         for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
             matrix[start:stop, :stop] = panel
             matrix[:start, start:stop] = panel[:, :start].T
@@ -58,8 +58,21 @@ class SymmetricSum:
             product[:, start:stop] += rows[:, :start] @ panel[:, :start].T
         return product
 
+    def last_row(self) -> Tensor:
+        """The last row (width,) of the matrix, a view."""
+        return self._panels[-1][-1]
+
+    def panel(self, place: int) -> Tensor:
+        """The panel (rows, stop) at this place of `edges`, a view."""
+        return self._panels[place]
+
     def square_sum(self) -> float:
         """‖Σ xxᵀ‖_F²."""
         # Entries below the diagonal count twice. A dot product does not store the squares: 3 ms, not 9 ms, at 2000.
         corners = [panel[:, start:].square().sum() for panel, (start, _) in zip(self._panels, self._edges, strict=True)]
         return float(2.0 * (self.packed @ self.packed) - torch.stack(corners).sum())
+
+
+def edges(width: int) -> list[tuple[int, int]]:
+    """First and last (excluded) row of each panel."""
+    return [(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]
