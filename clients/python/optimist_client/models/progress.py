@@ -33,8 +33,8 @@ class GeneratorProgress(Answer):
 
 
 class MixtureCurve(Answer):
-    """The best blend as it was made again and again, in order: a point of every list for each. Scores are on the natural
-    scale, gains and gaps on `Report.scale`, as in `Mixture`; None if unknown or infinite."""
+    """The best blend each time that it was made, in order. Scores are on the natural scale, gains and gaps on
+    `Report.scale`, as in `Mixture`; None if unknown or infinite."""
 
     told: list[int]
     """Batches told to the whole experiment when each was made."""
