@@ -76,3 +76,19 @@ export function answer(report) {
   if (state === "stopped") return `${leads}; the experiment was stopped.`;
   return `${leads}.`;
 }
+
+const NAMED = 4; // generators in the sentence on a blend
+
+// The best blend so far in a sentence, the answer of experiments whose goal it is.
+export function blendAnswer(report) {
+  const { mixture, standings, state } = report;
+  const told = samples(report.samples);
+  if (report.samples === 0) return `Waiting for the first samples. ${standings.length} generators will be blended by ${metricTitle(report)}.`;
+  if (!mixture) return `Warming up: ${told} so far, and no blend has been made yet.`;
+  const parts = mixture.weights.filter(({ weight }) => weight >= 0.0005).sort((a, b) => b.weight - a.weight);
+  const named = parts.slice(0, NAMED).map(({ weight, generator }) => `${share(weight)} ${generator}`);
+  if (parts.length > NAMED) named.push(`${parts.length - NAMED} more`);
+  const blend = parts.length === 1 ? `${parts[0].generator} alone` : `${named.slice(0, -1).join(", ")} and ${named.at(-1)}`;
+  const ended = state === "out of budget" ? "; the budget is spent" : state === "stopped" ? "; the experiment was stopped" : "";
+  return `The best blend${state === "decided" ? "" : " so far"} is ${blend}, after ${told}${ended}.`;
+}
