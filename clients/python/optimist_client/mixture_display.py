@@ -50,7 +50,8 @@ def as_plot(mixture: Mixture, axes: Any = None) -> Any:
 
 
 def _title(mixture: Mixture) -> str:
-    return f"{mixture.experiment}: best blend by {mixture.title}, {mixture.samples:,} samples"
+    best = f"best blend by {mixture.title}, {mixture.samples:,} samples"
+    return f"{best[0].upper()}{best[1:]}" if mixture.experiment is None else f"{mixture.experiment}: {best}"
 
 
 def _table(mixture: Mixture) -> list[tuple[str, ...]]:

@@ -122,7 +122,7 @@ class Dispatcher:
             asks = [*self._waiting, *(tell.then for tell in tells if tell.then is not None)]
         else:  # first the asks that the state was read for
             tells, asks = [], [ask for ask in fresh if not ask.answer.done()]
-        new = [ask for ask in asks if ask.needed is None]
+        new = [ask for ask in asks if not ask.is_planned]
         plan = await self._plan(tells, asks, is_fresh=fresh is not None)
         if plan is not None and plan.opening is None:
             await self._finish(plan)
@@ -131,7 +131,7 @@ class Dispatcher:
                 await self._sleep()
         elif not await self._exchange(tells, asks, plan):
             for ask in new:  # they noted it from a planned state that did not come about
-                ask.needed = None
+                ask.is_planned = False
 
     def _gathered(self) -> list[Tell]:
         """The tells that are sent together, in order."""

@@ -186,6 +186,31 @@ class WatchedState:
     """Bytes of the bodies that were logged after the snapshot of this metric."""
 
 
+class Part(NamedTuple):
+    """What a mixture was made of by one generator: its log up to `seq`, with so many samples that count."""
+
+    seq: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMixture:
+    """The newest mixture by one metric. Equal if made of the same batches."""
+
+    made: str = field(compare=False)
+    """A name that no other mixture has."""
+    parts: Mapping[int, Part]
+    """By the ordinals of the generators in it."""
+    payload: str
+
+    @property
+    def samples(self) -> int:
+        """Samples of all generators in it."""
+        return sum(part.samples for part in self.parts.values())
+
+
+LEAST_MIXED = 4
+"""Samples that a generator must have to be part of a mixture: two in each half."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 
@@ -214,6 +239,12 @@ class ExperimentState:
     """Nonce of the pick that was opened last."""
     labels: tuple[str, ...] = ()
     """Of the watched metrics."""
+    mixture_growth: float | None = None
+    """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
+    mixture: StoredMixture | None = None
+    """The mixture that picks are made from, where it is the goal."""
+    mixture_damage: str | None = None
+    """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 
     @property
     def estimates_digest(self) -> str:
@@ -230,3 +261,25 @@ class ExperimentState:
     def active(self) -> list[GeneratorState]:
         """The generators that picks are opened for."""
         return [generator for generator in self.generators if generator.state == "active"]
+
+    @property
+    def mixable(self) -> list[GeneratorState]:
+        """The generators that a mixture is made of: not retired, with `LEAST_MIXED` samples."""
+        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_MIXED]
+
+    @property
+    def owes_mixture(self) -> bool:
+        """Whether the mixture that picks are made from is due: it is the goal, every active generator can be part of
+        it, kernels are fixed, and samples have grown by `mixture_growth` since the last, or the generators changed."""
+        if (
+            self.mixture_growth is None
+            or any(generator.samples < LEAST_MIXED for generator in self.active)
+            # The first estimate of any generator needs the kernels, too.
+            or not any(generator.estimate_seq for generator in self.generators)
+        ):
+            return False
+        mixable, made = self.mixable, self.mixture
+        if made is None or made.parts.keys() != {generator.ordinal for generator in mixable}:
+            return True
+        samples = sum(generator.samples for generator in mixable)
+        return samples > made.samples and samples >= (1.0 + self.mixture_growth) * made.samples

@@ -28,7 +28,8 @@ class Mixture(Answer):
     """The best blend by one metric. `score`, `lower` and `upper` are on the metric's natural scale; `gain`, `gap` and
     their errors are differences on `scale`, as in `Contrast`."""
 
-    experiment: Identifier
+    experiment: Identifier | None = optional()
+    """None if it was made in memory."""
     label: Identifier
     """Label of the metric."""
     title: str
@@ -54,8 +55,9 @@ class Mixture(Answer):
     """Upper bound of the gap with the confidence of the experiment."""
     samples: int
     """Samples of all generators that it was made from."""
-    positions: list[int]
-    """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it."""
+    positions: list[int] = Field(default_factory=list)
+    """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it. Empty
+    if it was made in memory."""
     stale: bool = False
     """Whether the logs have grown by a quarter since, and no scorer responded in time."""
     warnings: tuple[str, ...] = ()
