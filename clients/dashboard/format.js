@@ -85,10 +85,12 @@ export function blendAnswer(report) {
   const told = samples(report.samples);
   if (report.samples === 0) return `Waiting for the first samples. ${standings.length} generators will be blended by ${metricTitle(report)}.`;
   if (!mixture) return `Warming up: ${told} so far, and no blend has been made yet.`;
+  const ended = state === "out of budget" ? "; the budget is spent" : state === "stopped" ? "; the experiment was stopped" : "";
+  const sofar = state === "decided" ? "" : " so far";
+  if (mixture.gain <= 0) return `No blend is better than ${mixture.best} alone${sofar}, after ${told}${ended}.`;
   const parts = mixture.weights.filter(({ weight }) => weight >= 0.0005).sort((a, b) => b.weight - a.weight);
   const named = parts.slice(0, NAMED).map(({ weight, generator }) => `${share(weight)} ${generator}`);
   if (parts.length > NAMED) named.push(`${parts.length - NAMED} more`);
   const blend = parts.length === 1 ? `${parts[0].generator} alone` : `${named.slice(0, -1).join(", ")} and ${named.at(-1)}`;
-  const ended = state === "out of budget" ? "; the budget is spent" : state === "stopped" ? "; the experiment was stopped" : "";
-  return `The best blend${state === "decided" ? "" : " so far"} is ${blend}, after ${told}${ended}.`;
+  return `The best blend${sofar} is ${blend}, after ${told}${ended}.`;
 }
