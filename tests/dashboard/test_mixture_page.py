@@ -54,7 +54,7 @@ def card(page: Page) -> Any:
     return page.get_by_role("region", name="Mixture", exact=True)
 
 
-def test_the_blend_is_the_answer_where_it_is_the_goal(open_page: OpenPage, client: Optimist, goal: Experiment, axe: str):
+def test_the_blend_is_the_answer_of_its_goal(open_page: OpenPage, client: Optimist, goal: Experiment, axe: str):
     report = client.experiment(goal.name).report()
     assert report.mixture is not None
     page = open_page(f"/#/e/{goal.name}", charts=False, bypass_csp=True)

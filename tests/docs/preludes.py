@@ -118,9 +118,7 @@ def metrics_at_once(url: str) -> dict[str, Any]:
 
 def mixtures(url: str) -> dict[str, Any]:
     shifts = {"a": 0.0, "b": 2.0, "c": 4.0}
-    generators = {
-        name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()
-    }
+    generators = {name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()}
     arrays = {name: generators[name](120, place) for place, name in enumerate(shifts)}
     for name, rows in arrays.items():
         np.save(f"gen-{name}.npy", rows)
