@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from optimist.policies import blended
 from optimist.store import (
     MIXTURE,
     MIXTURES,
@@ -347,6 +349,23 @@ async def test_shares_follow_the_weights_in_the_long_run(store: Store):
         await store.blend("x", {5: 1.0}, 5, "new")
     with pytest.raises(NotFound, match="made again"):
         await store.blend("x", weights, 5, "new", instance="another")
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_shares_are_those_of_the_policy_to_the_last_bit(store: Store, redis: Redis, seed: int):
+    rng = np.random.default_rng(seed)
+    await store.create_experiment("many", "{}", [f"g{number}" for number in range(9)], growth=0.0)
+    credits = [0.0] * 9
+    for number in range(40):
+        if number % 8 == 0:  # weights change, some are 0, and they do not sum to 1
+            weights = (rng.dirichlet(np.full(9, 0.3)) * (rng.random(9) < 0.7) + 1e-3).tolist()
+            weights[int(rng.integers(9))] = 0.0
+        size = int(rng.integers(1, 4 if number % 3 else 300))
+        counts, credits = blended(weights, credits, size)
+        found = await store.blend("many", dict(enumerate(weights)), size, f"{number}")
+        assert list(found.values()) == counts
+        stored = await redis.hmget("optimist:{many}:blended", list(range(9)))
+        assert [float(text) for text in stored] == credits
 
 
 async def test_shares_stay_bounded_and_no_count_is_negative(store: Store, redis: Redis):

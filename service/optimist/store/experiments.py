@@ -172,15 +172,15 @@ class Experiments:
         )
 
     async def latch_decision(
-        self, experiment: str, payload: str, estimates: str = "", *, instance: str | None = None
+        self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None
     ) -> bool:
         """Decide an experiment, after which no picks are opened.
 
-        estimates: `ExperimentState.estimates_digest` of the state that it was decided by; "": whatever they are. False
-        if another decision was made first, or if there are other estimates by now.
+        basis: `ExperimentState.basis_digest` of the state that it was decided by; "": whatever it is. False if another
+        decision was made first, or if there are other estimates, or another mixture, by now.
         """
         latched = await self._commands.experiment_script(
-            "latch_decision", experiment, payload=payload, estimates_digest=estimates, instance=instance
+            "latch_decision", experiment, payload=payload, basis_digest=basis, instance=instance
         )
         return bool(latched[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -113,20 +114,24 @@ class Mixtures:
     async def blend(
         self, experiment: str, weights: Mapping[int, float], size: int, request: str, *, instance: str | None = None
     ) -> dict[int, int]:
-        """Share out `size` samples, so that all that were ever shared out are in proportion to the weights.
+        """Share out `size` samples, so that all that were ever shared out make the blend, as `policies.blended` does.
 
-        weights: by ordinal; at least 0, they sum to 1. request: a repeat gets its answer again, as long as `BLENDS`
-        newer ones have not come. Raises NotFound for an unknown generator.
+        weights: by ordinal, at least 0. The credits of generators that are not named stay as they are. request: a
+        repeat gets its answer again, as long as `BLENDS` newer ones have not come. Raises NotFound for an unknown
+        generator, ValueError for weights without a positive sum.
         """
-        if not weights or size < 1 or not request or any(letter.isspace() or letter == "#" for letter in request):
-            raise ValueError("a blend has weights, a size, and a request without white space and number signs")
+        if size < 1 or not request or any(letter.isspace() or letter == "#" for letter in request):
+            raise ValueError("a blend has a size, and a request without white space and number signs")
+        total = math.fsum(weights.values())
+        if not 0.0 < total < math.inf or min(weights.values()) < 0.0:
+            raise ValueError(f"expected weights of at least 0 with a positive sum, got {list(weights.values())}")
         answer = await self._commands.experiment_script(
             "blend",
             experiment,
             request=request,
             size=size,
             remembered=BLENDS,
-            weights=[{"generator": generator, "weight": repr(float(w))} for generator, w in weights.items()],
+            shares=[{"generator": g, "share": repr(float(weight / total))} for g, weight in weights.items()],
             instance=instance,
         )
         counts = map(int, answer[0].split())

@@ -247,9 +247,12 @@ class ExperimentState:
     """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 
     @property
-    def estimates_digest(self) -> str:
-        """SHA-1 (hex) of the present estimates, which `latch_decision` compares."""
-        entries = (f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators)
+    def basis_digest(self) -> str:
+        """SHA-1 (hex) of what a decision is made from, which `latch_decision` compares: the present estimates, or where
+        the mixture is the goal, its name."""
+        entries = [f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators]
+        if self.mixture_growth is not None:
+            entries = ["" if self.mixture is None else self.mixture.made]
         return hashlib.sha1("\n".join(entries).encode()).hexdigest()
 
     @property
