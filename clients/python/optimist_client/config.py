@@ -273,6 +273,12 @@ def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**published, **data, "policy": policy}
 
 
+def mixture_growth(policy: str) -> float:
+    """By which part the samples of all generators together grow until the mixture is made again, under this policy of
+    the goal "mixture": 0 for the published ones, after every batch."""
+    return 0.0 if policy.startswith("mixture-") else 0.25
+
+
 def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: str) -> None:
     """Raise ValueError unless metric, policy and bound serve the goal."""
     if goal not in get_args(Goal):

@@ -4,7 +4,7 @@ from optimist.policies.arms import Arm, optimistic, rivals
 from optimist.policies.blend_counts import blended
 from optimist.policies.blend_rules import Ranges
 from optimist.policies.blend_stopping import decide_mixture
-from optimist.policies.blending import MixturePolicy, blended_of, is_mixture_due
+from optimist.policies.blending import LEAST_SAMPLES, MixturePolicy, blended_of, is_mixture_due
 from optimist.policies.contrasts import contrast, described
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
 from optimist.policies.shown_mixture import shown_mixture
@@ -12,6 +12,7 @@ from optimist.policies.stopping import Decision, Stopping
 from optimist.policies.verdicts import deciding_tolerance, explained
 
 __all__ = [
+    "LEAST_SAMPLES",
     "NAMES",
     "Arm",
     "Decision",
