@@ -80,7 +80,7 @@ def test_where_no_blend_is_better_the_generator_is_named(gain: float):
 
 def test_warnings_and_old_mixtures_are_said():
     said = mixture(stale=True, warnings=("few samples of a",)).sentences
-    assert said[2:] == ["More samples have come since, and no scorer responded in time.", "Warning: few samples of a."]
+    assert said[2:] == ["More samples, or generators, have come since.", "Warning: few samples of a."]
 
 
 def test_html_quotes_names():

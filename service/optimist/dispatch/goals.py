@@ -183,11 +183,11 @@ class ForMixture:
 
     def awaited(self, stored: ExperimentState) -> Awaited:
         """The name of the mixture that is due to be made again."""
-        return _name(stored) if stored.owes_mixture else None
+        return _name(stored) if stored.needs_mixture else None
 
     def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
         """Whether the mixture is still that one, and due."""
-        return awaited is not None and awaited == _name(stored) and stored.owes_mixture
+        return awaited is not None and awaited == _name(stored) and stored.needs_mixture
 
 
 def _name(stored: ExperimentState) -> str:

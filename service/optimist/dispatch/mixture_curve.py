@@ -40,7 +40,7 @@ def mixture_curve(points: Sequence[MixturePoint], names: Sequence[str], after: i
     every = -(-len(points) * len(names) // MOST_WEIGHTS) or 1
     points = points[::-every][::-1]
     found: list[list[Any]] = [json.loads(point.point) for point in points]
-    weights = {name: [0.0] * len(points) for name in names}
+    weights: dict[str, list[float]] = {name: [0.0] * len(points) for name in names}
     ordinals = [list(point.parts) for point in points]
     for at, (point, parts) in enumerate(zip(found, ordinals, strict=True)):
         for ordinal, weight in zip(parts, point[8], strict=True):
@@ -52,7 +52,7 @@ def mixture_curve(points: Sequence[MixturePoint], names: Sequence[str], after: i
         scores=[point[0] for point in found],
         lower=[point[1] for point in found],
         upper=[point[2] for point in found],
-        best=[names[parts[point[3]]] for point, parts in zip(found, ordinals, strict=True)],
+        best=[f"{names[parts[point[3]]]}" for point, parts in zip(found, ordinals, strict=True)],
         best_scores=[point[4] for point in found],
         gains=[point[5] for point in found],
         gain_errors=[point[6] for point in found],

@@ -180,7 +180,7 @@ class PolicyState:
         """Whether every estimate, and the mixture, that is due and can be made has been made."""
         if not self.can_be_scored:
             return True
-        return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.owes_mixture
+        return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.needs_mixture
 
     @property
     def awaited(self) -> Awaited:

@@ -270,19 +270,23 @@ class ExperimentState:
         """The generators that a mixture is made of: not retired, with `LEAST_MIXED` samples."""
         return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_MIXED]
 
-    @property
-    def owes_mixture(self) -> bool:
-        """Whether the mixture that picks are made from is due: it is the goal, every active generator can be part of
-        it, kernels are fixed, and samples have grown by `mixture_growth` since the last, or the generators changed."""
-        if (
-            self.mixture_growth is None
-            or any(generator.samples < LEAST_MIXED for generator in self.active)
-            # The first estimate of any generator needs the kernels, too.
-            or not any(generator.estimate_seq for generator in self.generators)
-        ):
-            return False
-        mixable, made = self.mixable, self.mixture
-        if made is None or made.parts.keys() != {generator.ordinal for generator in mixable}:
+    def has_outgrown(self, made: StoredMixture, growth: float) -> bool:
+        """Whether a mixture is of other generators than one made now, or samples have grown by that part since."""
+        mixable = self.mixable
+        if made.parts.keys() != {generator.ordinal for generator in mixable}:
             return True
         samples = sum(generator.samples for generator in mixable)
-        return samples > made.samples and samples >= (1.0 + self.mixture_growth) * made.samples
+        return samples > made.samples and samples >= (1.0 + growth) * made.samples
+
+    @property
+    def needs_mixture(self) -> bool:
+        """Whether the mixture that picks are made from is due, once kernels are fixed: it is the goal, every active
+        generator can be part of it, and there is none, or it has been outgrown."""
+        if self.mixture_growth is None or any(generator.samples < LEAST_MIXED for generator in self.active):
+            return False
+        return self.mixture is None or self.has_outgrown(self.mixture, self.mixture_growth)
+
+    @property
+    def owes_mixture(self) -> bool:
+        """Whether it is due, and kernels are fixed: the first estimate of any generator needs these, too."""
+        return self.needs_mixture and any(generator.estimate_seq for generator in self.generators)
