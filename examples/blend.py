@@ -40,8 +40,7 @@ def main() -> None:
         experiment = optimist.create_experiment(
             chosen.name or "digits-blend",
             list(models),
-            metric=RKE(kernel={"name": "gaussian", "sigma": 2.0, "features": 64}),
-            dimension=64,
+            metric=RKE(kernel={"name": "gaussian", "sigma": 2.0, "features": 64}, dimension=64),
             embedding=pixels.name,
             goal="mixture",
             tolerance="10%",  # decided once no other blend is better by more

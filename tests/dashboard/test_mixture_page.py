@@ -6,13 +6,16 @@ import re
 import time
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from playwright.sync_api import Page, expect
+from processes import Service
 
 from optimist_client import Experiment, Optimist, Report
 from optimist_client.metrics import RKE
+from optimist_client.models import MixtureCurve
 
 expect.set_options(timeout=WAIT)
 KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
@@ -42,7 +45,7 @@ def blended(experiment: Experiment, least: int = 1) -> Report:
 
 
 @pytest.fixture(scope="module")
-def goal(service: Any) -> Experiment:
+def goal(service: Service) -> Experiment:
     with Optimist(service.url) as client:
         experiment = create(client, "blend-of-four", goal="mixture", stop=False)
         work(experiment, 240)
@@ -81,11 +84,10 @@ def test_the_blend_is_the_answer_of_its_goal(open_page: OpenPage, client: Optimi
         assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
-def test_weights_and_scores_are_drawn_over_time(open_page: OpenPage, client: Optimist, goal: Experiment):
-    progress = client.experiment(goal.name).report(after=0).progress
-    assert progress is not None
-    assert progress.mixture is not None
-    curve = progress.mixture
+def test_weights_and_scores_are_drawn_over_time(open_page: OpenPage, service: Service, goal: Experiment):
+    report = httpx.get(f"{service.url}/v1/experiments/{goal.name}/report?after=0").raise_for_status().json()
+    curve = MixtureCurve.model_validate(report["progress"]["mixture"])
+    assert len(curve.told) > 3
     page = open_page(f"/#/e/{goal.name}")
     page.wait_for_selector("#plot-blend.js-plotly-plot")
     areas = page.evaluate("() => document.getElementById('plot-weights').data.map(({ name, x, y }) => [name, x, y])")
