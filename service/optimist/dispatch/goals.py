@@ -13,6 +13,7 @@ from typing import Protocol
 
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import (
+    LEAST_SAMPLES,
     Arm,
     Decision,
     MixturePolicy,
@@ -195,12 +196,13 @@ def _name(stored: ExperimentState) -> str:
 
 
 def goal_of(experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None = None) -> Goal:
-    """The goal, with its policy, whose warm-up brings at least the `needed` samples that fix open kernels.
+    """The goal, with its policy, whose warm-up brings the `needed` samples that fix open kernels, or a first mixture.
 
     known: of an earlier state, whose mixture is taken if it is the same one. Raises ValueError, KeyError or TypeError
     if the mixture cannot be read.
     """
     config = experiment.config
+    needed = max(needed, LEAST_SAMPLES) if config.goal == "mixture" else needed
     warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
     stopping = Stopping(config.delta, config.tolerance, experiment.rules)
     if config.goal == "mixture":

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import AsyncExitStack
-from statistics import NormalDist
 
 from optimist.evaluation.blends import mixture_of
 from optimist.insight.metrics import SCORING_SECONDS
-from optimist.numerics.estimate import natural
-from optimist.numerics.mixtures.mixture import Mixture
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import InThread, ScoredExperiment
 from optimist.scoring.lending import Lending
@@ -85,7 +81,7 @@ class Mixing:
         await self._store.put_mixture(
             *(record.name, json.dumps(made.to_dict(), allow_nan=False), record.token, parts),
             kernels=self._experiment.kernels,
-            point=point_of(made, self._experiment.delta),
+            point=curve_point(made, self._experiment.delta),
             label=record.label,
         )
 
@@ -126,15 +122,3 @@ class Mixing:
         if warm.seq < max(generator.seq, warm.reaches):
             raise LogGap(f"log of generator {generator.name!r} in {place[0]!r} ends before {generator.seq}")
         return True
-
-
-def point_of(mixture: Mixture, delta: float) -> str:
-    """What charts keep of a mixture: weights in the order of its generators, and its score with an interval of 1 − δ.
-
-    Scores are on the natural scale; `best_score` is that of the best single generator.
-    """
-    z = -NormalDist().inv_cdf(delta / 2.0)
-    values = [mixture.value, mixture.value - z * mixture.error, mixture.value + z * mixture.error, mixture.best_value]
-    score, lower, upper, best = (natural(value, mixture.scale, mixture.floor) for value in values)
-    point = {"weights": list(mixture.weights), "score": score, "lower": lower, "upper": upper, "best_score": best}
-    return json.dumps(point, separators=(",", ":"), allow_nan=False)
