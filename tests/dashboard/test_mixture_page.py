@@ -30,7 +30,7 @@ def create(client: Optimist, name: str, **config: Any) -> Experiment:
 
 def work(experiment: Experiment, samples: int, kinds: dict[str, tuple[float, ...]] = KINDS) -> None:
     for pick in experiment.picks(samples):
-        rng = np.random.default_rng(pick.seed)
+        rng = np.random.default_rng((pick.seed, list(kinds).index(pick.generator)))
         places = rng.choice(kinds[pick.generator], (pick.size, 1))
         pick.tell(places + 0.3 * rng.standard_normal((pick.size, 4)))
 

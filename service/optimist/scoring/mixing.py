@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import AsyncExitStack
 
+from optimist.dispatch.mixture_curve import curve_point
 from optimist.evaluation.blends import mixture_of
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.scoring.catching_up import timed
