@@ -86,13 +86,12 @@ export class MixtureCharts {
   }
 }
 
-// A weight holds until the blend is made again: steps.
 function area(name, samples, y, color) {
   const single = samples.length === 1; // an area of one point has no width
   const [x, heights] = single ? [[0, samples[0]], [y[0], y[0]]] : [samples, y];
   return {
     ...line(name, x, heights, color), mode: "lines", stackgroup: "all", fillcolor: color,
-    line: { width: 0.5, color, shape: "hv" }, hovertemplate: `${plain(name)} %{y:.2%}<extra></extra>`,
+    line: { width: 0.5, color }, hovertemplate: `${plain(name)} %{y:.2%}<extra></extra>`,
   };
 }
 

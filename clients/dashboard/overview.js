@@ -52,7 +52,8 @@ function line(experiment) {
   const { decision, decision_cost: decided } = experiment;
   const sure = decision.confidence_text ? `, ${decision.confidence_text} sure` : "";
   const blend = recipe(Object.entries(decision.weights ?? {})).join(" + ");
-  const [asked, answer] = experiment.goal === "mixture" ? ["Best blend", blend || null]
+  const isBlend = experiment.goal === "mixture";
+  const [asked, answer] = isBlend ? ["Best blend", blend || null]
     : ["Leader", decision.best === null ? null : `${decision.best}${sure}`];
   const spread = error(experiment.error, experiment.score);
   const found = experiment.score === null ? "–" : `${score(experiment.score)} ${spread}`;
@@ -69,7 +70,7 @@ function line(experiment) {
     h("dl", { class: spent && "priced" }, [
       fact("Metric", metricTitle(experiment)),
       fact(asked, answer ?? "None yet", answer === null && "quiet"),
-      fact("Score", found),
+      isBlend ? fact("Best alone", `${decision.best ?? ""} ${found}`) : fact("Score", found),
       fact("Samples", `${count(experiment.samples)}${of}`),
       spent && fact("Cost", spent),
       fact("Generators", count(experiment.generators)),
