@@ -39,7 +39,7 @@ class Mixing:
         self._lending = lending
 
     async def run(self) -> None:
-        """Make the mixture of all logs as they are now, unless it stands; where picks are made from it, if it is due.
+        """Make the mixture of all logs as they are now, if somebody wants it or it is due, unless it stands.
 
         Raises Superseded if another scorer has the claim, or if a batch that it was made of counts no longer; Damaged
         if neither snapshot nor log of a generator can be read; ValueError or ArithmeticError if there is no mixture.
@@ -49,17 +49,15 @@ class Mixing:
         standing = await self._store.mixture(*record.subject)
         parts = {} if standing is None else standing.parts
         is_new = {g.ordinal: g.seq for g in generators} != {ordinal: part.seq for ordinal, part in parts.items()}
-        is_due = state.mixture_growth is None or bool(record.label) or not parts or state.owes_mixture
-        if generators and is_new and is_due:
+        if generators and is_new and (record.is_wanted or state.owes_mixture):
             # Copies of generators that are lent now, or retired since, are of no more use.
             record.copies = {g.ordinal: record.copies[g.ordinal] for g in generators if g.ordinal in record.copies}
             try:
                 await self._make(generators)
             finally:
                 record.bytes = sum(copy.memory for copy in record.copies.values())
-        if not record.is_goal:
-            # Whoever wants one of later batches, too, says so again.
-            record.again = False
+        # Whoever wants one of later batches, too, says so again.
+        record.is_wanted = False
 
     async def _make(self, generators: list[GeneratorState]) -> None:
         record = self._record

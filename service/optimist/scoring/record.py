@@ -153,6 +153,8 @@ class MixtureRecord(Record[Literal["mixture"]]):
     ordinal: Literal["mixture"] = MIXTURE
     is_goal: bool = field(default=False, kw_only=True)
     """Whether picks are made from it."""
+    is_wanted: bool = field(default=False, kw_only=True)
+    """Whether somebody waits for it."""
     copies: dict[int, WarmGenerator] = field(default_factory=dict, kw_only=True)
     """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
 
@@ -164,3 +166,7 @@ class MixtureRecord(Record[Literal["mixture"]]):
     def cool(self) -> None:
         """Drop the copies."""
         self.copies, self.bytes = {}, 0
+
+    def forget_wish(self) -> None:
+        """Leave the mixture to another scorer."""
+        self.is_wanted = False

@@ -43,7 +43,9 @@ class Records(dict[Key, GeneratorRecord]):
         """The records that an announcement gives work to, that of the primary metric first."""
         name, ordinal = announcement.experiment, announcement.generator
         if announcement.channel == MIXTURES:
-            return [self._mixture(name, announcement.label)]
+            mixture = self._mixture(name, announcement.label)
+            mixture.is_wanted = True
+            return [mixture]
         is_due = announcement.channel == DUE
         # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
         labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
