@@ -29,8 +29,8 @@ class Improvement:
     """(G,): how fast the loss falls towards each generator alone."""
     errors: Floats
     """(G,): standard errors of the slacks."""
-    covariance: Floats
-    """(G, G): of the errors in the gradient, up to a number that all entries share."""
+    covariance: Floats | None
+    """(G, G): of the errors in the gradient, up to a number that all entries share; None: not known."""
     curvature: Floats
     """K (G, G): a step d adds dᵀKd to the loss beyond the first order; positive semidefinite."""
 
@@ -62,7 +62,7 @@ class Improvement:
         """
         has = self.weights > 0.0
         freedom = int(has.sum()) - 1
-        if freedom < 1:
+        if freedom < 1 or self.covariance is None:
             return math.inf
         radius = _quantile(freedom, z) if z > 0.0 else 0.0
         # Of weights α: the step between those with weight, and what is linear in the gain.

@@ -56,7 +56,7 @@ class Mixture:
     """K (G, G), positive semidefinite: weights that differ by d add dᵀKd to the loss on `scale` beyond the first order.
     None counts as 0."""
     covariance: Floats | None = None
-    """(G, G): of the errors in the gradient on `scale`, by which slacks come, up to a number that all entries share."""
+    """(G, G): of the errors in the gradient on `scale`, up to a number that all entries share; None: not known."""
     scale: Scale = "linear"
     lower_is_better: bool = True
     floor: float | None = 0.0
@@ -122,7 +122,7 @@ def _bound(mixture: Mixture, z: float) -> float:
         weights,
         np.array(mixture.slacks),
         np.array(mixture.slack_errors),
-        none if mixture.covariance is None else mixture.covariance,
+        mixture.covariance,
         none if mixture.curvature is None else mixture.curvature,
     )
     return known.bound(z)
