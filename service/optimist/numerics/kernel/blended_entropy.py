@@ -5,13 +5,9 @@ generator it is the metric's own estimate. H changes along C_i by the mean of N 
 
     q = 1: ∂H/∂α_i = N_i, N = −log C          q ≠ 1: ∂H/∂α_i = q/(1 − q) N_i/tr C^q, N = C^{q−1}
 
-With φᵀNφ of each row from the others (`LeaveOneOut`; for q > 2 to first order in ω) N_i has a bias only because C is
-that of samples, −½ tr C_i d²N[C − EC, C − EC] on average. To second order it is in proportion to
-
-    b_i = Σ_j α_j ω_j Σ_kl W^j_kl (C_i)_kl (C_j)_kl,      W^j_kl = ∫_λ^∞ s^{q−1} tr C_j(C + s)⁻¹/((g_k + s)(g_l + s)) ds
-
-(N as an integral of resolvents; for q > 2 W = √(g_k g_l)^{q−3}, exact at 3). Its size is known from the sum: the mean of
-N by α is H, or tr C^q, itself, which is de-biased.
+φᵀNφ of each row is taken without it: `LeaveOneOut`, for q > 2 to first order in ω. N_i then has a bias only because C
+is that of samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
+theory and by how N_i changes with half of the samples: weights became better in some beds and worse in others.
 """
 
 from __future__ import annotations
@@ -43,21 +39,12 @@ class BlendedEntropy(Protocol):
     ridge: float
     """λ ≥ 0, what eigenvalues are raised by where slopes would be infinite at 0."""
 
-    @property
-    def excess(self) -> float:
-        """The bias of the mean of all rows' `influence` by their weights, as far as it is known."""
-        ...
-
     def influence(self, place: int) -> Tensor:
         """∂H in the direction φφᵀ (b,) of the kept rows of a generator, from the others, up to a number all share."""
         ...
 
     def influence_of(self, squares: Tensor, share: float) -> Tensor:
         """The same of any rows by their (v_kᵀφ)² (m, k) and their share ω of C, 0 of rows that are not in it."""
-        ...
-
-    def shape(self) -> Tensor:
-        """W (s, m, m) of each generator of the support in the leading eigenvectors, or one for all (1, m, m)."""
         ...
 
 
@@ -75,6 +62,7 @@ class BelowTwo:
             shares=_repeated(shares, leverages),
             means=_repeated(means, leverages),
             keeps_all=all(spectrum.parts[place].keeps_all for place in support),
+            spans=spectrum.by_rows,
         )
         self._outside = LeaveOneOut(spectrum.values, torch.cat(leverages), spectrum.count, width, blended)
         self._found = self._outside.entropy(order)
@@ -82,15 +70,6 @@ class BelowTwo:
         self.systematic = self._found.systematic
         self.inflation = 1.0 + 400.0 / spectrum.count**2
         self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
-
-    @property
-    def excess(self) -> float:
-        """The cross entropy less the estimate; of another order the mean less that of the derivative of a power."""
-        if self._order == 1.0:
-            return max(self._found.plug_in + self._found.gap - self.estimate, 0.0)
-        weights = self._spectrum.weights
-        mean = sum(float(weights[place]) * float(self.influence(place).mean()) for place in self._spectrum.support)
-        return mean - self._order / (1.0 - self._order)
 
     def influence(self, place: int) -> Tensor:
         """Of the kept rows."""
@@ -101,16 +80,6 @@ class BelowTwo:
     def influence_of(self, squares: Tensor, share: float) -> Tensor:
         """Of any rows."""
         return self._outside.influence_in_blend(self._order, self.estimate, squares, share)
-
-    def shape(self) -> Tensor:
-        """By the grid of the resolvents, from λ on at orders up to 1."""
-        spectrum = self._spectrum
-        start = self._outside.best[0] if self._order <= 1.0 else 0
-        grid = self._outside.w[start:]
-        leading = 1.0 / (spectrum.values[: len(spectrum.leading[0]), None] + grid)
-        step = grid**self._order
-        seen = [spectrum.leading[place].diagonal() @ leading for place in spectrum.support]
-        return torch.stack([(leading * (step * each)) @ leading.T for each in seen])
 
 
 class AboveTwo:
@@ -141,13 +110,6 @@ class AboveTwo:
         self.inflation, self.ridge = few_rows_inflation(spectrum.count), 0.0
         self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
 
-    @property
-    def excess(self) -> float:
-        """The mean less that of the derivative of a power."""
-        weights = self._spectrum.weights
-        mean = sum(float(weights[place]) * float(self.influence(place).mean()) for place in self._spectrum.support)
-        return mean - self._order / (1.0 - self._order)
-
     def influence(self, place: int) -> Tensor:
         """Of the kept rows."""
         return self.influence_of(self._spectrum.squares(place), self._spectrum.share(place))
@@ -156,12 +118,6 @@ class AboveTwo:
         """Of any rows, without their own part in C to first order."""
         scaled = squares / self._top
         return self._rate * (scaled @ self._powers - share * self._second(scaled))
-
-    def shape(self) -> Tensor:
-        """√(g_k g_l)^{q−3}."""
-        values = self._spectrum.values[: len(self._spectrum.leading[0])] / self._top
-        roots = values ** (0.5 * (self._order - 3.0))
-        return (roots[:, None] * roots)[None]
 
     def _second(self, squares: Tensor) -> Tensor:
         """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
@@ -174,16 +130,8 @@ def blended_entropy(spectrum: BlendedSpectrum, order: float, width: int) -> Blen
 
 
 def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
-    """∂H/∂α (G,), de-biased, up to a number that all share."""
-    count = len(spectrum.parts)
-    found = np.array([_mean_influence(spectrum, entropy, place) for place in range(count)])
-    kernels, bias = entropy.shape(), np.zeros(count)
-    for number, place in enumerate(spectrum.support):
-        kernel = kernels[number % len(kernels)] * spectrum.leading[place]
-        size = float(spectrum.weights[place]) * spectrum.share(place)
-        bias += size * np.array([float((kernel * other).sum()) for other in spectrum.leading])
-    total = float(spectrum.weights @ bias)
-    return found - (entropy.excess / total * bias if total > 0.0 else 0.0)
+    """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share."""
+    return np.array([_mean_influence(spectrum, entropy, place) for place in range(len(spectrum.parts))])
 
 
 def _mean_influence(spectrum: BlendedSpectrum, entropy: BlendedEntropy, place: int) -> float:

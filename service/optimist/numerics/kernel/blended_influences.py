@@ -22,7 +22,9 @@ class Influences:
     As for one generator: that of the plug-in sees each row from inside, the other one from outside.
     """
 
-    def __init__(self, spectrum: BlendedSpectrum, entropy: BlendedEntropy, order: float) -> None:
+    def __init__(
+        self, spectrum: BlendedSpectrum, entropy: BlendedEntropy, slopes_of_score: Floats, order: float
+    ) -> None:
         self._spectrum, self._entropy, self._order = spectrum, entropy, order
         self.estimate = entropy.estimate
         """H."""
@@ -39,7 +41,7 @@ class Influences:
 
     @cached_property
     def beyond(self) -> Floats:
-        """Errors (G² + G,): of second order by pairs of generators, and systematic ones, by √α as if each had its own."""
+        """Errors (G² + G,): of second order by pairs of generators; systematic ones by √α, as if each had its own."""
         spectrum = self._spectrum
         derivative = slopes(spectrum.values, self._order)
         # Above, the systematic part is half of the whole correction, as for one generator.
