@@ -13,6 +13,8 @@ theory and by how N_i changes with half of the samples: weights became better in
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -48,33 +50,64 @@ class BlendedEntropy(Protocol):
         ...
 
 
-class BelowTwo:
-    """Orders below 2."""
+@dataclass(frozen=True)
+class Alone:
+    """How much of its gap K one generator's estimate makes up for, of an order below 2."""
 
-    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int) -> None:
+    gap: float
+    """K, of order 1."""
+    correction: float
+    """The estimate less the plug-in."""
+    systematic: float
+
+
+class BelowTwo:
+    """Orders below 2: the plug-in, and that part of the gap K which the estimates of the generators alone make up for.
+
+    alone: that of each generator of the support. The estimate from the curve of the blend's own degrees of freedom
+    would jump where a generator comes in with a small weight: its rows fill the spectrum as if they were whole ones.
+    """
+
+    def __init__(
+        self, spectrum: BlendedSpectrum, order: float, width: int, alone: Callable[[int], Alone] | None = None
+    ) -> None:
         self._spectrum, self._order = spectrum, order
         support = spectrum.support
         leverages = [spectrum.leverages(place) for place in support]
-        self._sizes = [len(each) for each in leverages]
+        sizes = [len(each) for each in leverages]
         shares = [spectrum.share(place) for place in support]
-        means = [float(spectrum.weights[place]) / size for place, size in zip(support, self._sizes, strict=True)]
+        means = [float(spectrum.weights[place]) / size for place, size in zip(support, sizes, strict=True)]
         blended = Shares(
             shares=_repeated(shares, leverages),
             means=_repeated(means, leverages),
             keeps_all=all(spectrum.parts[place].keeps_all for place in support),
             spans=spectrum.by_rows,
         )
-        self._outside = LeaveOneOut(spectrum.values, torch.cat(leverages), spectrum.count, width, blended)
-        self._found = self._outside.entropy(order)
-        self.estimate = self._found.estimate
-        self.systematic = self._found.systematic
+        rows = torch.cat(leverages)
+        self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, blended)
+        plug_in, gap = log_vendi(spectrum.raw, order), self._outside.first.gap
+        if len(support) == 1 or alone is None:
+            found = self._outside.entropy(order)
+            self.alone = Alone(gap, found.estimate - found.plug_in, found.systematic)
+            part = self.alone
+        else:
+            each = [alone(place) for place in support]
+            weights = [float(spectrum.weights[place]) for place in support]
+            gaps = sum(weight * one.gap for weight, one in zip(weights, each, strict=True))
+            scale = gap / gaps if gaps > 0.0 else 0.0
+            correction = sum(weight * one.correction for weight, one in zip(weights, each, strict=True))
+            systematic = sum(weight * one.systematic for weight, one in zip(weights, each, strict=True))
+            part = Alone(gap, scale * correction, scale * systematic)
+        self.estimate = min(plug_in + part.correction, math.log(width))
+        self.systematic = part.systematic
         self.inflation = 1.0 + 400.0 / spectrum.count**2
         self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
+        self._influences = self._outside.influence(order, self.estimate, rows).split(sizes)
 
     def influence(self, place: int) -> Tensor:
         """Of the kept rows."""
         if place in self._spectrum.support:
-            return self._found.influence.split(self._sizes)[self._spectrum.support.index(place)]
+            return self._influences[self._spectrum.support.index(place)]
         return self.influence_of(self._spectrum.squares(place), 0.0)
 
     def influence_of(self, squares: Tensor, share: float) -> Tensor:
@@ -122,11 +155,6 @@ class AboveTwo:
     def _second(self, squares: Tensor) -> Tensor:
         """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
         return ((squares @ self._curvature) * squares).sum(-1)
-
-
-def blended_entropy(spectrum: BlendedSpectrum, order: float, width: int) -> BlendedEntropy:
-    """By the recipe of the order."""
-    return (BelowTwo if order < 2.0 else AboveTwo)(spectrum, order, width)
 
 
 def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:

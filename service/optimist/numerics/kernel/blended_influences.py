@@ -22,9 +22,7 @@ class Influences:
     As for one generator: that of the plug-in sees each row from inside, the other one from outside.
     """
 
-    def __init__(
-        self, spectrum: BlendedSpectrum, entropy: BlendedEntropy, slopes_of_score: Floats, order: float
-    ) -> None:
+    def __init__(self, spectrum: BlendedSpectrum, entropy: BlendedEntropy, order: float) -> None:
         self._spectrum, self._entropy, self._order = spectrum, entropy, order
         self.estimate = entropy.estimate
         """H."""
