@@ -43,7 +43,7 @@ def main() -> None:
             metric=RKE(kernel={"name": "gaussian", "sigma": 2.0, "features": 64}, dimension=64),
             embedding=pixels.name,
             goal="mixture",
-            tolerance="10%",  # decided once no other blend is better by more
+            tolerance="5%",  # decided once no other blend is better by more
             batch_size=20,
             budget=chosen.budget,
         )
