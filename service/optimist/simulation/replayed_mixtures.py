@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from optimist.archive.file import Archive
 from optimist.evaluation import Track
-from optimist.evaluation.mixing import mixture_of
+from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.stored import Logged, take
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist_client.models import Pick

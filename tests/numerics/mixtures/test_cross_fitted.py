@@ -166,7 +166,7 @@ def test_shared_chance_is_that_of_the_sum():
     common = [{"features": each} for each in influences]
     shared = SharedChance.of((100, 100, 100), common)
     assert shared.share == 1.0
-    expected = sum(influences).var(0).numpy() / 100
+    expected = torch.stack(influences).sum(0).var(0).numpy() / 100
     np.testing.assert_allclose(shared.variances(influences, influences), expected, rtol=1e-9)
     alone = sum(each.var(0).numpy() for each in influences) / 100
     np.testing.assert_allclose(shared.variances(influences), alone, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""The best weights over the simplex: stored answers, a grid, vertices, other orders of generators, and convex losses."""
+"""The best weights over the simplex: stored answers, a grid, vertices, orders of generators, and convex losses."""
 
 from __future__ import annotations
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, Seen, checked, places_in
-from optimist.numerics.kernel.second_moment import SecondMoment, blended
+from optimist.numerics.kernel.second_moment import SecondMoment, blended, inner_products
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Common, Half
 from optimist.numerics.mixtures.quadratic import Floats
@@ -47,7 +48,11 @@ class SquaredKernel:
 
     def total(self, i: int, j: int) -> float:
         """⟨S_i, S_j⟩."""
-        return self._parts[i].dot(self._parts[j])
+        return float(self._totals[i, j])
+
+    @cached_property
+    def _totals(self) -> Floats:
+        return inner_products(self._parts)
 
     def unbiased(self, i: int) -> float:
         """As in an estimate of this generator alone."""
