@@ -112,7 +112,7 @@ def test_new_blends_come_as_samples_do(open_page: OpenPage, client: Optimist):
     blended(experiment)
     expect(page.locator(".answer")).to_contain_text("The best blend so far is")
     points = "() => document.querySelector('#plot-blend')?.data?.[1].y.length ?? 0"
-    page.wait_for_function(f"({points})() > 0", timeout=WAIT)
+    page.wait_for_function(f"() => ({points})() > 0", timeout=WAIT)
     before = page.evaluate(points)
     work(experiment, 60)
     blended(experiment)
