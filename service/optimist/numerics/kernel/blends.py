@@ -64,7 +64,7 @@ class SquaredKernel:
 
     def features(self, i: int) -> tuple[Tensor, Tensor]:
         """φ of the last rows."""
-        rows = self._statistics[i].last_rows[-ROWS:]
+        rows = self._statistics[i].last_rows[-ROWS:].clone()
         return rows, places_in(self._statistics[i].samples, len(rows), self._half, rows.device)
 
     def common(self, i: int) -> tuple[Tensor, Tensor] | None:
