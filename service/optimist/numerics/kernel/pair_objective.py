@@ -73,6 +73,10 @@ class Pairs(Protocol):
         """Σ κ (b,) between each of these features (b, w) and the samples of j."""
         ...
 
+    def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
+        """Influences (b,) or (b, k) of the rows of i so that they vary as the mean over all samples does."""
+        ...
+
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
         """The mean of κ (b,) over the samples of j, or over some of them where all would take long."""
         ...
@@ -152,7 +156,7 @@ class PairObjective:
         def deviation(i: int) -> float:
             rows, share = self._rows_of(i), float(weights[i])
             added = seen(i, rows) + share * rows.own if share > 0.0 else seen(i, rows)
-            return float((2.0 * self._inflation(i) * added).std())
+            return float(self._pairs.weighed(i, 2.0 * self._inflation(i) * added, False).std())
 
         return np.array([deviation(i) for i in range(len(weights))])
 
@@ -185,14 +189,17 @@ class PairObjective:
 
         def of_common(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor | None:
             rows = self._common_of(i)
-            return None if rows is None else wanted(i, rows)
+            return None if rows is None else self._pairs.weighed(i, wanted(i, rows), True)
+
+        def of_rows(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor:
+            return self._pairs.weighed(i, wanted(i, self._rows_of(i)), False)
 
         return Blended(
             loss=self.scaled(value),
             slopes=gradient,
-            rows=_Later(len(weights), lambda i: influence(i, self._rows_of(i))),
+            rows=_Later(len(weights), partial(of_rows, influence)),
             common=_Later(len(weights), partial(of_common, influence)),
-            slope_rows=tuple(on_slopes(i, self._rows_of(i)) for i in places) if slopes else (),
+            slope_rows=tuple(of_rows(on_slopes, i) for i in places) if slopes else (),
             common_slopes=tuple(of_common(on_slopes, i) for i in places) if slopes else (),
         )
 
