@@ -14,7 +14,7 @@ import numpy as np
 from optimist.numerics.mixtures.programme import least
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 
-_PARTS = (0.95, 0.7, 0.45, 0.25)
+_PARTS = (0.9, 0.5)
 """Parts of the curvature that are set against errors; the best one is taken."""
 _NULL = 1e-10
 """Eigenvalues of a curvature below this part of its largest count as 0."""
