@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from optimist.evaluation.blends import check_blends, mixture_of
 from optimist.evaluation.question import Question
 from optimist.evaluation.told import Told, replayed
 from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.policies import LEAST_SAMPLES
 
 Logs = Mapping[str, Sequence[Told]]
 
@@ -73,6 +76,17 @@ class Tracks:
             raise ValueError(f"no samples of {generator!r} can be scored yet")
         return self._tracks[generator]
 
+    def mixture(self, published: bool = False) -> Mixture:
+        """The mixture of all generators, by their statistics now; `published` as of `cross_fitted`.
+
+        Raises ValueError for a metric whose blends have no score, and while a generator has too few samples.
+        """
+        check_blends(self.question)
+        if not self._tracks:
+            needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
+            raise ValueError(f"a mixture needs at least {needed} samples of each generator")
+        return mixture_of(self._tracks, published)
+
     def _fitted(self, logs: Logs) -> Question:
         """The question; its open kernels are fixed once the logs have enough samples of every generator."""
         needed = self.question.rows_to_fit(len(logs))
@@ -80,3 +94,16 @@ class Tracks:
             return self.question
         own = [[self.question.own(told.tensors) for told in log] for log in logs.values()]
         return self.question.fitted(first_rows(own, needed))
+
+
+def score_due(metrics: Mapping[str, Tracks]) -> None:
+    """Make the estimates that are due now. An error of one metric is raised after the others are made."""
+    errors: list[Exception] = []
+    for label, tracks in metrics.items():
+        try:
+            tracks.score()
+        except Exception as error:
+            error.add_note(f"in the estimate by {label!r}")
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -1,0 +1,180 @@
+"""The de-biased log score of one blend and the influences of its rows, for every finite order but 2 (decisions.md §1).
+
+Rows of generator i have the share ω_i = α_i/n_i of C = Σ α_i C_i, and n is the effective number 1/Σ_i α_i²/n_i. For one
+generator it is the metric's own estimate. H changes along C_i by the mean of N over the rows of i:
+
+    q = 1: ∂H/∂α_i = N_i, N = −log C          q ≠ 1: ∂H/∂α_i = q/(1 − q) N_i/tr C^q, N = C^{q−1}
+
+φᵀNφ of each row is taken without it: `LeaveOneOut`, for q > 2 to first order in ω. N_i then has a bias only because C
+is that of samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
+theory and by how N_i changes with half of the samples: weights became better in some beds and worse in others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.numerics.kernel.blended_spectrum import BlendedSpectrum
+from optimist.numerics.kernel.entropy import log_vendi
+from optimist.numerics.kernel.influence import few_rows_inflation
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.spectra.cross_entropy import LeaveOneOut, Shares
+from optimist.numerics.spectra.differences import differences
+
+
+class BlendedEntropy(Protocol):
+    """What is known of the log score H of one blend."""
+
+    estimate: float
+    """De-biased."""
+    systematic: float
+    """Standard deviation of the error that further repeats of the samples would not show."""
+    inflation: float
+    """κ, by which the variance is larger with few samples."""
+    ridge: float
+    """λ ≥ 0, what eigenvalues are raised by where slopes would be infinite at 0."""
+
+    def influence(self, place: int) -> Tensor:
+        """∂H in the direction φφᵀ (b,) of the kept rows of a generator, from the others, up to a number all share."""
+        ...
+
+    def influence_of(self, squares: Tensor, share: float) -> Tensor:
+        """The same of any rows by their (v_kᵀφ)² (m, k) and their share ω of C, 0 of rows that are not in it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Alone:
+    """How much of its gap K one generator's estimate makes up for, of an order below 2."""
+
+    gap: float
+    """K, of order 1."""
+    correction: float
+    """The estimate less the plug-in."""
+    systematic: float
+
+
+class BelowTwo:
+    """Orders below 2: the plug-in, and that part of the gap K which the estimates of the generators alone make up for.
+
+    alone: that of each generator of the support. The estimate from the curve of the blend's own degrees of freedom
+    would jump where a generator comes in with a small weight: its rows fill the spectrum as if they were whole ones.
+    """
+
+    def __init__(
+        self, spectrum: BlendedSpectrum, order: float, width: int, alone: Callable[[int], Alone] | None = None
+    ) -> None:
+        self._spectrum, self._order = spectrum, order
+        support = spectrum.support
+        leverages = [spectrum.leverages(place) for place in support]
+        sizes = [len(each) for each in leverages]
+        shares = [spectrum.share(place) for place in support]
+        means = [float(spectrum.weights[place]) / size for place, size in zip(support, sizes, strict=True)]
+        blended = Shares(
+            shares=_repeated(shares, leverages),
+            means=_repeated(means, leverages),
+            keeps_all=all(spectrum.parts[place].keeps_all for place in support),
+            spans=spectrum.by_rows,
+        )
+        rows = torch.cat(leverages)
+        self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, blended)
+        plug_in, gap = log_vendi(spectrum.raw, order), self._outside.first.gap
+        if len(support) == 1 or alone is None:
+            found = self._outside.entropy(order)
+            self.alone = Alone(gap, found.estimate - found.plug_in, found.systematic)
+            part = self.alone
+        else:
+            each = [alone(place) for place in support]
+            weights = [float(spectrum.weights[place]) for place in support]
+            gaps = sum(weight * one.gap for weight, one in zip(weights, each, strict=True))
+            scale = gap / gaps if gaps > 0.0 else 0.0
+            correction = sum(weight * one.correction for weight, one in zip(weights, each, strict=True))
+            systematic = sum(weight * one.systematic for weight, one in zip(weights, each, strict=True))
+            part = Alone(gap, scale * correction, scale * systematic)
+        self.estimate = min(plug_in + part.correction, math.log(width))
+        self.systematic = part.systematic
+        self.inflation = 1.0 + 400.0 / spectrum.count**2
+        self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
+        self._influences = self._outside.influence(order, self.estimate, rows).split(sizes)
+
+    def influence(self, place: int) -> Tensor:
+        """Of the kept rows."""
+        if place in self._spectrum.support:
+            return self._influences[self._spectrum.support.index(place)]
+        return self.influence_of(self._spectrum.squares(place), 0.0)
+
+    def influence_of(self, squares: Tensor, share: float) -> Tensor:
+        """Of any rows."""
+        return self._outside.influence_in_blend(self._order, self.estimate, squares, share)
+
+
+class AboveTwo:
+    """Orders above 2, by C over its largest eigenvalue, so that no power underflows.
+
+    E tr C^q − tr (EC)^q is B = ½ Σ ω² D²F[φφᵀ, φφᵀ] over the rows, but for what the mean of each generator makes. With
+    few rows log(1 + B/F) is more robust than B/F: of rows with nothing in common it is what halving the samples shows.
+    """
+
+    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int) -> None:
+        self._spectrum, self._order = spectrum, order
+        self._top = float(spectrum.values[0])
+        values = spectrum.values / self._top
+        trace = float((values**order).sum())
+        self._powers, self._curvature = values ** (order - 1.0), differences(values, order - 1.0)
+        bias, variance = 0.0, 0.0
+        for place in spectrum.support:
+            weight, n = float(spectrum.weights[place]), spectrum.parts[place].count
+            squares, mean = spectrum.squares(place) / self._top, spectrum.leading[place] / self._top
+            leads = len(mean)
+            within = float((mean.square() * self._curvature[:leads, :leads]).sum())
+            bias += 0.5 * order * weight**2 / (n - 1) * max(float(self._second(squares).mean()) - within, 0.0)
+            variance += (order * weight / trace) ** 2 * float((squares @ self._powers).var()) / n
+        plug_in = log_vendi(spectrum.raw, order)
+        correction = (0.5 * variance - math.log1p(bias / trace)) / (1.0 - order)
+        self.estimate = min(max(plug_in + correction, 0.0), math.log(width))
+        self.systematic = 0.5 * abs(correction)
+        self.inflation, self.ridge = few_rows_inflation(spectrum.count), 0.0
+        self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
+
+    def influence(self, place: int) -> Tensor:
+        """Of the kept rows."""
+        return self.influence_of(self._spectrum.squares(place), self._spectrum.share(place))
+
+    def influence_of(self, squares: Tensor, share: float) -> Tensor:
+        """Of any rows, without their own part in C to first order."""
+        scaled = squares / self._top
+        return self._rate * (scaled @ self._powers - share * self._second(scaled))
+
+    def _second(self, squares: Tensor) -> Tensor:
+        """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
+        return ((squares @ self._curvature) * squares).sum(-1)
+
+
+def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
+    """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share."""
+    return np.array([_mean_influence(spectrum, entropy, place) for place in range(len(spectrum.parts))])
+
+
+def _mean_influence(spectrum: BlendedSpectrum, entropy: BlendedEntropy, place: int) -> float:
+    """Of all rows of a generator: that of C_i, and from the kept rows the difference that leaving out makes."""
+    kept = entropy.influence(place)
+    if spectrum.parts[place].keeps_all:
+        return float(kept.mean())
+    size = len(spectrum.values)
+    each = entropy.influence_of(torch.eye(size, dtype=kept.dtype, device=kept.device), 0.0)
+    beyond = float(entropy.influence_of(kept.new_zeros(1, size), 0.0))
+    squares = spectrum.squares(place)
+    inside = squares @ each + beyond * (1.0 - squares.sum(-1)).clamp_min(0.0)
+    return spectrum.mean(place, each, beyond) + float((kept - inside).mean())
+
+
+def _repeated(values: list[float], rows: list[Tensor]) -> Tensor:
+    """Each value once for each row of its block."""
+    return torch.cat([each.new_full((len(each),), value) for value, each in zip(values, rows, strict=True)])
