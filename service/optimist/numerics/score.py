@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
-from optimist.numerics.mixtures.objective import Objective
+from optimist.numerics.mixtures.objective import Common, Half, Objective
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
 from optimist_client.metrics import Metric
-
-Half = Literal[0, 1]
-"""The samples in even (0), or in odd (1) places of a log."""
-Common = Mapping[str, Tensor]
-"""Rows (m, …) of a generator by the names of `widths`: those of the indices 0, 1, … that all generators share."""
 
 Identity = list[tuple[str, tuple[Tensor, ...]]]
 """Names, each with tensors of any shape and dtype."""

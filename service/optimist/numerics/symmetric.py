@@ -60,6 +60,13 @@ class SymmetricSum:
 
     def square_sum(self) -> float:
         """‖Σ xxᵀ‖_F²."""
-        # Entries below the diagonal count twice. A dot product does not store the squares: 3 ms, not 9 ms, at 2000.
-        corners = [panel[:, start:].square().sum() for panel, (start, _) in zip(self._panels, self._edges, strict=True)]
-        return float(2.0 * (self.packed @ self.packed) - torch.stack(corners).sum())
+        return self.dot(self)
+
+    def dot(self, other: SymmetricSum) -> float:
+        """The inner product ⟨Σ xxᵀ, Σ yyᵀ⟩_F with another sum of the same width."""
+        # Entries below the diagonal count twice. A dot product does not store the products: 3 ms, not 9 ms, at 2000.
+        corners = [
+            (mine[:, start:] * theirs[:, start:]).sum()
+            for mine, theirs, (start, _) in zip(self._panels, other._panels, self._edges, strict=True)
+        ]
+        return float(2.0 * (self.packed @ other.packed) - torch.stack(corners).sum())

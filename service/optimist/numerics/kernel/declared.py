@@ -20,6 +20,8 @@ from optimist.numerics.registry import Setting
 from optimist_client.metrics import RKE, Kernel, Vendi
 
 BOUNDS = {"theorem": KernelTheoremBound}
+HALVES = 6
+"""From these rules on, statistics of metrics that offer mixtures keep the half-streams apart."""
 
 
 def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
@@ -27,10 +29,17 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
     if declared.kernel is None:
         raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
+    halves = "mixture" in declared.offers and setting.rules >= HALVES
     if isinstance(declared, RKE):
-        return RenyiKernelEntropy(feature_map, setting.prompts)
-    below = below_two(setting.rules)
-    return VendiScore(feature_map, declared.order, declared.truncation, below_two=below, prompts=setting.prompts)
+        return RenyiKernelEntropy(feature_map, setting.prompts, halves)
+    return VendiScore(
+        feature_map,
+        declared.order,
+        declared.truncation,
+        below_two=below_two(setting.rules),
+        prompts=setting.prompts,
+        halves=halves,
+    )
 
 
 def below_two(rules: int) -> Recipe:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from optimist.numerics.feature_maps import FeatureMap
+from optimist.numerics.kernel.blends import renyi_objective
 from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
 from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
 from optimist.numerics.kernel.influence import (
@@ -20,7 +21,9 @@ from optimist.numerics.kernel.influence import (
     with_errors,
 )
 from optimist.numerics.kernel.modes import modes_of
+from optimist.numerics.kernel.pair_objective import PairObjective
 from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.mixtures.objective import Common, Half
 from optimist.numerics.modes import Mode
 from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.score import BaseScore, Identity
@@ -34,8 +37,9 @@ class VendiScore(BaseScore):
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
     most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
     `below_two` estimates orders below 2 without truncation. At order 2, `prompts` is the length of the list that the
-    samples' prompts are, if the score is that on these. Raises ValueError on an order below 1e-6, or a truncation
-    outside 1 … width.
+    samples' prompts are, if the score is that on these. `halves`: whether statistics keep the half-streams apart past
+    n = width though the estimate does not read them, as mixtures do. Raises ValueError on an order below 1e-6, or a
+    truncation outside 1 … width.
     """
 
     declared: type[Metric] | Metric = Vendi
@@ -47,8 +51,10 @@ class VendiScore(BaseScore):
         truncation: int | None = None,
         below_two: Recipe = by_leave_one_out,
         prompts: int | None = None,
+        halves: bool = False,
     ) -> None:
         self.feature_map = feature_map
+        self._halves = halves
         self.below_two = below_two
         self.prompts = prompts
         self.order = check_order(order)
@@ -90,9 +96,9 @@ class VendiScore(BaseScore):
     def statistic(self, halves: bool | None = None) -> KernelStatistic:
         """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width.
 
-        None: keep them if the analysis needs them.
+        None: keep them if the analysis, or mixtures, need them.
         """
-        halves = self.needs_halves if halves is None else halves
+        halves = self.needs_halves or self._halves if halves is None else halves
         return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
@@ -245,5 +251,11 @@ class RenyiKernelEntropy(VendiScore):
 
     declared = RKE
 
-    def __init__(self, feature_map: FeatureMap, prompts: int | None = None) -> None:
-        super().__init__(feature_map, order=2.0, prompts=prompts)
+    def __init__(self, feature_map: FeatureMap, prompts: int | None = None, halves: bool = False) -> None:
+        super().__init__(feature_map, order=2.0, prompts=prompts, halves=halves)
+
+    def objective(
+        self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> PairObjective:
+        """The loss of blends by means over pairs. Raises ValueError as `Score.objective` does."""
+        return renyi_objective(self, statistics, half, common)

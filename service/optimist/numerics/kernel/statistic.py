@@ -7,6 +7,8 @@ from torch import Tensor
 
 from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.listed import ListedPrompts
+from optimist.numerics.kernel.second_moment import SecondMoment
+from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.rows import LastRows, Rows, check_rows
 from optimist.numerics.statistic import Statistic
 from optimist.numerics.symmetric import SymmetricSum
@@ -101,6 +103,17 @@ class KernelStatistic(Statistic):
         if not self.halves:
             raise ValueError("the halves of the stream are kept only with halves=True")
         return self._moments[parity].dense()
+
+    def part(self, half: Half | None = None) -> SecondMoment:
+        """Σ φφᵀ over the samples of even (0) or odd (1) index, None: over all. Raises ValueError where not kept."""
+        if self._moments is None:
+            rows = self._rows.view()
+            return SecondMoment(rows if half is None else rows[half::2].clone())
+        if half is None:
+            return SecondMoment(sums=self._moments, count=self.samples)
+        if not self.halves:
+            raise ValueError("the halves of the stream are kept only with halves=True")
+        return SecondMoment(sums=(self._moments[half],), count=(self.samples + 1 - half) // 2)
 
     def update(self, batch: Tensor, *, listed: Tensor | None = None) -> None:
         """Add a batch (b, d) of any real dtype, b ≥ 1; `listed` (b): the prompts in the list, None where not known.

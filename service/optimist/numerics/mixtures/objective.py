@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
+import numpy as np
 from torch import Tensor
 
+from optimist.numerics.estimate import Scale
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+
+Half = Literal[0, 1]
+"""The samples in even (0), or in odd (1) places of a log."""
+Common = Mapping[str, Tensor]
+"""Rows (m, …) of a generator by the names of `Score.widths`: those of the indices 0, 1, … that all generators share,
+in the order of the indices."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +29,19 @@ class Blended:
     """(G,): derivative of the loss by each weight, up to a number that all share; de-biased as far as possible."""
     rows: tuple[Tensor, ...]
     """For each generator the influence on the loss (b_i,) of its last rows, float64: the loss has the variance
-    Σ_i Var(rows_i)/n_i + `extra`. Already multiplied by the generator's weight: zeros where the weight is 0. Rows are
+    Σ_i Var(rows_i)/n_i + Σ extra². Already multiplied by the generator's weight: zeros where the weight is 0. Rows are
     the same, in the same order, for every blend of one objective, so that differences are taken row by row."""
-    extra: float = 0.0
-    """Variance beyond the first order of the rows: second order, and what is extrapolated."""
+    extra: Floats = field(default_factory=lambda: np.zeros(0))
+    """Errors (k,) beyond the first order of the rows: second order, and what is extrapolated. They are independent of
+    each other, have the same meaning for every blend of one objective, and may have a sign: the difference of two
+    blends has the differences of their errors. With a single one of unknown sign, give it the same for every blend."""
     common: tuple[Tensor | None, ...] = ()
-    """The same influence of the common rows (m_i,) of each generator, where these were given."""
+    """The same influence of the common rows (m,) of each generator, where these were given."""
     slope_rows: tuple[Tensor, ...] = ()
-    """For each generator the influence (b_i, G) of the same rows on `slopes`; () if only `rows` are asked for."""
+    """For each generator the influence (r_i, G) of its last rows on `slopes`, r_i ≤ b_i; () if only `rows` are asked
+    for."""
+    common_slopes: tuple[Tensor | None, ...] = ()
+    """The influence (m, G) of the common rows on `slopes`, where these were given and slopes asked for."""
 
 
 class Objective(Protocol):
@@ -41,9 +55,13 @@ class Objective(Protocol):
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """Second-order model, at these weights (G,), of the loss that weights are chosen by; exact if it is quadratic.
 
-        The matrix is positive semidefinite. published: with the papers' biased estimates (the V-statistic, plug-in
-        moments) in place of unbiased ones.
+        The matrix is positive semidefinite; value and gradient at these weights are those of the loss. published: with
+        the papers' biased estimates (the V-statistic, plug-in moments) in place of unbiased ones.
         """
+        ...
+
+    def scaled(self, value: float) -> float:
+        """A value of `model` as a loss on the metric's scale: log of 1/RKE, where that is the model's unit."""
         ...
 
     def deviations(self, weights: Floats) -> Floats:
@@ -52,4 +70,39 @@ class Objective(Protocol):
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
         """The de-biased loss of a blend and its influences. slopes: with `slope_rows`, too."""
+        ...
+
+
+class Blendable(Protocol):
+    """The part of a `Score` that mixtures are made by."""
+
+    @property
+    def name(self) -> str:
+        """As in `Score`."""
+        ...
+
+    @property
+    def scale(self) -> Scale:
+        """As in `Score`."""
+        ...
+
+    @property
+    def lower_is_better(self) -> bool:
+        """As in `Score`."""
+        ...
+
+    @property
+    def floor(self) -> float | None:
+        """As in `Score`."""
+        ...
+
+    @property
+    def offers_mixture(self) -> bool:
+        """As in `Score`."""
+        ...
+
+    def objective(
+        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> Objective:
+        """As in `Score`."""
         ...

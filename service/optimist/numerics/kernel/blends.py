@@ -1,0 +1,97 @@
+"""RKE of blends: L(α) = Σ α_i α_j E k², whose inverse it is (docs/mixtures.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, checked, places_in
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.mixtures.objective import Common, Half
+from optimist.numerics.rows import copied
+
+if TYPE_CHECKING:
+    from optimist.numerics.kernel.score import VendiScore
+
+LEAST = 1e-6
+"""The least value of 1/RKE that counts, as in an estimate of one generator."""
+
+
+class SquaredKernel:
+    """κ = k², by the second moments of φ: `Pairs`. The loss is log L = −log RKE."""
+
+    constant = 0.0
+
+    def __init__(
+        self,
+        metric: VendiScore,
+        statistics: Sequence[KernelStatistic],
+        half: Half | None,
+        common: Sequence[Common | None] = (),
+    ) -> None:
+        for statistic in statistics:
+            metric.check(statistic)
+        checked([statistic.samples for statistic in statistics])
+        self._metric, self._statistics, self._half = metric, statistics, half
+        self._parts = [statistic.part(half) for statistic in statistics]
+        self.samples = tuple(part.count for part in self._parts)
+        self._common = [None if rows is None else self._common_features(rows) for rows in common]
+
+    def total(self, i: int, j: int) -> float:
+        """⟨S_i, S_j⟩."""
+        return self._parts[i].dot(self._parts[j])
+
+    def unbiased(self, i: int) -> float:
+        """As in an estimate of this generator alone."""
+        n, statistic = self.samples[i], self._statistics[i]
+        apart = self.total(i, i) - n
+        if statistic.listed is not None and self._half is None:
+            return statistic.listed.mean_square(apart, n, statistic.rows)
+        return apart / (n * (n - 1))
+
+    def features(self, i: int) -> tuple[Tensor, Tensor]:
+        """φ of the last rows."""
+        rows = self._statistics[i].last_rows[-ROWS:]
+        return rows, places_in(self._statistics[i].samples, len(rows), self._half, rows.device)
+
+    def common(self, i: int) -> tuple[Tensor, Tensor] | None:
+        """φ of the common rows. Places in the log count as those of the indices."""
+        rows = self._common[i] if self._common else None
+        return None if rows is None else (rows, places_in(len(rows), len(rows), self._half, rows.device))
+
+    def seen(self, features: Tensor, j: int) -> Tensor:
+        """φᵀS_jφ."""
+        return self._parts[j].within(features)
+
+    def itself(self, features: Tensor) -> Tensor:
+        """1."""
+        return features.new_ones(len(features))
+
+    def between(self, features: Tensor, others: Tensor) -> Tensor:
+        """k²."""
+        return (features @ others.T).square()
+
+    def scaled(self, value: float) -> float:
+        """log L."""
+        return math.log(max(value, LEAST))
+
+    def rate(self, value: float) -> float:
+        """1/L."""
+        return 1.0 / max(value, LEAST)
+
+    def _common_features(self, rows: Common) -> Tensor:
+        feature_map = self._metric.feature_map
+        return feature_map(copied(rows["features"], feature_map.device))
+
+
+def renyi_objective(
+    metric: VendiScore,
+    statistics: Sequence[KernelStatistic],
+    half: Half | None = None,
+    common: Sequence[Common | None] = (),
+) -> PairObjective:
+    """`Score.objective` of RKE, raises as that does."""
+    return PairObjective(SquaredKernel(metric, statistics, half, common))

@@ -1,0 +1,210 @@
+"""The mixture of some generators: weights fitted by one half of the samples, scored by the other, and the other way.
+
+So neither the gain nor the slacks are flattered by the choice of the weights, or by that of the best single generator.
+Generators of the same seeds share chance: the common rows show by how much, as in `policies.paired`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixtures.objective import Blendable, Blended, Common, Half, Objective
+from optimist.numerics.mixtures.programme import least, minimise
+from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.mixtures.shared_chance import SharedChance
+
+FEWEST = 4
+"""Samples that each generator needs: two in each half."""
+FEW = 20
+"""Samples of a generator below which a warning says so."""
+APART = 0.25
+"""A warning says so where the halves differ by more than this in the weight of a generator."""
+HALVES: tuple[Half, Half] = (0, 1)
+
+
+def cross_fitted(
+    score: Blendable,
+    statistics: Sequence[Any],
+    names: Sequence[str],
+    common: Sequence[Common | None] = (),
+    *,
+    published: bool = False,
+) -> Mixture:
+    """The mixture of generators with these statistics and names; `common` as in `Score.objective`.
+
+    published: `model` and `deviations` are by the papers' biased estimates, at their own best weights, for the
+    published policies; all else stays as it is. Raises ValueError where the metric offers no mixture, without
+    generators, with fewer than 4 samples of one, and where halves were not kept; ArithmeticError where a number is not
+    finite.
+    """
+    _check(score, statistics, names)
+    whole = score.objective(statistics, None, common)
+    singles = [whole.analyse(vertex).loss for vertex in np.eye(len(names))]
+    best = int(np.argmin(singles))
+    if len(names) == 1:
+        shared = SharedChance.of(whole.samples, common)
+        fitted = Fitted.of_one(whole.analyse(np.ones(1)), shared)
+    else:
+        halves = [score.objective(statistics, half, common) for half in HALVES]
+        fitted = Fitted.across(halves, SharedChance.of(whole.samples, common))
+    at = minimise(whole, published=True) if published else fitted.weights
+    sign = 1.0 if score.lower_is_better else -1.0
+    mixture = Mixture(
+        generators=tuple(names),
+        samples=whole.samples,
+        weights=tuple(fitted.weights.tolist()),
+        value=sign * fitted.loss,
+        error=fitted.error,
+        best=names[best],
+        best_value=sign * singles[best],
+        gain=fitted.gain,
+        gain_error=fitted.gain_error,
+        slacks=tuple(fitted.slacks.tolist()),
+        slack_errors=tuple(fitted.slack_errors.tolist()),
+        contributions=_contributions(whole, whole.model(fitted.weights)),
+        model=whole.model(at, published=published),
+        deviations=tuple(whole.deviations(at).tolist()),
+        scale=score.scale,
+        lower_is_better=score.lower_is_better,
+        floor=score.floor,
+        warnings=_warnings(names, whole.samples, fitted),
+    )
+    if not mixture.is_sound():
+        raise ArithmeticError(f"the mixture of {', '.join(names)} is not finite: {mixture}")
+    return mixture
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the halves say of the blend, as losses on the metric's scale."""
+
+    weights: Floats
+    loss: float
+    error: float
+    gain: float
+    gain_error: float
+    slacks: Floats
+    slack_errors: Floats
+    apart: Floats
+    """(G,): how far the weights of the halves are apart."""
+
+    @classmethod
+    def of_one(cls, alone: Blended, shared: SharedChance) -> Fitted:
+        """The blend of one generator."""
+        none = np.zeros(1)
+        return cls(np.ones(1), alone.loss, _error(alone, shared), 0.0, 0.0, none, none, none)
+
+    @classmethod
+    def across(cls, halves: Sequence[Objective], shared: SharedChance) -> Fitted:
+        """Fitted by each half, scored by the other."""
+        weights = [minimise(half) for half in halves]
+        scored = [
+            _Scored.of(halves[1 - half], shared.of_half(halves[1 - half].samples), weights[half], _best(halves[half]))
+            for half in HALVES
+        ]
+        mean = 0.5 * (weights[0] + weights[1])
+        return cls(
+            weights=mean / mean.sum(),
+            loss=0.5 * sum(each.loss for each in scored),
+            error=0.5 * math.hypot(*(each.error for each in scored)),
+            gain=0.5 * sum(each.gain for each in scored),
+            gain_error=0.5 * math.hypot(*(each.gain_error for each in scored)),
+            slacks=0.5 * (scored[0].slacks + scored[1].slacks),
+            slack_errors=0.5 * np.hypot(scored[0].slack_errors, scored[1].slack_errors),
+            apart=np.abs(weights[0] - weights[1]),
+        )
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Weights, and a single generator, as samples score them that did not choose them."""
+
+    loss: float
+    error: float
+    gain: float
+    gain_error: float
+    slacks: Floats
+    slack_errors: Floats
+
+    @classmethod
+    def of(cls, objective: Objective, shared: SharedChance, weights: Floats, best: int) -> _Scored:
+        blend = objective.analyse(weights, slopes=True)
+        single = objective.analyse(np.eye(len(weights))[best])
+        slack_rows = [_slacks(weights, rows) for rows in blend.slope_rows]
+        slack_common = [None if rows is None else _slacks(weights, rows) for rows in blend.common_slopes]
+        return cls(
+            loss=blend.loss,
+            error=_error(blend, shared),
+            gain=single.loss - blend.loss,
+            gain_error=_error(_difference(single, blend), shared),
+            slacks=float(weights @ blend.slopes) - blend.slopes,
+            slack_errors=np.sqrt(shared.variances(slack_rows, slack_common)),
+        )
+
+
+def _best(objective: Objective) -> int:
+    """The place of the best single generator."""
+    return int(np.argmin([objective.analyse(vertex).loss for vertex in np.eye(len(objective.samples))]))
+
+
+def _slacks(weights: Floats, slopes: Tensor) -> Tensor:
+    """The influence (b, G) on h̄ − h_i from that on h (b, G)."""
+    return slopes @ slopes.new_tensor(weights)[:, None] - slopes
+
+
+def _difference(one: Blended, other: Blended) -> Blended:
+    """The loss of one blend minus that of the other, of the same objective."""
+    rows = tuple(mine - theirs for mine, theirs in zip(one.rows, other.rows, strict=True))
+    common = tuple(
+        None if mine is None or theirs is None else mine - theirs
+        for mine, theirs in zip(one.common, other.common, strict=True)
+    )
+    return Blended(one.loss - other.loss, one.slopes - other.slopes, rows, one.extra - other.extra, common)
+
+
+def _error(blend: Blended, shared: SharedChance) -> float:
+    """The standard error of its loss."""
+    columns = [rows[:, None] for rows in blend.rows]
+    common = [None if rows is None else rows[:, None] for rows in blend.common]
+    return math.sqrt(float(shared.variances(columns, common)[0]) + float(blend.extra @ blend.extra))
+
+
+def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
+    """By how much the best blend without each generator is worse, on the metric's scale, by the model."""
+    count = len(model.linear)
+    if count == 1:
+        return (0.0,)
+    weights = least(model)
+    lowest = whole.scaled(model.value(weights))
+
+    def without(place: int) -> float:
+        others = model.of([other for other in range(count) if other != place])
+        return max(whole.scaled(others.value(least(others))) - lowest, 0.0)
+
+    return tuple(without(place) if weights[place] > 0.0 else 0.0 for place in range(count))
+
+
+def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> tuple[str, ...]:
+    few = [name for name, n in zip(names, samples, strict=True) if n < FEW]
+    found = [f"fewer than {FEW} samples of {', '.join(few)}"] if few else []
+    if fitted.apart.max() > APART:
+        most = int(fitted.apart.argmax())
+        found.append(f"the halves of the samples disagree: by {fitted.apart[most]:.2f} in the weight of {names[most]}")
+    return tuple(found)
+
+
+def _check(score: Blendable, statistics: Sequence[Any], names: Sequence[str]) -> None:
+    if not names or len(names) != len(statistics):
+        raise ValueError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
+    if not score.offers_mixture:
+        raise ValueError(f"the metric {score.name!r} has no score of blends")
+    few = [name for name, each in zip(names, statistics, strict=True) if each.samples < FEWEST]
+    if few:
+        raise ValueError(f"a mixture needs at least {FEWEST} samples of each generator; fewer of {', '.join(few)}")

@@ -1,0 +1,63 @@
+"""How much the chance in the samples of several generators is the same, for errors of what depends on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from optimist.numerics.mixtures.objective import Common
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.pairing import COMMON
+
+FEWEST_COMMON = 10
+"""Common indices below which nothing is known of a correlation."""
+
+
+@dataclass(frozen=True)
+class SharedChance:
+    """Samples of each generator, and which part of the smaller number of two has an index in common."""
+
+    samples: tuple[int, ...]
+    share: float
+    """0 where generators are independent, or nothing is known."""
+
+    @classmethod
+    def of(cls, samples: Sequence[int], common: Sequence[Common | None]) -> SharedChance:
+        """Of generators with these samples, and the rows of the indices below `COMMON` that all have."""
+        known = [len(next(iter(rows.values()))) for rows in common if rows is not None]
+        if not known or min(known) < FEWEST_COMMON:
+            return cls(tuple(samples), 0.0)
+        return cls(tuple(samples), min(min(known) / min(COMMON, *samples), 1.0))
+
+    def of_half(self, samples: Sequence[int]) -> SharedChance:
+        """The same of one half. A log in the order of the indices has the same indices there for all generators."""
+        return SharedChance(tuple(samples), self.share)
+
+    def variances(self, rows: Sequence[Tensor], common: Sequence[Tensor | None] = ()) -> Floats:
+        """Variances (k,) of k numbers whose influences are `rows` (b_i, k) and, of the common rows, `common` (m, k).
+
+        Σ_i V_i/n_i, and for two generators with common indices their covariance times the number of these over n_i n_j,
+        by the correlation of the common rows.
+        """
+        spread = np.stack([each.var(0).cpu().numpy() for each in rows])
+        counts = np.array(self.samples, dtype=np.float64)
+        found = (spread / counts[:, None]).sum(0)
+        known = [place for place, each in enumerate(common) if each is not None]
+        if self.share == 0.0 or len(known) < 2:
+            return found
+        centred = np.stack([_centred(each) for each in common if each is not None])
+        lengths = np.sqrt(np.square(centred).sum(1))
+        scaled = centred / np.where(lengths > 0.0, lengths, np.inf)[:, None]
+        scaled *= np.sqrt(spread[known])[:, None]
+        products = np.einsum("imk,jmk->ijk", scaled, scaled)
+        overlap = self.share / np.maximum(counts[known][:, None], counts[known][None, :])
+        np.fill_diagonal(overlap, 0.0)
+        return np.maximum(found + np.einsum("ij,ijk->k", overlap, products), 0.05 * found)
+
+
+def _centred(influence: Tensor) -> Floats:
+    values = influence.cpu().numpy()
+    return values - values.mean(0)
