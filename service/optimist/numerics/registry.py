@@ -51,6 +51,10 @@ class Setting:
     prompts: int | None = None
     """The length of the list that the samples' prompts are, if the score is that on exactly these."""
 
+    def keeps_halves(self, declared: Metric) -> bool:
+        """Whether statistics keep the samples in even and in odd places of the log apart, as mixtures need it."""
+        return "mixture" in declared.offers and self.rules >= 6
+
 
 class Implementation(Protocol):
     """What a module that implements metrics must define."""

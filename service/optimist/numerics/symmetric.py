@@ -58,6 +58,10 @@ class SymmetricSum:
             product[:, start:stop] += rows[:, :start] @ panel[:, :start].T
         return product
 
+    def last_row(self) -> Tensor:
+        """The last row (width,) of the matrix, a view."""
+        return self._panels[-1][-1]
+
     def square_sum(self) -> float:
         """‖Σ xxᵀ‖_F²."""
         return self.dot(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,19 +10,18 @@ from torch import Tensor
 from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, checked, places_in
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Common, Half
+from optimist.numerics.mixtures.shared_chance import SharedChance
 from optimist.numerics.rows import copied
 
 if TYPE_CHECKING:
     from optimist.numerics.kernel.score import VendiScore
-
-LEAST = 1e-6
-"""The least value of 1/RKE that counts, as in an estimate of one generator."""
 
 
 class SquaredKernel:
     """κ = k², by the second moments of φ: `Pairs`. The loss is log L = −log RKE."""
 
     constant = 0.0
+    is_log = True
 
     def __init__(
         self,
@@ -34,7 +32,9 @@ class SquaredKernel:
     ) -> None:
         for statistic in statistics:
             metric.check(statistic)
-        checked([statistic.samples for statistic in statistics])
+        samples = [statistic.samples for statistic in statistics]
+        checked(samples)
+        self.share = SharedChance.of(samples, common).share
         self._metric, self._statistics, self._half = metric, statistics, half
         self._parts = [statistic.part(half) for statistic in statistics]
         self.samples = tuple(part.count for part in self._parts)
@@ -74,13 +74,9 @@ class SquaredKernel:
         """k²."""
         return (features @ others.T).square()
 
-    def scaled(self, value: float) -> float:
-        """log L."""
-        return math.log(max(value, LEAST))
-
-    def rate(self, value: float) -> float:
-        """1/L."""
-        return 1.0 / max(value, LEAST)
+    def matched(self, features: Tensor, others: Tensor) -> Tensor:
+        """k²."""
+        return (features * others).sum(-1).square()
 
     def _common_features(self, rows: Common) -> Tensor:
         feature_map = self._metric.feature_map

@@ -20,8 +20,6 @@ from optimist.numerics.registry import Setting
 from optimist_client.metrics import RKE, Kernel, Vendi
 
 BOUNDS = {"theorem": KernelTheoremBound}
-HALVES = 6
-"""From these rules on, statistics of metrics that offer mixtures keep the half-streams apart."""
 
 
 def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
@@ -29,7 +27,7 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
     if declared.kernel is None:
         raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
-    halves = "mixture" in declared.offers and setting.rules >= HALVES
+    halves = setting.keeps_halves(declared)
     if isinstance(declared, RKE):
         return RenyiKernelEntropy(feature_map, setting.prompts, halves)
     return VendiScore(

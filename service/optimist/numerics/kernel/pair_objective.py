@@ -1,10 +1,18 @@
 """The loss of blends where it is a mean over pairs of samples: RKE and MMD (docs/mixtures.md).
 
-L(α) = Σ_ij α_i α_j U_ij, U_ij the mean of κ over pairs of a sample of generator i and another one of j.
+L(α) = Σ_ij α_i α_j U_ij, U_ij the mean of κ over pairs of a sample of generator i and another one of j. Where
+generators have indices in common, pairs of one index are left out, as they are more alike than others.
+
+Weights are not fitted by Û, but by the mean of Û and the published K̂, which has pairs of a sample with itself: K̂ adds
+(κ(x, x) − U_ii)/n_i to the diagonal, as chance adds to the loss of weights that follow it. Measured on closed-form beds
+(Gaussians in the plane; excess of log L in %, 25 samples each): weights by Û / the mean / K̂ are at 1.02 / 0.91 / 0.83
+where the best blend has all generators, and at 2.5 / 3.1 / 4.7 where one generator is best. On average over seven beds,
+12 to 500 samples, the mean is within 3 % of the better one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol
@@ -18,11 +26,14 @@ from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 
 ROWS = 256
 """Last rows of each generator by which errors are found."""
+LEAST = 1e-6
+"""The least value of L that counts on a log scale, as in an estimate of one generator."""
 PAIRED_ROWS = 128
 """Those whose pairs give the second order."""
 FEW = 5.0
-"""κ = 1 + FEW/n multiplies variances of n samples, those of one half. A choice: without it root-mean-square z of blends'
-losses was 0.95 to 1.36 with 12 samples of each generator, 0.86 to 1.1 with 50, and with it 0.70 to 1.01 and 0.79 to 1."""
+"""κ = 1 + FEW/n multiplies variances of n samples, those of one half. A choice: without it root-mean-square z of the
+losses of blends was 0.95 to 1.36 with 12 samples of each generator and 0.86 to 1.1 with 50; with it 0.7 to 1.01 and
+0.79 to 1."""
 
 
 class Pairs(Protocol):
@@ -32,6 +43,10 @@ class Pairs(Protocol):
     """Samples (G,)."""
     constant: float
     """What is added to L."""
+    share: float
+    """Which part of the samples of the smaller of two generators has an index in common (`SharedChance`)."""
+    is_log: bool
+    """Whether the metric's scale is log L, not L."""
 
     def total(self, i: int, j: int) -> float:
         """Σ κ over all pairs of a sample of i and one of j, each with itself, too, where i = j."""
@@ -61,17 +76,13 @@ class Pairs(Protocol):
         """κ (b, c) of each of these features with each of the others."""
         ...
 
-    def scaled(self, value: float) -> float:
-        """L as a loss on the metric's scale."""
-        ...
-
-    def rate(self, value: float) -> float:
-        """The derivative of `scaled`."""
+    def matched(self, features: Tensor, others: Tensor) -> Tensor:
+        """κ (b,) of each of these features (b, w) with the one in the same place of the others (b, w)."""
         ...
 
 
 class PairObjective:
-    """The `Objective` of such a loss. Weights are fitted by U, made positive semidefinite where it is not."""
+    """The `Objective` of such a loss."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
@@ -86,14 +97,26 @@ class PairObjective:
 
     @cached_property
     def _unbiased(self) -> Floats:
-        """U (G, G)."""
-        return self._matrix(lambda i, j: self._pairs.unbiased(i) if i == j else float(self._biased[i, j]))
+        """Û (G, G)."""
+        return self._matrix(lambda i, j: self._pairs.unbiased(i) if i == j else self._apart(i, j))
+
+    def _apart(self, i: int, j: int) -> float:
+        """The mean of κ over the pairs of two generators but those of one index."""
+        mine, theirs = self._pairs.common(i), self._pairs.common(j)
+        n, m = self.samples[i], self.samples[j]
+        if mine is None or theirs is None or self._pairs.share == 0.0:
+            return float(self._biased[i, j])
+        same = self._pairs.share * min(n, m)
+        each = float(self._pairs.matched(mine[0], theirs[0]).mean())
+        return (self._pairs.total(i, j) - same * each) / (n * m - same)
 
     @cached_property
-    def _definite(self) -> Floats:
-        """U with the multiple of 1 added by which it has no negative eigenvalue."""
-        lowest = float(np.linalg.eigvalsh(self._unbiased)[0])
-        return self._unbiased + max(0.0, -lowest) * np.eye(len(self.samples))
+    def _fitted(self) -> Floats:
+        """What weights are fitted by (G, G): a multiple of 1 is added where an eigenvalue would be negative."""
+        own = np.diag(self._biased - self._unbiased)
+        matrix = self._unbiased + np.diag(0.5 * own)
+        lowest = float(np.linalg.eigvalsh(matrix)[0])
+        return matrix + max(0.0, -lowest) * np.eye(len(own))
 
     def _matrix(self, entry: Callable[[int, int], float]) -> Floats:
         count = len(self.samples)
@@ -106,12 +129,12 @@ class PairObjective:
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """L, exact at all weights."""
         del weights
-        matrix = self._biased if published else self._definite
-        return Quadratic(matrix, np.zeros(len(matrix)), self._pairs.constant)
+        matrix = self._biased if published else self._fitted
+        return Quadratic(matrix, np.zeros(len(matrix)), 0.0 if published else self._pairs.constant)
 
     def scaled(self, value: float) -> float:
         """L as a loss on the metric's scale."""
-        return self._pairs.scaled(value)
+        return math.log(max(value, LEAST)) if self._pairs.is_log else value
 
     def deviations(self, weights: Floats) -> Floats:
         """Standard deviation (G,) of 2 Σ_j α_j κ̄_j(x) + 2 α_i κ̄_i(x) over the rows x of each generator i."""
@@ -126,7 +149,7 @@ class PairObjective:
         """The loss by U, and the influences of the last rows."""
         count = len(weights)
         value = float(weights @ self._unbiased @ weights) + self._pairs.constant
-        rate = self._pairs.rate(value)
+        rate = 1.0 / max(value, LEAST) if self._pairs.is_log else 1.0
         gradient = 2.0 * rate * (self._unbiased @ weights)
         has_common = [self._pairs.common(i) is not None for i in range(count)]
 
@@ -138,15 +161,18 @@ class PairObjective:
         def on_slopes(i: int, common: bool = False) -> Tensor:
             """Of a sample of i on h_j: 2 α_i κ̄_j(x), on h_i twice that, and what the scale's rate adds."""
             scale = 2.0 * rate * self._inflation(i)
-            found = -influence(i, common)[:, None] * self._curved(value) * torch.from_numpy(gradient)[None, :]
+            own = self._blended(i, weights, common)
+            found = own.new_zeros(len(own), count)
+            if self._pairs.is_log:
+                found -= influence(i, common)[:, None] * found.new_tensor(gradient)
             if weights[i] > 0.0:
                 each = [self._mean(i, j, common) for j in range(count)]
-                found = found + scale * float(weights[i]) * torch.stack(each, dim=1)
-            found[:, i] += scale * self._blended(i, weights, common)
+                found += scale * float(weights[i]) * torch.stack(each, dim=1)
+            found[:, i] += scale * own
             return found
 
         return Blended(
-            loss=self._pairs.scaled(value),
+            loss=self.scaled(value),
             slopes=gradient,
             rows=tuple(influence(i) for i in range(count)),
             extra=rate * self._second_order(weights),
@@ -154,12 +180,6 @@ class PairObjective:
             slope_rows=tuple(on_slopes(i) for i in range(count)) if slopes else (),
             common_slopes=tuple(on_slopes(i, True) if has_common[i] else None for i in range(count)) if slopes else (),
         )
-
-    def _curved(self, value: float) -> float:
-        """By how much the rate falls for each unit of loss: 1 on a log scale, 0 on a linear one."""
-        rate = self._pairs.rate(value)
-        step = 1e-4 * abs(value) or 1e-4
-        return (rate - self._pairs.rate(value + step)) / (step * rate**2) if rate else 0.0
 
     def _inflation(self, i: int) -> float:
         """√κ, by which errors are larger with few samples."""

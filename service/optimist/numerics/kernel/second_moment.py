@@ -34,6 +34,13 @@ class SecondMoment:
             return (rows @ self.rows.T) @ self.rows
         return torch.stack([each.times(rows) for each in self._sums]).sum(0)
 
+    @property
+    def last_column(self) -> Tensor:
+        """S e (width,), e the last unit vector: of features whose last one is 1, their sum."""
+        if self.rows is not None:
+            return self.rows.T @ self.rows[:, -1]
+        return torch.stack([each.last_row() for each in self._sums]).sum(0)
+
     def within(self, rows: Tensor) -> Tensor:
         """φᵀSφ (b,) of rows φ (b, width): the sum of k² over the samples."""
         if self.rows is not None:

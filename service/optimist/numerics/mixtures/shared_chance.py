@@ -22,15 +22,14 @@ class SharedChance:
 
     samples: tuple[int, ...]
     share: float
-    """0 where generators are independent, or nothing is known."""
+    """0 where generators are independent, or nothing is known of it."""
 
     @classmethod
     def of(cls, samples: Sequence[int], common: Sequence[Common | None]) -> SharedChance:
         """Of generators with these samples, and the rows of the indices below `COMMON` that all have."""
         known = [len(next(iter(rows.values()))) for rows in common if rows is not None]
-        if not known or min(known) < FEWEST_COMMON:
-            return cls(tuple(samples), 0.0)
-        return cls(tuple(samples), min(min(known) / min(COMMON, *samples), 1.0))
+        share = min(min(known) / min(COMMON, *samples), 1.0) if known else 0.0
+        return cls(tuple(samples), share)
 
     def of_half(self, samples: Sequence[int]) -> SharedChance:
         """The same of one half. A log in the order of the indices has the same indices there for all generators."""
@@ -45,7 +44,7 @@ class SharedChance:
         spread = np.stack([each.var(0).cpu().numpy() for each in rows])
         counts = np.array(self.samples, dtype=np.float64)
         found = (spread / counts[:, None]).sum(0)
-        known = [place for place, each in enumerate(common) if each is not None]
+        known = [place for place, each in enumerate(common) if each is not None and len(each) >= FEWEST_COMMON]
         if self.share == 0.0 or len(known) < 2:
             return found
         centred = np.stack([_centred(each) for each in common if each is not None])

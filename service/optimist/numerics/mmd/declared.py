@@ -14,11 +14,10 @@ from optimist_client.metrics import CMMD, MMD
 
 def make(declared: MMD, setting: Setting) -> MeanDiscrepancy:
     """The distance to the metric's reference, which determines the width. Raises ValueError without a reference."""
-    del setting
     if not isinstance(declared.reference, RealMean):
         raise ValueError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
     kind = EmbeddingDiscrepancy if isinstance(declared, CMMD) else MeanDiscrepancy
-    return kind(declared, declared.reference)
+    return kind(declared, declared.reference, setting.keeps_halves(declared))
 
 
 def reference(declared: MMD, data: RealData, device: torch.device | str) -> RealMean:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from optimist.numerics.kernel.pair_objective import ROWS, PairObjective
 from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.mixtures.objective import Common, Half
+from optimist.numerics.mmd.blends import mean_objective
 from optimist.numerics.mmd.reference import RealMean
 from optimist.numerics.mmd.sums import pair_sums, total_of
 from optimist.numerics.pair_sums import standard_error
@@ -23,8 +26,10 @@ class MeanDiscrepancy(BaseScore):
 
     declared: type[Metric] | Metric = MMD
 
-    def __init__(self, declared: MMD, real: RealMean) -> None:
+    def __init__(self, declared: MMD, real: RealMean, halves: bool = False) -> None:
+        """halves: whether statistics keep what mixtures need past n = width: the half-streams, and the last rows."""
         self.real = real
+        self._halves = halves
         self.factor = declared.factor
         self._settings = declared.model_dump_json(include={"kernel", "normalise"})
 
@@ -35,7 +40,7 @@ class MeanDiscrepancy(BaseScore):
 
     def statistic(self) -> KernelStatistic:
         """An empty statistic of [φ, 1]."""
-        return KernelStatistic(self.real.feature_map, last=0)
+        return KernelStatistic(self.real.feature_map, last=ROWS if self._halves else 0, halves=self._halves)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
         """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
@@ -79,6 +84,12 @@ class MeanDiscrepancy(BaseScore):
             influence=2.0 * self.factor * (among - features @ real.mean),
             reference=-2.0 * self.factor / (n * math.sqrt(real.samples)) * (real.some @ total),
         )
+
+    def objective(
+        self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> PairObjective:
+        """The loss of blends by means over pairs. Raises ValueError as `Score.objective` does."""
+        return mean_objective(self, statistics, half, common)
 
     def identity(self) -> Identity:
         """The kernel's settings. Real data fixes the rest, and an experiment keeps its reference."""
