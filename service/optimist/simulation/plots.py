@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,17 @@ LONGEST = 40
 
 def draw(result: Result, directory: Path) -> list[Path]:
     """Write every figure as PNG and SVG to `directory`, which is created if needed, and return the files."""
-    return save({name: make(result) for name, make in FIGURES.items()}, directory)
+    return save({name: partial(make, result) for name, make in FIGURES.items()}, directory)
 
 
-def save(figures: Mapping[str, Figure], directory: Path) -> list[Path]:
-    """Write figures by name as PNG and SVG to a directory, and return the files."""
+def save(figures: Mapping[str, Callable[[], Figure]], directory: Path) -> list[Path]:
+    """Make figures by name, write them as PNG and SVG to a directory, and return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     # No date and a fixed salt: the same result always gives the same files. A "$" in a name does not start a formula.
     with rc_context({"svg.hashsalt": "optimist", "text.parse_math": False}):
-        for name, figure in figures.items():
+        for name, make in figures.items():
+            figure = make()
             for suffix in SUFFIXES:
                 files.append(directory / f"{name}{suffix}")
                 figure.savefig(files[-1], dpi=150, metadata={"Date": None} if suffix == ".svg" else None)

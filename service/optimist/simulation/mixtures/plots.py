@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from optimist.simulation.plots import COLOURS, LONGEST, save, styles
 
 def draw(result: MixtureResult, directory: Path) -> list[Path]:
     """Write every figure as PNG and SVG to `directory`, which is created if needed, and return the files."""
-    return save({name: make(result) for name, make in FIGURES.items()}, directory)
+    return save({name: partial(make, result) for name, make in FIGURES.items()}, directory)
 
 
 def drawn_excess(result: MixtureResult) -> Figure:
