@@ -17,7 +17,7 @@ class SymmetricSum:
     """
 
     def __init__(self, width: int, device: torch.device | str = "cpu", packed: Tensor | None = None) -> None:
-        self._width = width
+        self.width = width
         self._edges = [(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]
         sizes = [(stop - start) * stop for start, stop in self._edges]
         if packed is None:
@@ -44,7 +44,7 @@ class SymmetricSum:
 
     def dense(self) -> Tensor:
         """The whole matrix (width, width), newly made."""
-        matrix = self.packed.new_empty(self._width, self._width)
+        matrix = self.packed.new_empty(self.width, self.width)
         for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
             matrix[start:stop, :stop] = panel
             matrix[:start, start:stop] = panel[:, :start].T

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, checked, places_in
+from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, Seen, checked, places_in
+from optimist.numerics.kernel.second_moment import SecondMoment, blended
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Common, Half
+from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.mixtures.shared_chance import SharedChance
 from optimist.numerics.rows import copied
 
 if TYPE_CHECKING:
     from optimist.numerics.kernel.score import VendiScore
+
+GLIMPSED = 256
+"""Last samples of a generator that stand for all in errors of slopes, once not all φ are held."""
 
 
 class SquaredKernel:
@@ -66,13 +71,20 @@ class SquaredKernel:
         """φᵀS_jφ."""
         return self._parts[j].within(features)
 
+    def glimpsed(self, features: Tensor, j: int) -> Tensor:
+        """Over all samples while their φ are held, then over the last ones."""
+        part = self._parts[j]
+        if part.rows is None:
+            part = SecondMoment(self._statistics[j].last_rows[-GLIMPSED:])
+        return part.within(features) / part.count
+
+    def blend(self, shares: Floats) -> Seen:
+        """φᵀ(Σ_j shares_j S_j)φ."""
+        return blended(self._parts, shares)
+
     def itself(self, features: Tensor) -> Tensor:
         """1."""
         return features.new_ones(len(features))
-
-    def between(self, features: Tensor, others: Tensor) -> Tensor:
-        """k²."""
-        return (features @ others.T).square()
 
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
         """k²."""

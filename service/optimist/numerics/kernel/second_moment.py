@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.numerics.symmetric import SymmetricSum
@@ -35,6 +38,23 @@ class SecondMoment:
         return torch.stack([each.times(rows) for each in self._sums]).sum(0)
 
     @property
+    def width(self) -> int:
+        """The columns of φ."""
+        return self._sums[0].width if self.rows is None else self.rows.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where φ are."""
+        return self._sums[0].packed.device if self.rows is None else self.rows.device
+
+    def add_to(self, whole: SymmetricSum, share: float) -> None:
+        """Add share · S to a sum."""
+        if self.rows is not None:
+            whole.add(math.sqrt(share) * self.rows)
+        for each in self._sums:
+            whole.packed.add_(each.packed, alpha=share)
+
+    @property
     def last_column(self) -> Tensor:
         """S e (width,), e the last unit vector: of features whose last one is 1, their sum."""
         if self.rows is not None:
@@ -46,3 +66,20 @@ class SecondMoment:
         if self.rows is not None:
             return (rows @ self.rows.T).square().sum(-1)
         return (self.times(rows) * rows).sum(-1)
+
+
+def blended(parts: Sequence[SecondMoment], shares: NDArray[np.float64]) -> Callable[[Tensor], Tensor]:
+    """φᵀ(Σ_j shares_j S_j)φ (b,) of rows φ (b, width), shares at least 0.
+
+    By the rows while they are fewer than the width and all held, otherwise by one weighted sum.
+    """
+    used = [(part, float(share)) for part, share in zip(parts, shares, strict=True) if share > 0.0]
+    held = [(part.rows, share) for part, share in used if part.rows is not None]
+    width = parts[0].width
+    if len(held) == len(used) and sum(len(rows) for rows, _ in held) <= width:
+        scaled = torch.cat([math.sqrt(share) * rows for rows, share in held])
+        return lambda features: (features @ scaled.T).square().sum(-1)
+    whole = SymmetricSum(width, parts[0].device)
+    for part, share in used:
+        part.add_to(whole, share)
+    return SecondMoment(sums=(whole,)).within

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
-from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, checked, places_in
+from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, Seen, checked, places_in
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Common, Half
+from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.mixtures.shared_chance import SharedChance
 from optimist.numerics.rows import copied
 
@@ -70,13 +72,18 @@ class CentredKernel:
         """By the sum of the samples of j."""
         return self._metric.factor * (features @ self._gaps[j])
 
+    def glimpsed(self, features: Tensor, j: int) -> Tensor:
+        """Over all samples."""
+        return self.seen(features, j) / self.samples[j]
+
+    def blend(self, shares: Floats) -> Seen:
+        """By the weighted sum of the sums."""
+        gap = torch.stack([float(share) * gap for share, gap in zip(shares, self._gaps, strict=True)]).sum(0)
+        return lambda features: self._metric.factor * (features @ gap)
+
     def itself(self, features: Tensor) -> Tensor:
         """factor · ‖φ − m‖²."""
         return self._metric.factor * features.square().sum(-1)
-
-    def between(self, features: Tensor, others: Tensor) -> Tensor:
-        """All products."""
-        return self._metric.factor * (features @ others.T)
 
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
         """Products row by row."""
