@@ -2,6 +2,10 @@
 
 Derivatives are along the simplex: up to a number that all weights share. With the blend's mean m as origin and
 u_i = m_i − m, ∂M/∂α_i = W_i + u_iu_iᵀ =: F_i, ∂²M/∂α_i∂α_j = −u_iu_jᵀ − u_ju_iᵀ and Σ α_iF_i = M.
+
+De-biased, everything is an integral over the curve of `spectra.leave_one_out`, on which the sample's resolvent at the
+ridge w stands for the population's at x: (M + x)⁻¹ ~ (w/x)(M̂ + w)⁻¹, and a row z is taken out of M̂ by dividing
+zᵀ(M̂ + w)⁻¹z by its residual.
 """
 
 from __future__ import annotations
@@ -15,156 +19,207 @@ from torch import Tensor
 
 from optimist.numerics.fid.parts import Space
 from optimist.numerics.mixtures.quadratic import Floats
-from optimist.numerics.spectra import symmetric_product
-from optimist.numerics.spectra.leave_one_out import LeaveOneOutCurve, RowWeights, leave_one_out_curve
+from optimist.numerics.spectra import LeaveOneOutCurve, RowWeights, eigen_coordinates, leave_one_out_curve, residuals
 
 CUT = 1e-10
 """Part of the largest eigenvalue of M below which others are raised to it, as the rank of the reference is cut."""
 VANISHING = 1e-200
+"""Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
 
 class BlendSpectrum:
-    """The eigenpairs of M at weights (G,), by the parts' covariances with 1/n, or `unbiased`."""
+    """M at weights (G,), by the parts' covariances with 1/n, or `unbiased`."""
 
-    def __init__(self, space: Space, weights: Floats, unbiased: bool) -> None:
+    def __init__(self, space: Space, weights: Floats, *, unbiased: bool) -> None:
         self.space, self.weights = space, weights
         counts = np.array(space.counts, dtype=np.float64)
         self.scales = (counts - 1.0 + weights) / (counts - 1.0) if unbiased else np.ones_like(counts)
-        """Factor (G,) of A S_i A/n_i."""
+        """Factors (G,) of A S_i A/n_i: the mean of the blend takes part α_i/n_i of a part's covariance."""
         alpha = space.places.new_tensor(weights)
         self.offsets = space.places - alpha @ space.places
         """u (G, k)."""
-        moment = (self.offsets.T * alpha) @ self.offsets
-        for weight, scale, part in zip(weights, self.scales, space.moments, strict=True):
-            if weight > 0.0:
-                moment.add_(part, alpha=float(weight * scale))
-        self.values, self.vectors = torch.linalg.eigh(moment)
-        self.values = self.values.clamp_min(0.0)
-        self.turned = self.offsets @ self.vectors
-        """u in the eigenbasis (G, k)."""
+        self.moment = (self.offsets.T * alpha) @ self.offsets
+        """M (k, k)."""
+        self.support = tuple(int(place) for place in np.flatnonzero(weights > 0.0))
+        for place in self.support:
+            self.moment.add_(space.moments[place], alpha=float(weights[place] * self.scales[place]))
+        total = sum(space.counts[place] for place in self.support)
+        self.degrees = total - 1
+        self.kept = min(total - 1, space.rank, space.width)
+        """How many eigenvalues are not 0 by construction."""
+        self.vanishes = float(self.moment.trace()) <= VANISHING
+        """Whether M counts as zero."""
+
+    @cached_property
+    def _eigen(self) -> tuple[Tensor, Tensor]:
+        values, vectors = torch.linalg.eigh(self.moment)
+        return values.clamp_min(0.0), vectors
 
     @property
-    def vanishes(self) -> bool:
-        """Whether M counts as zero."""
-        return float(self.values.sum()) <= VANISHING
+    def values(self) -> Tensor:
+        """Eigenvalues (k), ascending, at least 0."""
+        return self._eigen[0]
 
     @property
     def root_trace(self) -> float:
         """Tr √M of the samples as they are."""
         return float(self.values.sqrt().sum())
 
-    def turned_moment(self, place: int) -> Tensor:
-        """F_i (k, k) in the eigenbasis."""
-        moment = self.vectors.T @ (self.space.moments[place] @ self.vectors) * float(self.scales[place])
-        return moment + torch.outer(self.turned[place], self.turned[place])
+    @cached_property
+    def _turned(self) -> Tensor:
+        """u in the eigenbasis (G, k)."""
+        return self.offsets @ self._eigen[1]
 
     @cached_property
-    def diagonals(self) -> Tensor:
-        """The diagonals of all F_i in the eigenbasis (G, k)."""
-        found = []
-        for place, moment in enumerate(self.space.moments):
-            rows = self.space.rows[place]
-            if len(rows) == self.space.counts[place]:
-                own = (rows @ self.vectors).square().mean(0)
-            else:
-                own = (self.vectors * (moment @ self.vectors)).sum(0)
-            found.append(own * float(self.scales[place]) + self.turned[place].square())
-        return torch.stack(found)
+    def _moments(self) -> tuple[Tensor, ...]:
+        """F_i (k, k) in the eigenbasis."""
+        found, (_, vectors) = [], self._eigen
+        for moment, scale, offset in zip(self.space.moments, self.scales, self._turned, strict=True):
+            own = vectors.T @ (moment @ vectors)
+            found.append(own.mul_(float(scale)).addr_(offset, offset))
+        return tuple(found)
+
+    def _diagonals(self) -> Tensor:
+        return torch.stack([each.diagonal() for each in self._moments])
 
     def derivatives(self) -> tuple[Floats, Floats]:
         """Gradient (G,) and Hessian (G, G) of tr √M, by the samples as they are; exact but for `CUT`."""
         if self.vanishes:
-            return np.zeros(len(self.weights)), np.zeros((len(self.weights), len(self.weights)))
+            return self._flat()
         roots = self.values.clamp_min(CUT * float(self.values[-1])).sqrt()
         pairs = roots[:, None] + roots
         pairs.mul_(roots[:, None]).mul_(roots).mul_(2.0).reciprocal_()
-        gradient = 0.5 * (self.diagonals / roots).sum(-1)
+        gradient = 0.5 * (self._diagonals() / roots).sum(-1)
         return gradient.cpu().numpy(), self._quadratic(pairs, 0.5 / roots)
 
-    @cached_property
-    def support(self) -> tuple[int, ...]:
-        """Places of the parts with a weight."""
-        return tuple(int(place) for place in np.flatnonzero(self.weights > 0.0))
-
-    def _rows(self, place: int) -> Tensor:
-        """Rows (b, k) of a part in the eigenbasis, from the blend's mean; with second moment F_i."""
-        rows = self.space.rows[place] @ self.vectors
-        return math.sqrt(float(self.scales[place])) * rows + self.turned[place]
-
-    @cached_property
-    def curve(self) -> tuple[LeaveOneOutCurve, tuple[Tensor, ...]]:
-        """The population's degrees of freedom, and the residuals (b_i, W) of the rows of the support's parts."""
-        space, total = self.space, sum(self.space.counts[place] for place in self.support)
-        kept = min(total - 1, space.rank, space.width)
-        values = self.values[-kept:]
-        floored = values.clamp_min(max(float(values[-1]), VANISHING) * 1e-12)
-        shares, share, copies = [], [], []
-        for place in self.support:
-            squares = self._rows(place)[:, -kept:].square()
-            weight = float(self.weights[place]) / space.counts[place]
-            shares.append(weight * squares / floored)
-            share.append(squares.new_full((len(squares),), weight))
-            copies.append(squares.new_full((len(squares),), space.counts[place] / len(squares)))
-        weights = RowWeights(torch.cat(share), torch.cat(copies))
-        curve = leave_one_out_curve(values, torch.cat(shares), total - 1, space.eigenvalues, weights)
-        return curve, curve.residual.split([len(each) for each in share])
-
-    def debiased(self) -> tuple[float, float]:
-        """Tr √M without bias, and the extrapolated part of it on the scale of the distance."""
-        if self.vanishes:
-            return 0.0, 0.0
-        curve, _ = self.curve
-        return float(curve.value), float(curve.extrapolated)
-
-    def debiased_gradient(self) -> Floats:
-        """The gradient (G,) of tr √M without bias: what rows that took no part in M find there.
-
-        tr F_i (M + x)⁻¹ = (w/x) E zᵀ(M̂₋ + w)⁻¹z over rows z of part i that M̂₋ is without; half its integral is the
-        derivative.
-        """
-        if self.vanishes:
-            return np.zeros(len(self.weights))
-        curve, residuals = self.curve
-        inverse = 1.0 / (self.values[:, None] + curve.w)
-        found = self.diagonals @ inverse
-        for place, residual in zip(self.support, residuals, strict=True):
-            each = self._rows(place).square() @ inverse
-            mean = each.mean(0)
-            found[place] *= torch.where(mean > 0.0, (each / residual).mean(0) / mean, 1.0)
-        found *= curve.freedom / (found.new_tensor(self.weights) @ found)
-        return (0.5 * found @ curve.quadrature).cpu().numpy()
-
-    def debiased_hessian(self) -> Floats:
-        """The Hessian (G, G) of tr √M, as its de-biased gradient changes on an unchanged curve.
-
-        Scaled so that αᵀHα = −¼ tr √M, as in all functions homogeneous of order ½.
-        """
-        if self.vanishes:
-            return np.zeros((len(self.weights), len(self.weights)))
-        curve, _ = self.curve
-        inverse = 1.0 / (self.values[:, None] + curve.w)
-        weights = 0.5 * curve.quadrature * curve.w / curve.x
-        pairs = (inverse * weights) @ inverse.T
-        found = self._quadratic(pairs, inverse @ weights)
-        import os
-        for place, count in enumerate(self.space.counts) if os.environ.get("HH")=="U" else ():
-            pairs_of_one = (self._rows(place).square() @ inverse).square().mean(0) @ weights
-            found[place, place] = (found[place, place] + float(pairs_of_one) / count) * (count / (count - 1.0))
-        sizes, directions = np.linalg.eigh(found)
-        found = (directions * np.minimum(sizes, 0.02 * sizes[0])) @ directions.T
-        alpha = self.weights
-        size = float(alpha @ found @ alpha)
-        return found * (-0.25 * float(curve.value) / size) if size < 0.0 else found
-
     def _quadratic(self, pairs: Tensor, slopes: Tensor) -> Floats:
-        """Second derivatives (G, G) of tr f(M), by −f′[λ_k, λ_l] (k, k), and f′(λ) (k)."""
-        found = -2.0 * (self.turned * slopes) @ self.turned.T
-        turned = [self.turned_moment(place) for place in range(len(self.weights))]
-        for first, one in enumerate(turned):
+        """Second derivatives (G, G) of tr f(M), by −f′[λ_k, λ_l] (k, k) and f′(λ) (k)."""
+        found = -2.0 * (self._turned * slopes) @ self._turned.T
+        for first, one in enumerate(self._moments):
             weighted = (pairs * one).flatten()
             for second in range(first + 1):
-                value = weighted @ turned[second].flatten()
+                value = weighted @ self._moments[second].flatten()
                 found[first, second] -= value
                 if second != first:
                     found[second, first] -= value
         return found.cpu().numpy()
+
+    def _flat(self) -> tuple[Floats, Floats]:
+        count = len(self.weights)
+        return np.zeros(count), np.zeros((count, count))
+
+    def rows(self, place: int, inside: Tensor | None = None) -> Tensor:
+        """Rows (b, k) of a part in the eigenbasis, from the blend's mean; those of the samples have second moment F_i.
+
+        inside: coordinates (b, k) of the rows minus the part's mean; None: its last ones.
+        """
+        rows = (self.space.rows[place] if inside is None else inside) @ self._eigen[1]
+        return math.sqrt(float(self.scales[place])) * rows + self._turned[place]
+
+    @cached_property
+    def curve(self) -> LeaveOneOutCurve:
+        """The population's degrees of freedom."""
+        return self._curve(self.values, {place: self.rows(place) for place in self.support})
+
+    def lone_curve(self) -> LeaveOneOutCurve:
+        """The same without the eigenvectors where these would cost more: for the value alone."""
+        if "_eigen" in vars(self):
+            return self.curve
+        shifted = {
+            place: math.sqrt(float(self.scales[place])) * self.space.rows[place] + self.offsets[place]
+            for place in self.support
+        }
+        values, found = eigen_coordinates(self.moment, torch.cat(list(shifted.values())))
+        rows = found.split([len(each) for each in shifted.values()])
+        return self._curve(values.clamp_min(0.0), dict(zip(shifted, rows, strict=True)))
+
+    def _curve(self, values: Tensor, rows: dict[int, Tensor]) -> LeaveOneOutCurve:
+        shares, weight, copies = [], [], []
+        for place, each in rows.items():
+            shares.append(self._shares(values, place, each))
+            weight.append(each.new_full((len(each),), self.weight(place)))
+            copies.append(each.new_full((len(each),), self.space.counts[place] / len(each)))
+        weights = RowWeights(torch.cat(weight), torch.cat(copies))
+        kept = values[-self.kept :]
+        return leave_one_out_curve(kept, torch.cat(shares), self.degrees, self.space.eigenvalues, weights)
+
+    def weight(self, place: int) -> float:
+        """α_i/n_i."""
+        return float(self.weights[place]) / self.space.counts[place]
+
+    def _shares(self, values: Tensor, place: int, rows: Tensor) -> Tensor:
+        """U2 of decisions.md §1 (b, kept) of rows (b, k) of a part in the eigenbasis."""
+        kept = values[-self.kept :]
+        floored = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12)
+        return self.weight(place) * rows[:, -self.kept :].square() / floored
+
+    @cached_property
+    def _inverse(self) -> Tensor:
+        """1/(λ_k + w) (k, W)."""
+        return 1.0 / (self.values[:, None] + self.curve.w)
+
+    def _outside(self, place: int, rows: Tensor) -> Tensor:
+        """zᵀ(M̂₋ + w)⁻¹z (b, W) of rows (b, k) of a part in the eigenbasis, M̂₋ without the row."""
+        found = rows.square() @ self._inverse
+        if place not in self.support:
+            return found
+        shares, weight = self._shares(self.values, place, rows), rows.new_full((len(rows), 1), self.weight(place))
+        return found / residuals(self.values[-self.kept :], shares, self.curve.w, self.degrees, weight)
+
+    def debiased_gradient(self) -> Floats:
+        """The gradient (G,) of tr √M without bias: what rows that took no part in M find there.
+
+        tr F_i (M + x)⁻¹ = (w/x) E zᵀ(M̂₋ + w)⁻¹z over rows z of part i; half its integral is the derivative.
+        """
+        if self.vanishes:
+            return self._flat()[0]
+        found = self._diagonals() @ self._inverse
+        for place in self.support:
+            rows = self.rows(place)
+            mean = (rows.square() @ self._inverse).mean(0)
+            # The last rows give the ratio alone: all rows are in the moments.
+            found[place] *= torch.where(mean > 0.0, self._outside(place, rows).mean(0) / mean, 1.0)
+        found *= self.curve.freedom / (found.new_tensor(self.weights) @ found)
+        return (0.5 * found @ self.curve.quadrature).cpu().numpy()
+
+    @cached_property
+    def _pairs(self) -> Tensor:
+        """−f′[λ_k, λ_l] (k, k) of the de-biased f."""
+        return (self._inverse * (0.5 * self._ridges)) @ self._inverse.T
+
+    @cached_property
+    def _ridges(self) -> Tensor:
+        """Weights (W) by which M^{-1/2} is a sum over (M̂ + w)⁻¹."""
+        return self.curve.quadrature * self.curve.w / self.curve.x
+
+    def debiased_hessian(self) -> Floats:
+        """The Hessian (G, G) of tr √M, as its de-biased gradient changes on an unchanged curve, times `stiffness`."""
+        return self._flat()[1] if self.vanishes else self._unscaled * self.stiffness
+
+    @cached_property
+    def _unscaled(self) -> Floats:
+        return self._quadratic(self._pairs, 0.5 * (self._inverse @ self._ridges))
+
+    @cached_property
+    def stiffness(self) -> float:
+        """The factor by which αᵀHα = −¼ tr √M, as of every function that is homogeneous of order ½."""
+        size = float(self.weights @ self._unscaled @ self.weights)
+        return -0.25 * float(self.curve.value) / size if size < 0.0 else 1.0
+
+    def scores(self, place: int, rows: Tensor) -> Tensor:
+        """zᵀTz (b) of rows (b, k) of a part in the eigenbasis, T = M^{-1/2} of the population."""
+        return rows.new_zeros(len(rows)) if self.vanishes else self._outside(place, rows) @ self._ridges
+
+    def bends(self, rows: Tensor) -> Tensor:
+        """Second derivatives (b, G) of −2 tr √M by each weight and by M along zzᵀ, for rows z (b, k) in the eigenbasis.
+
+        Included is that the blend's mean moves along z.
+        """
+        if self.vanishes:
+            return rows.new_zeros(len(rows), len(self.weights))
+        slopes = self._inverse @ self._ridges
+        found = [
+            2.0 * ((rows @ (self._pairs * moment)) * rows).sum(-1) + 2.0 * rows @ (slopes * offset)
+            for moment, offset in zip(self._moments, self._turned, strict=True)
+        ]
+        return torch.stack(found, -1) * self.stiffness

@@ -1,7 +1,7 @@
 """The generators of a blend as a Fréchet distance sees them, and the space in which their blends are decomposed.
 
-Whitened rows are z = (x − μ_i)·root, root = basis √eigenvalues of the reference, so that Σ zzᵀ = A S_i A, A = Σ_r^{1/2},
-in the reference's eigenbasis.
+Whitened rows are z = (x − μ_i)·root with root = basis √eigenvalues of the reference, so that Σ zzᵀ = A S_i A,
+A = Σ_r^{1/2}, in the reference's eigenbasis.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class Part:
             last = statistic.last_rows - statistic.mean
             return cls(reference, statistic.samples, statistic.mean, last, statistic.scatter)
         moments = statistic.half(half)
-        return cls(
-            reference, moments.count, moments.mean, statistic.last_of_half(half) - moments.mean, moments.scatter
-        )
+        return cls(reference, moments.count, moments.mean, statistic.last_of_half(half) - moments.mean, moments.scatter)
 
     @cached_property
     def spread(self) -> float:
@@ -99,6 +97,8 @@ class Space:
     """Whitened last rows (b_i, k) of each part, minus its mean."""
     moments: tuple[Tensor, ...]
     """A S_i A/n_i (k, k)."""
+    basis: Tensor | None = None
+    """Whitened rows (b, rank) times this (rank, k) have these coordinates; None: they are the coordinates."""
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> Space:
@@ -110,12 +110,19 @@ class Space:
         if sum(counts) > len(eigenvalues) or any(part.scatter is not None for part in parts):
             return cls(counts, eigenvalues, places, rows, tuple(part.moment for part in parts))
         vectors = torch.cat([*rows, places[1:] - places[0]])
-        squares, basis = torch.linalg.eigh(symmetric_product(vectors, vectors.T))
+        squares, turned = torch.linalg.eigh(symmetric_product(vectors, vectors.T))
         kept = min(sum(counts) - 1, len(squares))
-        coordinates = basis[:, -kept:] * squares[-kept:].clamp_min(0.0).sqrt()
-        *inside, shifts = coordinates.split([*counts, len(parts) - 1])
+        roots = squares[-kept:].clamp_min(0.0).sqrt()
+        *inside, shifts = (turned[:, -kept:] * roots).split([*counts, len(parts) - 1])
+        places = torch.cat([shifts.new_zeros(1, kept), shifts])
         moments = tuple(symmetric_product(each.T, each) / len(each) for each in inside)
-        return cls(counts, eigenvalues, torch.cat([shifts.new_zeros(1, kept), shifts]), tuple(inside), moments)
+        # In directions without rows nothing is divided by a length of rounding.
+        lengths = torch.where(roots > 1e-12 * roots[-1], roots, torch.inf)
+        return cls(counts, eigenvalues, places, tuple(inside), moments, vectors.T @ (turned[:, -kept:] / lengths))
+
+    def inside(self, whitened: Tensor) -> Tensor:
+        """Coordinates (b, k) of whitened rows (b, rank) of the samples."""
+        return whitened if self.basis is None else whitened @ self.basis
 
     @property
     def rank(self) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
+from optimist.numerics.fid.blends import FrechetBlends
 from optimist.numerics.fid.distance import FrechetTerms, Route, terms_of
 from optimist.numerics.fid.influence import FrechetAnalysis, FrechetInfluence
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.mixtures.objective import Common, Half
 from optimist.numerics.rows import copied
 from optimist.numerics.score import BaseScore
 from optimist.numerics.spectra import (
@@ -127,6 +129,20 @@ class FrechetDistance(BaseScore):
         """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
         self.check(statistic)
         return self._influence.analyse(statistic, copied(common["features"], self.reference.device))
+
+    def objective(
+        self,
+        statistics: Sequence[GaussianStatistic],
+        half: Half | None = None,
+        common: Sequence[Common | None] = (),
+    ) -> FrechetBlends:
+        """The loss of blends. Raises ValueError on fewer than 4 samples, on another metric's statistic, and where the
+        rows are dropped and the halves not kept, as in experiments of rules 5 or earlier.
+        """
+        for statistic in statistics:
+            self.check(statistic)
+        rows = [None if each is None else copied(each["features"], self.reference.device) for each in common]
+        return FrechetBlends(self.reference, statistics, half, rows)
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
         """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""

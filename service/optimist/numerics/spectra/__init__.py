@@ -6,12 +6,21 @@ from optimist.numerics.spectra.eigen import centre, double_centre, eigen_coordin
 from optimist.numerics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.numerics.spectra.increments import increments
 from optimist.numerics.spectra.largest import largest_eigenvalue
-from optimist.numerics.spectra.leave_one_out import DebiasedTrace, debiased_root_trace
+from optimist.numerics.spectra.leave_one_out import (
+    DebiasedTrace,
+    LeaveOneOutCurve,
+    RowWeights,
+    debiased_root_trace,
+    leave_one_out_curve,
+    residuals,
+)
 from optimist.numerics.spectra.products import gram_square_sum, symmetric_product
 
 __all__ = [
     "SMALLEST_WIDTH",
     "DebiasedTrace",
+    "LeaveOneOutCurve",
+    "RowWeights",
     "TraceFollower",
     "centre",
     "debiased_root_trace",
@@ -20,7 +29,9 @@ __all__ = [
     "gram_square_sum",
     "increments",
     "largest_eigenvalue",
+    "leave_one_out_curve",
     "pair_sum",
+    "residuals",
     "root_trace",
     "symmetric_product",
 ]

@@ -108,10 +108,7 @@ def leave_one_out_curve(
     leverage = shares @ held
     variance = shares @ (held * free)
     own = 1.0 / (degrees + 1) if weights is None else weights.share[:, None]
-    if count == degrees:
-        residual = (shares @ free).clamp_min(1e-15)
-    else:
-        residual = (1.0 - own - leverage).clamp_min(1e-9)
+    residual = _residuals(shares, leverage, free, degrees, own)
     if weights is None:
         freedom = held.sum(-2) - (variance / residual).mean(-2)
         mean_leverage = leverage.mean(-2)
@@ -126,6 +123,22 @@ def leave_one_out_curve(
     flat = 2.0 * freedom[..., 0] * x[..., 0].sqrt()
     below = flat if degrees >= len(reference) else _tail_by_shape(freedom[..., 0], x[..., 0], reference)
     return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat)
+
+
+def residuals(eigenvalues: Tensor, shares: Tensor, w: Tensor, degrees: int, own: Tensor) -> Tensor:
+    """1 less the leave-one-out leverage (rows, W) of further rows, by their `shares` (rows, k) and weights (rows, 1).
+
+    `eigenvalues` (k) and ridges `w` (W) as in the curve.
+    """
+    g = torch.maximum(eigenvalues, eigenvalues[-1] * 1e-12)[:, None]
+    inverse = 1.0 / (g + w)
+    return _residuals(shares, shares @ (g * inverse), w * inverse, degrees, own)
+
+
+def _residuals(shares: Tensor, leverage: Tensor, free: Tensor, degrees: int, own: Tensor | float) -> Tensor:
+    if shares.shape[-1] == degrees:
+        return (shares @ free).clamp_min(1e-15)
+    return (1.0 - own - leverage).clamp_min(1e-9)
 
 
 def _tail_by_shape(freedom: Tensor, start: Tensor, reference: Tensor) -> Tensor:
