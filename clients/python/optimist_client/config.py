@@ -20,7 +20,7 @@ BoundName = str
 Goal = Literal["best", "mixture"]
 MixturePolicy = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
 """The policies of the goal "mixture": the default, and three as published. `uniform` serves both goals."""
-PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform"] | MixturePolicy
+PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform", MixturePolicy]
 
 RULES = 6
 """Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
@@ -182,11 +182,11 @@ class ExperimentConfig(Wire):
             return data
         data = _beside_the_name(data)
         policy, metric, bound = data.get("policy"), data.get("metric", "fid"), data.get("bound")
+        if data.get("goal") == "mixture":
+            return of_mixture(data)
         # Values of another type are refused by the validation of the fields.
         if not isinstance(policy, str) or not isinstance(bound, str | None):
             return data
-        if data.get("goal") == "mixture":
-            return of_mixture(data)
         settings = resolve_preset(policy, kind_of(metric_of(metric)), bound)
         return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
 
@@ -273,6 +273,12 @@ def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**published, **data, "policy": policy}
 
 
+def mixture_growth(policy: str) -> float:
+    """By which part the samples of all generators together grow until the mixture is made again, under this policy of
+    the goal "mixture": 0 for the published ones, after every batch."""
+    return 0.0 if policy.startswith("mixture-") else 0.25
+
+
 def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: str) -> None:
     """Raise ValueError unless metric, policy and bound serve the goal."""
     if goal not in get_args(Goal):
@@ -280,16 +286,19 @@ def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: 
     of_mixtures = get_args(MixturePolicy)
     if goal == "best":
         if policy in of_mixtures:
-            raise ValueError(f"policy {policy!r} is for goal 'mixture'")
+            raise ValueError(f"policy: {policy!r} is a policy of the goal 'mixture'; the goal is 'best'")
         return
     if policy not in (*of_mixtures, "uniform"):
-        raise ValueError(f"goal 'mixture' has the policies {', '.join((*of_mixtures, 'uniform'))}; got {policy!r}")
+        known = ", ".join((*of_mixtures, "uniform"))
+        raise ValueError(f"policy: the goal 'mixture' has the policies {known}; got {policy!r}")
     if "mixture" not in metric.offers:
-        raise ValueError(f"goal: metric {metric.name!r}, with these settings, has no score of blends")
+        known = ", ".join(kind.name for kind in declared().values() if "mixture" in kind().offers)
+        why = ", with these settings," if "mixture" in type(metric)().offers else ""
+        raise ValueError(f"goal: the metric {metric.name!r}{why} has no score of blends; those of {known} have one")
     if policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
-        raise ValueError(f"policy {policy!r} is published for rke and mmd, not for {metric.name!r}")
+        raise ValueError(f"policy: {policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}")
     if bound != "influence":
-        raise ValueError(f"goal 'mixture' has the bound 'influence'; got {bound!r}")
+        raise ValueError(f"bound: the goal 'mixture' has the bound 'influence'; got {bound!r}")
     if prompts_are != "sample":
         raise ValueError("prompts_are: a blend is scored on prompts like these; expected 'sample'")
 

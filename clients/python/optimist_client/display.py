@@ -19,9 +19,9 @@ _RETRACTIONS = 5
 
 def as_text(report: Report) -> str:
     """Title, standings and answer as plain text for a terminal."""
-    lines = [_title(report), *_aligned(_table(report)), *report.sentences, *_batches(report)]
+    lines = [_title(report), *aligned(_table(report)), *report.sentences, *_batches(report)]
     if report.watched:
-        lines += ["", BY_METRIC, *_aligned(_by_metric(report))]
+        lines += ["", BY_METRIC, *aligned(_by_metric(report))]
     return "\n".join(lines)
 
 
@@ -45,7 +45,7 @@ def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport
     best on the scale on which scores are compared, half its interval, and what it rests on. The best has none.
     watched: metrics by label whose scores, errors and intervals follow as columns.
     """
-    pandas = _need("pandas")
+    pandas = need("pandas")
     apart = {one.generator: one for one in report.contrasts}
     names = {"behind": "difference", "margin": "margin", "correlation": "correlation", "common": "common"}
     rows = [
@@ -69,7 +69,7 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     the interval of each difference, drawn from the best one's score.
     """
     is_own = axes is None
-    axes = _need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
+    axes = need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
     shown = report if metric is None else report.watched[metric]
     best = report.decision.best if metric is None else report.watched[metric].best
     rows = shown.ranking
@@ -121,11 +121,14 @@ def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
 
 
 def _table(report: Report) -> list[tuple[str, ...]]:
-    """The header and the rows, with a column of differences from the best, brackets or costs if the report has some."""
+    """The header and the rows; differences from the best, weights, brackets and costs if the report has them."""
     rows = report.ranking
     columns = {"generator": [row.generator for row in rows]}
     if behind := report.behind:
         columns["behind the best"] = [behind[row.generator] for row in rows]
+    if report.mixture is not None:
+        weights = {one.generator: f"{one.weight:.1%}" for one in report.mixture.weights}
+        columns["weight"] = [weights.get(row.generator, "") for row in rows]
     columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
     columns["± error"] = ["…" if row.error is None else f"{row.error:.3f}" for row in rows]
     columns["samples"] = [f"{row.samples:,}" for row in rows]
@@ -157,7 +160,7 @@ def _with_interval(row: Standing, is_best: bool) -> str:
     return f"{row.score:.3f} ({lower} to {upper}) {'*' if is_best else ' '}"
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
     """A line for each row of a table, the first column aligned to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
@@ -203,7 +206,8 @@ def _style(report: Report, row: Standing) -> str:
     return ' style="font-weight: bold"' if row.generator == report.decision.best else ""
 
 
-def _need(module: str) -> Any:
+def need(module: str) -> Any:
+    """An optional module. Raises ModuleNotFoundError that says what to install."""
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:

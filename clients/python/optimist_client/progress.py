@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Protocol, TextIO
 
 from optimist_client.models import DecisionInfo
+from optimist_client.models.decisions import recipe
 
 
 class Progress(Protocol):
@@ -140,7 +141,10 @@ class Line:
 
 
 def leader(decision: DecisionInfo) -> str:
-    """The best generator so far, with its confidence."""
+    """The best generator so far, or the best blend, with the confidence."""
+    if decision.weights:
+        sure = f" (better than {decision.best}: {decision.confidence_text})" if decision.confidence_text else ""
+        return f"{recipe(decision.weights, 3)}{sure}"
     if decision.best is None:
         return ""
     return f"{decision.best} {decision.confidence_text}".rstrip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from optimist.numerics.pairing import COMMON
 
 Indices = tuple[int, int]
 """The index of a batch's first row, and how many rows have indices from there on; the others have none."""
+Indexed = tuple[Tensor, dict[str, Tensor]]
+"""Indices (m,), ascending, and rows (m, …) of these by array."""
 LARGEST_INDEX = 2**53
 """Indices are smaller, so that JSON and float64 can hold them."""
 
@@ -74,7 +76,7 @@ class CommonRows:
                 self._listed = torch.cat([self._listed, prompts])[order]
         self._merge(first, end)
 
-    def rows(self) -> tuple[Tensor, dict[str, Tensor]]:
+    def rows(self) -> Indexed:
         """The indices told (m,) below COMMON, ascending, and copies of their rows (m, …) by array, float64, on the CPU.
 
         With a fixed list, the rows of unknown prompts are left out, and "listed" holds the index of each one's prompt.
@@ -112,3 +114,19 @@ class CommonRows:
         if low < high:
             start, stop = min(start, self._starts[low]), max(stop, self._stops[high - 1])
         self._starts[low:high], self._stops[low:high] = [start], [stop]
+
+
+def shared_rows(tracks: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:
+    """The rows of the indices that all generators have in common, by array; none where one keeps no rows by index."""
+    indexed = [track for track in tracks if track is not None]
+    if not indexed or len(indexed) < len(tracks):
+        return []
+    shared = indexed[0][0]
+    for indices, _ in indexed[1:]:
+        shared = shared[torch.isin(shared, indices)]
+    if not len(shared):
+        return []
+    places = [torch.isin(indices, shared) for indices, _ in indexed]
+    return [
+        {name: part[place] for name, part in rows.items()} for place, (_, rows) in zip(places, indexed, strict=True)
+    ]

@@ -2,57 +2,40 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from optimist.evaluation.arrays import (
-    Batch,
-    arrays_of,
-    check_arrays,
-    columns_of,
-    reference_scales,
-    tensors_of,
-)
+from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
+from optimist.evaluation.goals import Plan
 from optimist.evaluation.question import Question, by_label, prepared, with_real_data
+from optimist.evaluation.readings import Readings
 from optimist.evaluation.told import Start, Told, checked_costs, checked_prompts, checked_start, names_of
-from optimist.evaluation.track import Track
-from optimist.evaluation.tracks import Tracks
-from optimist.numerics.checks import check_number, check_text, check_whole
+from optimist.evaluation.tracks import Tracks, score_due
+from optimist.numerics.checks import check_number, check_whole
 from optimist.numerics.devices import find_device
-from optimist.numerics.estimate import Estimate
-from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
-from optimist.policies import (
-    Arm,
-    Decision,
-    Policy,
-    Stopping,
-    check_policy,
-    contrast,
-    explained,
-    optimistic,
-    warmup_batches,
-)
-from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are, resolve_preset
+from optimist.policies import Arm, Decision, Stopping, blended
+from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast
+from optimist_client.models import Blend
 from optimist_client.tensors import IDS, unpack_ids
 from optimist_client.tolerance import checked as checked_tolerance
 
 
-class Evaluation:
+class Evaluation(Readings):
     """Ask which generator to sample, tell the batch that came out, read estimates and decision at any time.
 
     `generators` are names. `batch_size` is the number of samples that a caller plans per pick; `tell` takes batches of
     any size, also without a pick. The first `warmup` batches of each generator are asked for in turn (None: 2, for "is"
     4, for the papers' bounds 1; always as many as open kernels need). Estimates are due when a generator's samples have
-    grown by `rescore_growth` (None: 0.04; 0: every batch). `policy` may be one of the papers' presets (`fid-ucb`,
-    `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which set bound, warm-up and growth; otherwise
-    `bound` None is "influence". `delta` is that of the interval and of the stopping rule, `tolerance` the difference
-    that does not matter to the rule: a number on the estimates' scale, or a share of the best score ("1%"). `metric`,
+    grown by `rescore_growth` (None: 0.04; 0: every batch). `policy` (None: "ucb") may be one of the papers' presets
+    (`fid-ucb`, `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which set bound, warm-up and growth;
+    otherwise `bound` None is "influence". `delta` is that of the interval and of the stopping rule, `tolerance` the
+    difference that does not matter to the rule: a number on the estimates' scale, or a share of the best score ("1%"),
+    with the `goal` "mixture" of the blend's. Samples are then spent to know the best blend of all generators, by the
+    policy "ogd" (None), "uniform", or one as published: `mixture-ucb-cab`, `mixture-ucb-ogd`, `mixture-greedy`, under
+    which the mixture is made after every batch; otherwise whenever samples have grown by a quarter. `metric`,
     its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but
     open kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
     `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
@@ -84,7 +67,8 @@ class Evaluation:
         truncation: int | None = None,
         kernel: Mapping[str, Any] | None = None,
         prompt_kernel: Mapping[str, Any] | None = None,
-        policy: str = "ucb",
+        goal: str = "best",
+        policy: str | None = None,
         bound: str | None = None,
         batch_size: int = 5,
         warmup: int | None = None,
@@ -102,8 +86,6 @@ class Evaluation:
         **options: float,
     ) -> None:
         names, place = names_of(generators), find_device(device)
-        check_text("bound", "influence" if bound is None else bound)
-        preset: dict[str, Any] = {"bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
         declared = with_real_data(
             metric,
             reference=reference,
@@ -112,57 +94,41 @@ class Evaluation:
             kernel=kernel,
             prompt_kernel=prompt_kernel,
         )
-        preset |= resolve_preset(check_text("policy", policy), type(declared), bound)
-        policy, bound = str(preset.get("policy", policy)), str(preset["bound"])
-        growth = check_number("rescore_growth", preset["rescore_growth"] if rescore_growth is None else rescore_growth)
-        if not 0 <= growth < math.inf:
-            raise ValueError(f"rescore_growth must be finite and not negative, not {growth}")
+        plan = Plan.of(goal, policy, bound, declared, prompts_are, warmup=warmup, growth=rescore_growth)
         tolerance = checked_tolerance(tolerance)
         declared.check_decides()
         declared.check_tolerance(tolerance)
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)
-        if warmup is not None:
-            check_whole("warmup", warmup, 1)
-        check_policy(policy, bound, type(declared))
-        self.generators = names
         self.batch_size = batch_size
         self._costs = checked_costs(costs, names) if rules >= 5 else {}
-        check_prompts_are(prompts_are, bool(prompts), bound)
+        check_prompts_are(prompts_are, bool(prompts), plan.bound)
         metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
             raise ValueError(f"metric {declared.name!r} does not take prompts")
         if not isinstance(paired, bool):
             raise ValueError(f"paired: expected True or False, got {paired!r}")
         self._list_length = len(prompts or ()) if prompts_are == "list" else None
-        self._metrics: dict[str, Tracks] = {}  # by label, the one that decides first
+        tracks: dict[str, Tracks] = {}  # by label, the one that decides first
         for label, metric in metrics.items():
-            how = {"bound": bound, "options": options} if metric is declared else {}
+            how = {"bound": plan.bound, "options": options} if metric is declared else {}
             how["prompts"] = (self._list_length or None) if metric.scores_lists else None
             how |= {"device": place, "rules": rules, "paired": paired, "generators": len(names)}
             question = Question(prepared(metric, place), delta=delta, **how)
-            self._metrics[label] = Tracks(question, names, growth)
+            tracks[label] = Tracks(question, names, plan.growth)
+        super().__init__(names, tracks, Stopping(delta, tolerance, rules))
         columns_of(self._questions)  # raises where metrics cannot read the same array
-        self._primary = self._metrics[declared.shown_label]
         self._checks_sizes = rules >= 2
         scales = reference_scales(metrics.values())
         self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
-        self._samples, self._batches, self._ends = (dict.fromkeys(names, 0) for _ in range(3))
-        self._stopping = Stopping(delta, tolerance, rules)
-        given = preset["warmup"] if warmup is None else warmup
-        needed = self._primary.question.rows_to_fit(len(self.generators))
-        batches = warmup_batches(type(declared), bound, given, needed, batch_size)
-        self._policy = Policy(policy, batches, self._stopping, seed)
-
-    @property
-    def told(self) -> int:
-        """Batches told so far, the t of decisions.md §3."""
-        return sum(self._batches.values())
+        needed = self._primary.question.rows_to_fit(len(names))
+        self._aim = plan.aim(declared, self._stopping, seed, batch_size, needed)
+        self._credits = [0.0] * len(names)
 
     def ask(self) -> str:
         """Name of the generator to sample next; the same until the next tell."""
-        return self.generators[self._policy.pick(self._arms(), self.told, self.told + 1)]
+        return self.generators[self._aim.pick(self._arms(), self.told)]
 
     def next_start(self, generator: str) -> int:
         """1 + the largest index told of `generator`: where "next" starts. Raises KeyError for an unknown name."""
@@ -208,90 +174,34 @@ class Evaluation:
         self._samples[generator] += rows
         self._batches[generator] += 1
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
-        self._score()
-
-    def estimates(self, metric: str | None = None) -> dict[str, Estimate | None]:
-        """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now.
-
-        metric: the label of one of the metrics; None: the one that decides. Raises KeyError for another label.
-        """
-        return {
-            name: estimate and replace(estimate, optimistic=optimistic(estimate, self.told))
-            for name, estimate in self._of(metric).estimates.items()
-        }
-
-    @property
-    def watched(self) -> dict[str, dict[str, Estimate | None]]:
-        """The `estimates` of each watched metric by its label."""
-        return {label: self.estimates(label) for label in list(self._metrics)[1:]}
+        score_due(self._metrics)
+        self._aim.follow(self._primary, self._arms())
 
     def decision(self, explain: bool = True) -> Decision:
         """The best generator, the confidence in it, whether that is enough to stop, and the reason.
 
         `explain` adds a verdict for each rival and the comparison with the closest one, which takes half a millisecond.
+        With the goal "mixture" it is decided that the best blend is known; the confidence is that it beats `best`.
         """
-        arms = self._arms()
-        return explained(self._policy, arms, self.told) if explain else self._stopping.decide(arms, self.told)
+        return self._aim.decide(self._arms(), self.told, explain)
 
-    def contrast(self, generator: str, against: str, *, metric: str | None = None) -> Contrast:
-        """How much worse `generator` scores than `against`, with the error of the difference.
+    def blend(self, size: int) -> Blend:
+        """How many samples of each generator to take next, `size` in all, to serve users with the best blend.
 
-        metric: as of `estimates`. Raises KeyError for an unknown name or label, ValueError if the two are the same or
-        one of them has no estimate.
+        With the goal "mixture" the weights are those of the newest mixture, else of one made now. What one call rounds
+        the next ones make up for: all counts together differ from the shares by less than one sample each, as long as
+        the weights are the same. Raises ValueError before there is a mixture, as `mixture` does.
         """
-        for name in (generator, against):
-            self._check_name(name)
-        found = self._of(metric).estimates
-        one, other = (Arm(name, found[name]) for name in (generator, against))
-        return contrast(one, other, self._stopping.delta)
-
-    def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[Mode]:
-        """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).
-
-        metric: as of `estimates`. Raises KeyError for an unknown name or label, ValueError for metrics without modes
-        and before the first estimate.
-        """
-        track = self._track(generator, metric)
-        return track.modes(check_whole("count", count, 1), check_whole("samples", samples, 1))
-
-    def prompt_groups(
-        self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None
-    ) -> list[PromptGroup]:
-        """The score by type of prompt, the largest first, each with samples of such prompts (equations.md §4).
-
-        Raises as `modes` does; only the scores of pairs have prompts.
-        """
-        track = self._track(generator, metric)
-        return track.prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
+        check_whole("size", size, 1)
+        found = self._aim.mixture or self._primary.mixture()
+        counts, self._credits = blended(found.weights, self._credits, size)
+        shared = zip(self.generators, counts, strict=True)
+        weights = dict(zip(self.generators, found.weights, strict=True))
+        return Blend(counts={name: count for name, count in shared if count}, weights=weights)
 
     @property
     def _questions(self) -> list[Question]:
         return [tracks.question for tracks in self._metrics.values()]
-
-    def _check_name(self, generator: str) -> None:
-        if generator not in self._batches:
-            raise KeyError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
-
-    def _of(self, metric: str | None) -> Tracks:
-        if metric is not None and metric not in self._metrics:
-            raise KeyError(f"unknown metric {metric!r}; expected one of {', '.join(self._metrics)}")
-        return self._primary if metric is None else self._metrics[metric]
-
-    def _track(self, generator: str, metric: str | None) -> Track:
-        self._check_name(generator)
-        return self._of(metric).track(generator)
-
-    def _score(self) -> None:
-        """Make the estimates that are due now. An error of one metric is raised after the others are made."""
-        errors: list[Exception] = []
-        for label, tracks in self._metrics.items():
-            try:
-                tracks.score()
-            except Exception as error:
-                error.add_note(f"in the estimate by {label!r}")
-                errors.append(error)
-        if errors:
-            raise errors[0]
 
     def _arms(self) -> list[Arm]:
         found = self._primary.estimates

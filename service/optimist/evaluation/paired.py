@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.evaluation.common_rows import CommonRows, Indices
+from optimist.evaluation.common_rows import CommonRows, Indexed, Indices
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Earlier
@@ -39,6 +39,10 @@ class Paired:
     def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None) -> None:
         """Add a batch as `CommonRows.add` does."""
         self._common.add(batch, indices, listed)
+
+    def common(self) -> Indexed:
+        """The common rows and their indices, as `CommonRows.rows` has them."""
+        return self._common.rows()
 
     def estimate(self, statistic: Statistic) -> Estimate:
         """The estimate, with a `Pairing` if the metric knows the influence of the common rows. Raises as bounds do."""

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from optimist.evaluation.common_rows import Indices
+from optimist.evaluation.common_rows import Indexed, Indices
 from optimist.evaluation.paired import Paired
 from optimist.numerics.bound import Bound, InfluenceBound
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.score import Score
 from optimist.numerics.statistic import Statistic
 
 
@@ -49,6 +50,16 @@ class Track:
     def followed_bytes(self) -> int:
         """Bytes of the cache that makes estimates cheap; `forget` frees it."""
         return self._bound.metric.followed_bytes(self.statistic)
+
+    @property
+    def metric(self) -> Score:
+        """The metric, as it is implemented."""
+        return self._bound.metric
+
+    @property
+    def common(self) -> Indexed | None:
+        """The first rows by their indices (see `CommonRows.rows`); None if they are not kept."""
+        return None if self._paired is None else self._paired.common()
 
     @property
     def has_prompts(self) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from optimist.evaluation.common_rows import shared_rows
 from optimist.evaluation.question import Question
 from optimist.evaluation.told import Told, replayed
 from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.mixtures.cross_fitted import cross_fitted
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.policies import LEAST_SAMPLES
 
 Logs = Mapping[str, Sequence[Told]]
 
@@ -73,6 +77,24 @@ class Tracks:
             raise ValueError(f"no samples of {generator!r} can be scored yet")
         return self._tracks[generator]
 
+    def mixture(self, published: bool = False) -> Mixture:
+        """The mixture of all generators, by their statistics now; `published` as of `cross_fitted`.
+
+        Raises ValueError for a metric whose blends have no score, and while a generator has too few samples.
+        """
+        metric = self.question.metric
+        if "mixture" not in metric.offers:
+            raise ValueError(f"the metric {metric.name!r}, with these settings, has no score of blends")
+        if self.question.prompts is not None:
+            raise ValueError("a blend is scored on prompts like these; expected prompts_are='sample'")
+        if not self._tracks:
+            needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
+            raise ValueError(f"a mixture needs at least {needed} samples of each generator")
+        tracks = list(self._tracks.values())
+        statistics = [track.statistic for track in tracks]
+        common = shared_rows([track.common for track in tracks])
+        return cross_fitted(tracks[0].metric, statistics, list(self._tracks), common, published=published)
+
     def _fitted(self, logs: Logs) -> Question:
         """The question; its open kernels are fixed once the logs have enough samples of every generator."""
         needed = self.question.rows_to_fit(len(logs))
@@ -80,3 +102,16 @@ class Tracks:
             return self.question
         own = [[self.question.own(told.tensors) for told in log] for log in logs.values()]
         return self.question.fitted(first_rows(own, needed))
+
+
+def score_due(metrics: Mapping[str, Tracks]) -> None:
+    """Make the estimates that are due now. An error of one metric is raised after the others are made."""
+    errors: list[Exception] = []
+    for label, tracks in metrics.items():
+        try:
+            tracks.score()
+        except Exception as error:
+            error.add_note(f"in the estimate by {label!r}")
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -1,23 +1,36 @@
 """Chooses the next pick from estimates and open picks, and decides when an experiment ends (decisions.md §3)."""
 
 from optimist.policies.arms import Arm, optimistic, rivals
+from optimist.policies.blend_counts import blended
+from optimist.policies.blend_rules import Ranges
+from optimist.policies.blend_stopping import decide_mixture
+from optimist.policies.blending import LEAST_SAMPLES, MixturePolicy, blended_of, is_mixture_due
 from optimist.policies.contrasts import contrast, described
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
+from optimist.policies.shown_mixture import shown_mixture
 from optimist.policies.stopping import Decision, Stopping
 from optimist.policies.verdicts import deciding_tolerance, explained
 
 __all__ = [
+    "LEAST_SAMPLES",
     "NAMES",
     "Arm",
     "Decision",
+    "MixturePolicy",
     "Policy",
+    "Ranges",
     "Stopping",
+    "blended",
+    "blended_of",
     "check_policy",
     "contrast",
+    "decide_mixture",
     "deciding_tolerance",
     "described",
     "explained",
+    "is_mixture_due",
     "optimistic",
     "rivals",
+    "shown_mixture",
     "warmup_batches",
 ]

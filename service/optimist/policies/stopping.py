@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from optimist.numerics.estimate import Scale
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.contrasts import contrasts_among
 from optimist.policies.paired import Errors
@@ -69,12 +70,18 @@ class Stopping:
 
         Every arm must have an estimate. A best value below 0, which a de-biased distance can have, counts as 0.
         """
-        share = share_of(self.tolerance)
-        if share is None:
+        if share_of(self.tolerance) is None:
             return float(self.tolerance)
         contrasts = contrasts_among(arms)
         best = contrasts.estimates[contrasts.best]
-        return math.log1p(share) if best.scale == "log" else share * max(best.value, 0.0)
+        return self.tolerated_of(best.value, best.scale)
+
+    def tolerated_of(self, value: float, scale: Scale) -> float:
+        """The tolerance of a value on this scale, as `tolerated` has it of the best one."""
+        share = share_of(self.tolerance)
+        if share is None:
+            return float(self.tolerance)
+        return math.log1p(share) if scale == "log" else share * max(value, 0.0)
 
     def separations(self, arms: Sequence[Arm], kind: Errors) -> list[float]:
         """z_j of every arm against the best one; +inf at the best itself. Every arm must have an estimate."""

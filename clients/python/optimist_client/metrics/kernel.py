@@ -139,6 +139,14 @@ class RKE(OneKernel):
         return True
 
 
+class _Offered:
+    """What a Vendi score offers: a mixture only where it is a smooth function of the whole spectrum."""
+
+    def __get__(self, metric: Vendi | None, kind: type[Vendi]) -> frozenset[str]:
+        is_smooth = metric is None or (metric.truncation is None and metric.order < math.inf)
+        return OneKernel.offers if is_smooth else OneKernel.offers - {"mixture"}
+
+
 @declare
 class Vendi(OneKernel):
     """The diversity of the samples: the exponential of the entropy of the kernel's spectrum."""
@@ -146,17 +154,12 @@ class Vendi(OneKernel):
     name = "vendi"
     title = "Vendi"
     presets = {"vendi-ucb": "theorem"}
+    offers = _Offered()  # pyright: ignore[reportAssignmentType]
 
     order: Order = 1.0
     """α of the Vendi score, at least 1e-6; with infinity, only the largest eigenvalue counts."""
     truncation: Truncation | None = None
     """t of the truncated Vendi score: only the t largest eigenvalues count."""
-
-    @property
-    def offers(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """A mixture only where the score is a smooth function of the whole spectrum."""
-        has_mixture = self.truncation is None and self.order < math.inf
-        return OneKernel.offers if has_mixture else OneKernel.offers - {"mixture"}
 
     @model_validator(mode="after")
     def _truncates(self) -> Self:

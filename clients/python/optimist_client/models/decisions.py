@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, computed_field
@@ -79,6 +80,11 @@ class DecisionInfo(Answer):
     closest: ClosestRival | None = optional()
     """The comparison with the closest rival, by standard errors; there is one where there are verdicts, unless they are
     by intervals that hold at all sample sizes (`empirical-bernstein`, `betting`)."""
+    weights: Annotated[dict[GeneratorName, float], Field(exclude_if=lambda value: not value)] = Field(
+        default_factory=dict
+    )
+    """With the goal "mixture", the best blend: the decision is about it, `best` is then the best single generator, and
+    `confidence` that the blend is better."""
 
     @computed_field
     @property
@@ -91,7 +97,7 @@ class DecisionInfo(Answer):
     def rank(self) -> Literal["best", "leads"]:
         """What the generator named best is called: "leads" while the confidence is unknown or below 50 %."""
         sure = self.confidence is not None and self.confidence >= 0.5
-        return "best" if self.decided or sure else "leads"
+        return "best" if (self.decided or sure) and not self.weights else "leads"
 
     def why(self, scale: Scale) -> str:
         """Why it was or was not decided: the comparison with the closest rival, what is needed, what that takes."""
@@ -131,6 +137,14 @@ def confidence_text(confidence: float | None) -> str:
     if confidence is None or confidence < 0.01:
         return ""
     return f"{min(99.9, math.floor(1000.0 * confidence + 1e-9) / 10.0):.1f}%"
+
+
+def recipe(weights: Mapping[str, float], most: int = _NAMED) -> str:
+    """The weights of a blend, the largest first, such as "62% a + 38% b"; those below 0.5 % are left out."""
+    parts = sorted(weights.items(), key=lambda part: -part[1])
+    shown = [f"{weight:.0%} {name}" for name, weight in parts[:most] if weight >= 0.005]
+    more = sum(weight >= 0.005 for _, weight in parts) - len(shown)
+    return f"{' + '.join(shown)} and {more} more" if more else " + ".join(shown)
 
 
 def about(samples: tuple[int, int]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from optimist_client.config import ExperimentConfig
+from optimist_client.config import ExperimentConfig, mixture_growth
 from optimist_client.metrics import Metric
 from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, optional
 
@@ -104,7 +104,7 @@ class Experiment(Answer):
         somebody asks. 0 for the published policies: it is made after every batch."""
         if self.config.goal != "mixture":
             return None
-        return 0.0 if self.config.policy.startswith("mixture-") else 0.25
+        return mixture_growth(self.config.policy)
 
     @property
     def weighs_costs(self) -> bool:

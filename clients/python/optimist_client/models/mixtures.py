@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, computed_field
 
+from optimist_client import mixture_display
 from optimist_client.metrics import Scale
-from optimist_client.wire import Answer, GeneratorName, Identifier, Wire
+from optimist_client.models.decisions import confidence_text, recipe, shown, shown_with
+from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, optional
 
 
 class MixtureWeight(Answer):
@@ -26,7 +28,8 @@ class Mixture(Answer):
     """The best blend by one metric. `score`, `lower` and `upper` are on the metric's natural scale; `gain`, `gap` and
     their errors are differences on `scale`, as in `Contrast`."""
 
-    experiment: Identifier
+    experiment: Identifier | None = optional()
+    """None if it was made in memory."""
     label: Identifier
     """Label of the metric."""
     title: str
@@ -52,17 +55,73 @@ class Mixture(Answer):
     """Upper bound of the gap with the confidence of the experiment."""
     samples: int
     """Samples of all generators that it was made from."""
-    positions: list[int]
-    """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it."""
+    positions: list[int] = Field(default_factory=list)
+    """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it. Empty
+    if it was made in memory."""
     stale: bool = False
     """Whether the logs have grown by a quarter since, and no scorer responded in time."""
     warnings: tuple[str, ...] = ()
+
+    @computed_field
+    @property
+    def gain_text(self) -> str:
+        """What the blend gains over the best single generator, as it is shown everywhere."""
+        if self.gain <= 0.0:
+            return f"No blend is better than {self.best} alone, as far as the samples show."
+        gain = shown_with(self.gain, self.gain_error, self.scale)
+        return f"The blend is {gain} better than {self.best} alone ({confidence_text(self.confidence)} confidence)."
+
+    @computed_field
+    @property
+    def gap_text(self) -> str:
+        """What is known of better blends, as it is shown everywhere."""
+        bound = shown(self.gap_bound, self.scale)
+        return f"No blend of these generators is better than this one by more than {bound}."
+
+    @property
+    def recipe(self) -> str:
+        """The weights as they are shown, the largest first, such as "62% a + 38% b"."""
+        return recipe({one.generator: one.weight for one in self.weights})
+
+    @property
+    def sentences(self) -> list[str]:
+        """The best blend with its score and gain, or that none is better than a single generator; what is known of
+        better ones; warnings."""
+        if self.gain <= 0.0:
+            claim = f"{self.gain_text[:-1]}: {self.title} {self.best_score:.3f}."
+        else:
+            _, _, gained = self.gain_text.partition(" is ")
+            interval = f"(interval {self.lower:.3f} to {self.upper:.3f})"
+            claim = f"The best blend is {self.recipe}: {self.title} {self.score:.3f} {interval}, {gained}"
+        old = ["More samples have come since, and no scorer responded in time."] if self.stale else []
+        return [claim, self.gap_text, *old, *(f"Warning: {warning}." for warning in self.warnings)]
+
+    @property
+    def ranking(self) -> list[MixtureWeight]:
+        """The generators by weight, the largest first."""
+        return sorted(self.weights, key=lambda one: -one.weight)
+
+    def to_pandas(self) -> Any:
+        """Weights, samples and contributions as a `pandas.DataFrame`, one row per generator. Needs pandas."""
+        return mixture_display.as_frame(self)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the weights on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib."""
+        return mixture_display.as_plot(self, axes)
+
+    def _repr_html_(self) -> str:
+        return mixture_display.as_html(self)
+
+    def __str__(self) -> str:
+        return mixture_display.as_text(self)
 
 
 class BlendRequest(Wire):
     """How many samples are to be made next, from all generators together."""
 
     size: Annotated[int, Field(ge=1, le=1_000_000)]
+    request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = optional()
+    """Makes the request idempotent: if it is repeated after a lost reply, it returns the same counts."""
 
 
 class Blend(Answer):

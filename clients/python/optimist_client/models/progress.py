@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from optimist_client.wire import Answer, GeneratorName
+from optimist_client.wire import Answer, GeneratorName, optional
 
 
 class Curve(Answer):
@@ -30,6 +30,28 @@ class GeneratorProgress(Answer):
     curve: Curve
     watched: Annotated[dict[str, Curve], Field(exclude_if=lambda value: not value)] = Field(default_factory=dict)
     """The same by the watched metrics, by their labels."""
+
+
+class MixtureCurve(Answer):
+    """The best blend each time that it was made, in order. Scores are on the natural scale, gains and gaps on
+    `Report.scale`, as in `Mixture`; None if unknown or infinite."""
+
+    told: list[int]
+    """Batches told to the whole experiment when each was made."""
+    samples: list[int]
+    """Samples of all generators behind each."""
+    weights: dict[GeneratorName, list[float]]
+    """The weight of each generator of the experiment, in its order; 0 where it was no part of the blend."""
+    scores: list[float | None]
+    lower: list[float | None]
+    upper: list[float | None]
+    best: list[GeneratorName]
+    """The best single generator."""
+    best_scores: list[float | None]
+    gains: list[float | None]
+    gain_errors: list[float | None]
+    gaps: list[float | None]
+    """The duality gap."""
 
 
 class OpenPickInfo(Answer):
@@ -63,5 +85,8 @@ class Progress(Answer):
     samples: list[int]
     """Total samples told, by checkpoint."""
     generators: list[GeneratorProgress]
+    mixture: MixtureCurve | None = optional()
+    """The best blend by the metric that decides; only with the goal "mixture". The points are those after the requested
+    number of batches, and the last one before it."""
     picks: list[OpenPickInfo]
     """At most the newest 100 open picks."""

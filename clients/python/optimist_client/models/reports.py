@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, computed_field
 
 from optimist_client import display
+from optimist_client.config import Goal
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import DecisionInfo, listed
@@ -32,6 +33,8 @@ class Report(Answer):
     """The standings, the regret, the pick ratio and the decision, as the dashboard shows them."""
 
     experiment: Identifier
+    goal: Goal = optional("best")
+    """What the decision is about: the best generator, or with "mixture" the best blend (`mixture`)."""
     metric: str
     title: str = ""
     """The metric's name for display."""
@@ -39,7 +42,7 @@ class Report(Answer):
     scale: Scale = "linear"
     """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
-    """What the service can show besides the score: "modes", "prompt groups"."""
+    """What the service can show besides the score: "modes", "prompt groups", "mixture"."""
     state: State
     ended: bool
     decision: DecisionInfo
@@ -158,8 +161,14 @@ class Report(Answer):
     @property
     def sentences(self) -> list[str]:
         """The result so far, why it was or was not decided, the verdicts, where metrics disagree, and what uniform
-        sampling would have taken if that is known."""
+        sampling would have taken if that is known. With the goal "mixture" the result is the best blend."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
+        if self.goal == "mixture":
+            blend = ["No blend yet."] if self.mixture is None else self.mixture.sentences
+            until = " at the budget" if self.state == "out of budget" else ""
+            verdict = "Decided" if self.decision.decided else f"Undecided{until}"
+            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}."
+            return [blend[0], why, *blend[1:], *warnings, *([] if self.hint is None else [self.hint])]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
         if winner is None or winner.score is None:
             return ["No winner: not every generator has an estimate.", *warnings]
@@ -222,6 +231,7 @@ class Summary(Answer):
     """An experiment in the list of experiments."""
 
     name: Identifier
+    goal: Goal = optional("best")
     metric: str
     title: str = ""
     """The metric's name for display."""

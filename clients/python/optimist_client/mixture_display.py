@@ -1,0 +1,63 @@
+"""Shows a mixture as text, as HTML, as a data frame or as a plot."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+from optimist_client.display import aligned, need
+from optimist_client.models.decisions import shown
+
+if TYPE_CHECKING:
+    from optimist_client.models import Mixture
+
+
+def as_text(mixture: Mixture) -> str:
+    """Title, weights and result as plain text for a terminal."""
+    return "\n".join([_title(mixture), *aligned(_table(mixture)), *mixture.sentences])
+
+
+def as_html(mixture: Mixture) -> str:
+    """Title, weights and result as an HTML table for notebooks."""
+    columns, *rows = _table(mixture)
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    caption = f"<caption>{html.escape(_title(mixture))}</caption>"
+    notes = "".join(f"<p>{html.escape(line)}</p>" for line in mixture.sentences)
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def as_frame(mixture: Mixture) -> Any:
+    """A pandas DataFrame with one row per generator, the largest weight first. Raises ModuleNotFoundError."""
+    rows = [one.model_dump() for one in mixture.ranking]
+    return need("pandas").DataFrame(rows).set_index("generator")
+
+
+def as_plot(mixture: Mixture, axes: Any = None) -> Any:
+    """Plot the weights as bars, the largest on top, on matplotlib axes (None: new ones). Raises ModuleNotFoundError."""
+    rows = mixture.ranking
+    if axes is None:
+        size = (7.0, 1.5 + 0.35 * max(len(rows), 3))
+        axes = need("matplotlib.pyplot").subplots(layout="constrained", figsize=size)[1]
+    bars = axes.barh(range(len(rows)), [100.0 * one.weight for one in rows], color="C2")
+    axes.bar_label(bars, [f" {one.weight:.0%}" for one in rows])
+    axes.set_yticks(range(len(rows)), [f"{one.generator} ({one.samples:,})" for one in rows])
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    axes.set_xlabel("weight in the best blend in %")
+    axes.set_title(f"{_title(mixture)}\n{mixture.gain_text}", fontsize="medium")
+    return axes
+
+
+def _title(mixture: Mixture) -> str:
+    best = f"best blend by {mixture.title}, {mixture.samples:,} samples"
+    return f"{best[0].upper()}{best[1:]}" if mixture.experiment is None else f"{mixture.experiment}: {best}"
+
+
+def _table(mixture: Mixture) -> list[tuple[str, ...]]:
+    """The header and the rows: weights, samples, and how much worse the best blend without each generator is."""
+    rows = [("generator", "weight", "samples", "worse without it")]
+    for one in mixture.ranking:
+        worse = shown(one.contribution, mixture.scale) if one.contribution > 0.0 else "not worse"
+        rows.append((one.generator, f"{one.weight:.1%}", f"{one.samples:,}", worse))
+    return rows

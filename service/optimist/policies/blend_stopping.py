@@ -1,0 +1,70 @@
+"""When the best blend is known well enough, and what is then said of it (decisions.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.policies.arms import Arm
+from optimist.policies.stopping import FEWEST_SAMPLES, Decision, Stopping
+from optimist_client.models.decisions import shown, shown_with
+
+ONE = 0.995
+"""Weight from which on a blend is called one generator alone."""
+
+
+def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | None, told: int) -> Decision:
+    """The decision on the blend of these contenders after `told` batches. A pure function, as `Stopping.decide`.
+
+    It is made when the upper bound of the duality gap, with as many errors as `Stopping.threshold` asks for, is at most
+    the tolerance: then no other blend is better by more. `best` is the best single generator, and the confidence that
+    the blend beats it.
+    """
+    known = () if mixture is None else mixture.generators
+    missing = [arm.name for arm in arms if arm.active and arm.name not in known]
+    if mixture is None or missing:
+        return Decision(None, None, False, f"no mixture yet with {', '.join(missing) or 'every generator'}")
+    if gone := sorted(set(known) - {arm.name for arm in arms}):
+        return Decision(None, None, False, f"no mixture yet without {', '.join(gone)}")
+    if len(known) == 1:
+        return Decision(mixture.best, None, False, "there is no other generator to blend it with")
+    bound = mixture.gap_bound(stopping.threshold(len(known), told))
+    tolerated = stopping.tolerated_of(mixture.value, mixture.scale)
+    confidence = gain_confidence(mixture, stopping.correction(2, told))
+    few = [name for name, count in zip(known, mixture.samples, strict=True) if count < FEWEST_SAMPLES]
+    if few:
+        return Decision(mixture.best, confidence, False, f"fewer than {FEWEST_SAMPLES} samples of {', '.join(few)}")
+    if bound <= tolerated:
+        return Decision(mixture.best, confidence, True, _known(mixture, bound))
+    reason = f"another blend may be better by up to {shown(bound, mixture.scale)}"
+    if tolerated:
+        reason += f", and the tolerance is {shown(tolerated, mixture.scale)}"
+    else:
+        reason += "; a tolerance of 0 is met only where one generator alone is best"
+    return Decision(mixture.best, confidence, False, reason)
+
+
+def gain_confidence(mixture: Mixture, correction: float = 1.0) -> float:
+    """That the blend beats the best single generator: by a one-sided test of the gain, in [0, 1].
+
+    correction: how many single tests count as many as all that were made (`Stopping.correction`).
+    """
+    if mixture.gain_error == 0.0:
+        return 1.0 if mixture.gain > 0.0 else 0.0
+    doubt = correction * 0.5 * math.erfc(mixture.gain / mixture.gain_error / math.sqrt(2.0))
+    return max(0.0, 1.0 - doubt)
+
+
+def is_one_alone(mixture: Mixture) -> bool:
+    """Whether no blend is better than the best single generator alone, as far as the samples show."""
+    return mixture.gain <= 0.0 or mixture.weights[mixture.generators.index(mixture.best)] >= ONE
+
+
+def _known(mixture: Mixture, bound: float) -> str:
+    """That the blend is known, as a part of a sentence; the gain with one standard error."""
+    more = f" by more than {shown(bound, mixture.scale)}" if bound else ""
+    if is_one_alone(mixture):
+        return f"no blend is better than {mixture.best} alone{more}"
+    gain = shown_with(mixture.gain, mixture.gain_error, mixture.scale)
+    return f"the blend is {gain} better than {mixture.best} alone, and no other blend is better than it{more}"

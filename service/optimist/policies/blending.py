@@ -1,0 +1,145 @@
+"""A policy of the goal "mixture": first a warm-up, then a rule that samples generators as the best blend needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist.policies.arms import Arm, prices
+from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
+from optimist.policies.choices import fewest_samples
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+from optimist_client.config import MixturePolicy as PolicyName
+from optimist_client.metrics import Metric
+
+LEAST_SAMPLES = 4
+"""Samples of a generator below which it is part of no mixture."""
+MIXTURE_NAMES = (*get_args(PolicyName), "uniform")
+_WITH_RANGES = ("mixture-ucb-cab", "mixture-ucb-ogd")
+
+
+def is_mixture_due(arms: Sequence[Arm], mixture: Mixture | None, growth: float, needed: int = LEAST_SAMPLES) -> bool:
+    """Whether the mixture of these contenders, the generators that are not retired, is to be made again.
+
+    It is when the samples of all together have grown by `growth`, and at once where the newest one lacks an active
+    generator, has one that was retired since, or has samples that were retracted. Not while an active generator has
+    fewer samples than are `needed`, which may be more than the default where kernels are open.
+    """
+    active = [arm for arm in arms if arm.active]
+    if not active or any(arm.samples < max(needed, LEAST_SAMPLES) for arm in active):
+        return False
+    if mixture is None:
+        return True
+    known = dict(zip(mixture.generators, mixture.samples, strict=True))
+    has = {arm.name: arm.samples for arm in arms}
+    if any(arm.name not in known for arm in active):
+        return True
+    if any(name not in has or has[name] < samples for name, samples in known.items()):
+        return True
+    total = sum(samples for name, samples in has.items() if name in known)
+    return total > mixture.total and total >= (1.0 + growth) * mixture.total
+
+
+def blended_of(arms: Sequence[Arm]) -> list[str]:
+    """The contenders that a mixture made now is of: those with enough samples, paused ones included."""
+    return [arm.name for arm in arms if arm.samples >= LEAST_SAMPLES]
+
+
+@dataclass(frozen=True, slots=True)
+class MixturePolicy:
+    """Chooses the next pick: a pure function of (arms, mixture, told, round, seed).
+
+    `warmup` is in batches per generator. The published policies go by mixtures with the published model
+    (`goes_by_published`). Random numbers depend only on (`seed`, round).
+    """
+
+    name: str
+    warmup: int
+    stopping: Stopping
+    seed: int = 0
+    ranges: Ranges | None = None
+    """The constants of the metric; only the policies `mixture-ucb-…` need them."""
+
+    def __post_init__(self) -> None:
+        if self.name not in MIXTURE_NAMES:
+            raise ValueError(f"unknown policy {self.name!r}; expected one of {', '.join(MIXTURE_NAMES)}")
+        if self.warmup < 1:
+            raise ValueError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
+        if self.name in _WITH_RANGES and self.ranges is None:
+            raise ValueError(f"policy {self.name!r} is for metrics whose loss is quadratic: rke, mmd and cmmd")
+
+    @classmethod
+    def of(cls, name: str, metric: Metric, warmup: int, stopping: Stopping, seed: int = 0) -> MixturePolicy:
+        """The policy with the constants of the metric. Raises ValueError if it is not for this metric."""
+        return cls(name, warmup, stopping, seed, Ranges.of(metric))
+
+    @property
+    def goes_by_published(self) -> bool:
+        """Whether mixtures are to be made with the published model (`Mixture.model`)."""
+        return self.name.startswith("mixture-")
+
+    def pick(self, arms: Sequence[Arm], mixture: Mixture | None, told: int, round_: int) -> int:
+        """Position in `arms`, the contenders, of the generator to sample in round `round_`, after `told` batches.
+
+        A generator that the mixture does not know yet has its warm-up first, and then waits for a new mixture. Raises
+        ValueError if no arm is active.
+        """
+        active = [i for i, arm in enumerate(arms) if arm.active]
+        if not active:
+            raise ValueError("no generator is active")
+        new = [i for i in active if self._is_new(arms[i])]
+        if new:
+            return min(new, key=lambda i: (arms[i].batches + arms[i].pending_batches, _drawn(arms[i])))
+        known = () if mixture is None else mixture.generators
+        able = [i for i in active if arms[i].name in known]
+        if mixture is None or not able or self.name == "uniform":
+            return active[fewest_samples([arms[i] for i in active])]
+        if self.goes_by_published:
+            return able[self._published([arms[i] for i in able], mixture, round_)]
+        return self._followed(arms, mixture, told, able)
+
+    def _is_new(self, arm: Arm) -> bool:
+        return arm.batches + arm.pending_batches < self.warmup or _drawn(arm) < LEAST_SAMPLES
+
+    def _published(self, arms: Sequence[Arm], mixture: Mixture, round_: int) -> int:
+        """The place that a published rule samples: its arms are the active ones, its samples those told and open."""
+        model = mixture.model.of([mixture.generators.index(arm.name) for arm in arms])
+        samples = _samples(arms)
+        bonus = np.zeros(len(arms)) if self.ranges is None else self.ranges.bonus(samples)
+        if self.name == "mixture-ucb-ogd":
+            return steepest(model, samples, bonus)
+        weights = optimistic_weights(model, np.zeros(len(arms)) if self.name == "mixture-greedy" else bonus)
+        return drawn(weights, np.random.default_rng((self.seed, round_)).random())
+
+    def _followed(self, arms: Sequence[Arm], mixture: Mixture, told: int, able: Sequence[int]) -> int:
+        """Our rule: `steepest` with the standard errors of the gradient's entries, at the shares of all contenders.
+
+        Once no slack keeps the stopping rule from its decision but for errors, it is sampled what still does: first a
+        generator with few samples, and entries count with as many errors as the stopping rule needs.
+        """
+        blended = [i for i, arm in enumerate(arms) if arm.name in mixture.generators]
+        places = [mixture.generators.index(arms[i].name) for i in blended]
+        samples = _samples([arms[i] for i in blended])
+        errors: Floats = np.array([mixture.deviations[place] for place in places]) / np.sqrt(samples)
+        tolerated = self.stopping.tolerated_of(mixture.value, mixture.scale)
+        if mixture.gap_bound(1.0) <= tolerated:
+            rarest = able[fewest_samples([arms[i] for i in able])]
+            if _drawn(arms[rarest]) < FEWEST_SAMPLES:
+                return rarest
+            needed = self.stopping.threshold(len(blended), told)
+            errors = errors * (needed if mixture.gap_bound(needed) > tolerated else 1.0)
+        costs = prices([arms[i] for i in able])
+        return blended[steepest(mixture.model.of(places), samples, errors, [blended.index(i) for i in able], costs)]
+
+
+def _drawn(arm: Arm) -> int:
+    return arm.samples + arm.pending_samples
+
+
+def _samples(arms: Sequence[Arm]) -> Floats:
+    return np.array([float(_drawn(arm)) for arm in arms])
