@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from optimist.numerics.mixtures.excess import excess_bounds
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.mixtures.objective import Blendable, Blended, Common, Half, Objective
 from optimist.numerics.mixtures.programme import least, minimise
@@ -58,6 +59,7 @@ def cross_fitted(
         halves = [score.objective(statistics, half, common) for half in HALVES]
         fitted = Fitted.across(halves, best, SharedChance.of(whole.samples, common))
     at = minimise(whole, published=True) if published else fitted.weights
+    model = whole.model(fitted.weights)
     sign = 1.0 if score.lower_is_better else -1.0
     mixture = Mixture(
         generators=tuple(names),
@@ -71,7 +73,10 @@ def cross_fitted(
         gain_error=fitted.gain_error,
         slacks=tuple(fitted.slacks.tolist()),
         slack_errors=tuple(fitted.slack_errors.tolist()),
-        contributions=_contributions(whole, whole.model(fitted.weights)),
+        contributions=_contributions(whole, model),
+        bounds=excess_bounds(
+            _curvature(whole, model, fitted.weights), fitted.weights, fitted.slacks, fitted.slack_errors
+        ),
         model=whole.model(at, published=published),
         deviations=tuple(whole.deviations(at).tolist()),
         scale=score.scale,
@@ -173,6 +178,14 @@ def _error(blend: Blended, shared: SharedChance) -> float:
     columns = [rows[:, None] for rows in blend.rows]
     common = [None if rows is None else rows[:, None] for rows in blend.common]
     return math.sqrt(float(shared.variances(columns, common)[0]) + float(blend.extra @ blend.extra))
+
+
+def _curvature(whole: Objective, model: Quadratic, weights: Floats) -> Floats:
+    """K (G, G) of the loss at these weights in the unit of the metric's scale."""
+    value = model.value(weights)
+    step = 1e-6 * max(abs(value), 1e-9)
+    unit = (whole.scaled(value + step) - whole.scaled(value - step)) / (2.0 * step)
+    return unit * model.matrix
 
 
 def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:

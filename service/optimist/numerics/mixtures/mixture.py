@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimist.numerics.estimate import Scale, natural
+from optimist.numerics.mixtures.excess import Bounds, bound_at
 from optimist.numerics.mixtures.quadratic import Quadratic
 
 
@@ -51,6 +52,8 @@ class Mixture:
     scale: Scale = "linear"
     lower_is_better: bool = True
     floor: float | None = 0.0
+    bounds: Bounds = ()
+    """`excess.excess_bounds` of the slacks; () if unknown."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -69,13 +72,19 @@ class Mixture:
         return max(0.0, *self.slacks)
 
     def gap_bound(self, z: float) -> float:
-        """Upper bound of the duality gap: the largest slack with z standard errors."""
+        """By how much the loss of the blend exceeds the least at most, where all slacks are within z standard errors.
+
+        That is the largest slack with its errors, and less where the curvature of the loss shows it (`excess`).
+        """
         ends = (slack + z * error for slack, error in zip(self.slacks, self.slack_errors, strict=True))
-        return max(0.0, *ends)
+        bound = min(max(0.0, *ends), bound_at(self.bounds, z))
+        # The slacks are derivatives of a logarithm: losses L − L* = xL are apart by −log(1 − x).
+        return bound if self.scale == "linear" else -math.log1p(-bound) if bound < 1.0 else math.inf
 
     def is_sound(self) -> bool:
         """Whether it may be stored: all numbers are finite, no error is negative, the weights sum to 1."""
         numbers = (self.value, self.best_value, self.gain, *self.slacks, *self.contributions, self.model.constant)
+        numbers += tuple(bound for _, bound in self.bounds)
         errors = (self.error, self.gain_error, *self.slack_errors, *self.deviations)
         arrays = (*self.model.matrix.flat, *self.model.linear)
         return (
@@ -97,4 +106,5 @@ class Mixture:
         known = {name: value for name, value in fields.items() if name in cls.__dataclass_fields__}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         known["model"] = Quadratic.from_dict(fields["model"])
+        known["bounds"] = tuple((z, bound) for z, bound in fields.get("bounds", ()))
         return cls(**known)
