@@ -18,7 +18,9 @@ METRICS = ("rke", "vendi", "vendi-2", "vendi-1.5", "mmd", "fid")
 class Loss(Protocol):
     """A convex loss of weights (G,) on the scale of estimates, with its gradient (G,)."""
 
-    def __call__(self, weights: Floats) -> tuple[float, Floats]: ...
+    def __call__(self, weights: Floats) -> tuple[float, Floats]:
+        """Loss and gradient."""
+        ...
 
 
 class Entropy:

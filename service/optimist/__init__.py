@@ -1,7 +1,7 @@
 """Optimist names the best of several generative models with the fewest samples.
 
-Names are loaded on first use: the SDK needs only the base install; `score`, `contrast` and `Evaluation` the `scoring`
-extra, `simulate` the extra of its name.
+Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `mixture` and `Evaluation` the
+`scoring` extra, `simulate` the extra of its name.
 """
 
 from __future__ import annotations
@@ -10,13 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist.evaluation import Comparison, Evaluation, contrast, score
+    from optimist.evaluation import Comparison, Evaluation, contrast, mixture, score
     from optimist.numerics.estimate import Estimate
     from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
 
 __version__ = "0.1.0"
-__all__ = ["Comparison", "Estimate", "Evaluation", "Optimist", "__version__", "contrast", "score", "simulate"]
+__all__ = [
+    "Comparison",
+    "Estimate",
+    "Evaluation",
+    "Optimist",
+    "__version__",
+    "contrast",
+    "mixture",
+    "score",
+    "simulate",
+]
 
 _HOMES = {
     "Comparison": "optimist.evaluation",
@@ -24,6 +34,7 @@ _HOMES = {
     "Evaluation": "optimist.evaluation",
     "Optimist": "optimist_client",
     "contrast": "optimist.evaluation",
+    "mixture": "optimist.evaluation",
     "score": "optimist.evaluation",
     "simulate": "optimist.simulation.laboratory",
 }

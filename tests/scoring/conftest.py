@@ -51,6 +51,7 @@ def make(store: Store):
             keep_log=wanted.keep_log,
             batch_size=wanted.batch_size if record.is_indexed else None,
             labels=list(wanted.metrics)[1:],
+            mixture_growth=record.mixture_growth,
         )
         return Made(store, record)
 

@@ -72,7 +72,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"policy": "ogd"}, "policy: 'ogd' is a policy of the goal 'mixture'; the goal is 'best'"),
     ({"goal": "blend"}, "goal: expected 'best' or 'mixture', got 'blend'"),
     ({"goal": 5}, "goal: expected 'best' or 'mixture', got 5"),
-    ({"goal": "mixture", "policy": "top-two"}, "policy: the goal 'mixture' has the policies ogd, .*, uniform; got 'top-"),
+    (
+        {"goal": "mixture", "policy": "top-two"},
+        "policy: the goal 'mixture' has the policies ogd, .*, uniform; got 'top-",
+    ),
     ({"goal": "mixture", "policy": 5}, "policy: expected 'top-two', 'ucb', .* got 5"),
     ({"goal": "mixture", "policy": "mixture-ucb-cab"}, "published for rke, mmd and cmmd; the metric is 'vendi'"),
     ({"goal": "mixture", "bound": "theorem"}, "bound: the goal 'mixture' has the bound 'influence'; got 'theorem'"),

@@ -67,7 +67,7 @@ def comparable(state: PolicyState) -> tuple[object, ...]:
         generators=[replace(generator, log_bytes=0) for generator in stored.generators],
     )
     left = state.samples_left, cost_left
-    return plain, picks, owned, counts, left, state.arms, state.estimates, state.policy, report_of(state)
+    return plain, picks, owned, counts, left, state.arms, state.estimates, state.goal, report_of(state)
 
 
 class World:

@@ -5,14 +5,17 @@ from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
+    MIXTURE,
     MODES,
     MODES_MADE,
     Announcement,
     AskGroup,
     Conflict,
     Measures,
+    MixedPart,
     NewPick,
     NotFound,
+    Place,
     Store,
     Superseded,
     Unavailable,
@@ -22,7 +25,7 @@ from optimist.store.keys import EXPERIMENT_PARTS
 CONFIG = '{"metric": "fid"}'
 
 
-async def token(store: Store, generator: int, owner: str = "scorer", label: str = "") -> str:
+async def token(store: Store, generator: Place, owner: str = "scorer", label: str = "") -> str:
     claim = await store.claim("one", generator, owner, 60, label)
     assert claim is not None
     return claim.token
@@ -79,6 +82,9 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.put_fitted("one", 0, b"sigma", first, label=label)
         await store.put_modes("one", 0, 1, "{}", first, label=label)
         await store.put_damage("one", 1, "scratched", second, label=label)
+        mixing = await token(store, MIXTURE, label=label)
+        await store.put_mixture("one", "{}", mixing, [MixedPart(0, 1, 5)], point="[]", label=label)
+    await store.blend("one", {0: 1.0}, 5, "request")
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")
@@ -87,7 +93,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     chunks = {part for part in parts if part.startswith("snapshot:")}
     of_chunks = sorted(tuple(chunk.split(":")[1:-2]) for chunk in chunks)
     assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
-    kinds = {*EXPERIMENT_PARTS, "log:0", "log:1", "curve:0", "curve:0:kid", "fitted:kid"} - {"log", "curve", "snapshot"}
+    curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid")}
+    kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "fitted:kid"} - {"log", "curve", "snapshot"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == [b"optimist:format"]

@@ -208,10 +208,10 @@ async def test_no_decision_by_estimates_that_were_lost(experiment: Store):
     claim = await experiment.claim("x", 0, "scorer", 60.0)
     assert claim is not None
     await experiment.put_estimate("x", 0, 1, "{}", claim.token)
-    assert not await experiment.latch_decision("x", "a is best", stored.estimates_digest)
+    assert not await experiment.latch_decision("x", "a is best", stored.basis_digest)
     stored = await experiment.state("x")
     assert stored.decision is None
-    assert await experiment.latch_decision("x", "a is best", stored.estimates_digest)
+    assert await experiment.latch_decision("x", "a is best", stored.basis_digest)
 
 
 async def test_batches_of_one_exchange_are_settled_each_by_its_own_nonce(experiment: Store):

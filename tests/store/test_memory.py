@@ -8,7 +8,7 @@ import pytest
 from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, NewPick, Store, Unavailable
+from optimist.store import MIXTURE, AskGroup, MixedPart, NewPick, Store, Unavailable
 
 asks = itertools.count()
 
@@ -29,6 +29,8 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     mine = claim.token
+    mixing = await store.claim("x", MIXTURE, "scorer", 60)
+    assert mixing is not None
     calls = {
         "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0),
         "open": lambda: open_picks(store, "x", 4, ask(), lease_seconds=60),
@@ -39,6 +41,8 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine),
         "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine),
         "modes": lambda: store.put_modes("x", 0, 1, "{}", mine),
+        "mixture": lambda: store.put_mixture("x", "{}", mixing.token, [MixedPart(0, 1, 5)]),
+        "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
         "aside": lambda: store.set_aside("x", 0, 1, "torn", mine),
         "damage": lambda: store.put_damage("x", 0, "scratched", mine),

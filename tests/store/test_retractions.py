@@ -225,7 +225,7 @@ async def decided(store: Store) -> ExperimentState:
         seq = (await store.state("x")).generators[generator].seq
         await store.put_estimate("x", generator, seq, "{}", await token(store, generator))
     state = await store.state("x")
-    assert await store.latch_decision("x", "the answer", state.estimates_digest)
+    assert await store.latch_decision("x", "the answer", state.basis_digest)
     return state
 
 

@@ -151,6 +151,18 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
                     await left._leave("the loop ended before the pick was told")
 
     @operation
+    async def blend(self, size: int) -> models.Blend:
+        """How many samples of each generator to take next, `size` in all, to serve users with the best blend.
+
+        By the weights of the newest mixture of the metric that decides. What rounding leaves over is credited to the
+        next calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.
+        These samples need not be told. Raises `Conflict` while there is no mixture: ask for one with `mixture`.
+        """
+        request = models.BlendRequest(size=size, request_id=_unique())
+        path = f"/v1/experiments/{self.name}/blend"
+        return models.Blend.model_validate(await self._transport.call("POST", path, json=request.model_dump()))
+
+    @operation
     async def stop(self) -> models.Report:
         """Stop the experiment: no more picks are opened until `resume`."""
         return await self._change("", state="stopped")

@@ -1,4 +1,4 @@
-"""The operations of an experiment that read: report, contrasts, modes, suspects, export."""
+"""The operations of an experiment that read: report, contrasts, modes, mixture, suspects, export."""
 
 from __future__ import annotations
 
@@ -51,6 +51,19 @@ class ResultOperations:
         params = {"count": count, "samples": samples} | ({} if metric is None else {"metric": metric})
         path = f"/v1/experiments/{self.name}/generators/{quote(generator, safe='')}/modes"
         return models.Modes.model_validate(await self._transport.call("GET", path, params=params))
+
+    @operation
+    async def mixture(self, metric: str | None = None) -> models.Mixture:
+        """The best blend of the generators: weights, score, and what it gains over the best single generator.
+
+        metric: the label of a watched metric; by default the metric that decides. With the goal "mixture" it is made
+        whenever the samples have grown by a quarter, otherwise when it is asked for. If no scorer responds in time, an
+        earlier one is returned, marked `stale`. Raises `Fix` for metrics without a score of blends and while there are
+        too few samples, `Retry` if no scorer responded and there is no earlier one.
+        """
+        params = {} if metric is None else {"metric": metric}
+        path = f"/v1/experiments/{self.name}/mixture"
+        return models.Mixture.model_validate(await self._transport.call("GET", path, params=params))
 
     @operation
     async def suspects(self) -> list[models.SuspectBatch]:

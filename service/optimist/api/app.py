@@ -19,6 +19,7 @@ from optimist.api.routes import (
     experiments,
     generators,
     health,
+    mixtures,
     modes,
     picks,
     references,
@@ -65,7 +66,19 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     problems.install(app)
     # The busiest routes come first, because every request is matched against the routes in this order.
     app.router.routes.insert(0, picks.straight)
-    for routes in (picks, references, uploads, experiments, archives, modes, retractions, generators, health, session):
+    for routes in (
+        picks,
+        references,
+        uploads,
+        experiments,
+        archives,
+        mixtures,
+        modes,
+        retractions,
+        generators,
+        health,
+        session,
+    ):
         app.include_router(routes.router)
     app.include_router(experiments.overview)
     dashboard.install(app)

@@ -18,14 +18,15 @@ from optimist.api.vitals import Vitals
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.mixtures import KnownMixture, mixture_of
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import SuspectLog
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
-from optimist.store import SCORED, NotFound, Settled, Store
+from optimist.store import MIXTURES_MADE, SCORED, NotFound, Settled, Store
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentConfig, Report, TellReply
+from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, TellReply
 
 REMEMBERED = 256
 """Experiments whose last state is kept, so that the next one is parsed only where it differs."""
@@ -44,12 +45,14 @@ class Context:
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
     _states: dict[str, PolicyState] = field(default_factory=dict)
     _watched: dict[str, WatchedEstimates] = field(default_factory=dict)
+    _mixtures: dict[tuple[str, str], KnownMixture] = field(default_factory=dict)
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _suspects: SuspectLog = field(default_factory=SuspectLog)
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        self.polls = Polls(self.store, self.experiment, self.state, self.watched, self.settings.hint_after)
+        reading = (self.experiment, self.state, self.watched, self.mixture)
+        self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
     def of(self, namespace: str) -> Context:
         """What this process has of one namespace; `self` is of all of them, and serves none."""
@@ -119,9 +122,31 @@ class Context:
             del self._watched[next(iter(self._watched))]
         return watched
 
+    async def mixture(self, state: PolicyState, label: str = "") -> Mixture | None:
+        """The newest mixture by the metric that decides, or by the watched metric of this label; None without one."""
+        if state.goal.mixture is not None and not label:
+            return mixture_of(state)
+        metric = state.config.metrics[label] if label else state.config.declared
+        if "mixture" not in metric.offers:
+            return None
+        place = (state.config.name, label)
+        stored = await self.store.mixture(state.config.name, label)
+        known = KnownMixture.of(stored, self._mixtures.pop(place, None))
+        if known is None:
+            return None
+        self._mixtures[place] = known  # at the end, as the newest
+        if len(self._mixtures) > REMEMBERED:
+            del self._mixtures[next(iter(self._mixtures))]
+        return mixture_of(state, known, label)
+
     async def report(self, experiment: Experiment) -> Report:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
-        return report_of(await self.state(experiment), watched=await self.watched(experiment))
+        return await self.report_on(await self.state(experiment))
+
+    async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:
+        """The report on a state that was just read. hint_after: as in `report_of`."""
+        watched, mixture = await self.watched(state.experiment), await self.mixture(state)
+        return report_of(state, hint_after, watched=watched, mixture=mixture)
 
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
@@ -166,7 +191,7 @@ class Context:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Wake the dispatchers when estimates are announced."""
+        """Wake the dispatchers when estimates, or mixtures, are announced."""
         task = asyncio.create_task(self._listen())
         try:
             yield
@@ -176,7 +201,7 @@ class Context:
                 await task
 
     async def _listen(self) -> None:
-        async with self.store.announcements(SCORED) as announcements:
+        async with self.store.announcements(SCORED, MIXTURES_MADE) as announcements:
             async for announcement in announcements:
                 for context in self._namespaces.values():
                     context.wake(None if announcement is None else announcement.experiment)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Hashable, Set
+from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from optimist.dispatch.decision import with_decision_latched
+from optimist.dispatch.mixture_curve import mixture_curve
 from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.watched import WatchedEstimates
-from optimist.store import ExperimentState, NotFound, Store, Unavailable
+from optimist.store import ExperimentState, MixturePoint, NotFound, Store, Unavailable
 from optimist.store.formats import HISTORY
-from optimist_client.models import Experiment, OpenPickInfo, Overview, Progress, Report, Summary
+from optimist_client.models import Experiment, Mixture, OpenPickInfo, Overview, Progress, Report, Summary
 
 FRESH = 1.0
 """Seconds that an answer to a poll may be old."""
@@ -71,6 +72,8 @@ class Poll:
     names: list[str]
     curve: ProgressCurve
     picks: list[OpenPickInfo]
+    mixtures: Sequence[MixturePoint] | None
+    """The mixtures over time; None where they are not the goal."""
     _bodies: dict[int, Body] = field(default_factory=dict)
 
     def body(self, after: int) -> Body:
@@ -86,6 +89,7 @@ class Poll:
                 rounds=rounds,
                 samples=samples,
                 generators=self.curve.generators(self.names, batches, after),
+                mixture=None if self.mixtures is None else mixture_curve(self.mixtures, self.names, after),
                 picks=self.picks,
             )
             report = self.report.model_copy(update={"progress": progress})
@@ -102,11 +106,13 @@ class Polls:
         experiment: Callable[[str], Awaitable[Experiment]],
         state: Callable[[Experiment], Awaitable[PolicyState]],
         watched: Callable[[Experiment], Awaitable[WatchedEstimates | None]],
+        mixture: Callable[[PolicyState], Awaitable[Mixture | None]],
         hint_after: int | None = None,
     ) -> None:
         """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
 
-        watched: the estimates of an experiment's watched metrics, None if it has none. hint_after: as in `report_of`.
+        watched: the estimates of an experiment's watched metrics, None if it has none. mixture: the newest one of a
+        state by the metric that decides. hint_after: as in `report_of`.
         """
         self._store = store
         self._experiment = experiment
@@ -114,7 +120,9 @@ class Polls:
         self._watched = watched
         self._hint_after = hint_after
         self._shared = Shared()
+        self._mixture = mixture
         self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
+        self._blends: dict[str, tuple[tuple[str, int], list[MixturePoint]]] = {}
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
@@ -143,8 +151,27 @@ class Polls:
             for leased in state.stored.open_picks[-MOST_PICKS:]
         ]
         names = [generator.name for generator in state.stored.generators]
-        report = report_of(state, self._hint_after, watched=watched)
-        return Poll(report, state.stored.instance, names, curve, picks)
+        mixtures = await self._mixtures(experiment)
+        _check_same(await self._experiment(name), state.stored)
+        report = report_of(state, self._hint_after, watched=watched, mixture=await self._mixture(state))
+        return Poll(report, state.stored.instance, names, curve, picks, mixtures)
+
+    async def _mixtures(self, experiment: Experiment) -> list[MixturePoint] | None:
+        """The mixtures over time, without reading again those that are known; None where they are not the goal."""
+        if experiment.config.goal != "mixture":
+            return None
+        name, origin = experiment.config.name, (experiment.instance, self._store.epoch)
+        made, known = self._blends.pop(name, (origin, list[MixturePoint]()))
+        known = known if made == origin else []
+        new = await self._store.mixture_curve(name, max(0, len(known) - 1))
+        if new[:1] != known[-1:]:  # Redis has lost some, or batches were retracted
+            known = []
+            new = await self._store.mixture_curve(name)
+        found = [*known[:-1], *new]
+        self._blends[name] = (origin, found)  # at the end, as those that were used last
+        if len(self._blends) > REMEMBERED:
+            del self._blends[next(iter(self._blends))]
+        return found
 
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
         name = experiment.config.name
@@ -199,6 +226,7 @@ def _summary(experiment: Experiment, report: Report) -> Summary:
     best = next((standing for standing in report.standings if standing.generator == report.decision.best), None)
     return Summary(
         name=report.experiment,
+        goal=report.goal,
         metric=report.metric,
         title=report.title,
         created=experiment.created,

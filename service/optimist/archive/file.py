@@ -186,6 +186,7 @@ class Archive:
             instance=instance,
             keep_log=config.keep_log,
             labels=self.labels,
+            mixture_growth=self.contents.experiment.mixture_growth,
         )
 
     @property

@@ -14,7 +14,7 @@ from rich.text import Text
 from optimist.commands.shared import AsJson, Frequencies, extras, said_plainly
 
 if TYPE_CHECKING:
-    from optimist.evaluation.offline import Bandwidths
+    from optimist.evaluation.bandwidths import Bandwidths
 
 KernelMetric = Literal["rke", "vendi"]
 
@@ -43,7 +43,7 @@ def bandwidth(
     many as an evaluation will have.
     """
     with extras("server,scoring"):
-        from optimist.evaluation.offline import choose_bandwidth
+        from optimist.evaluation.bandwidths import choose_bandwidth
     with said_plainly(ValueError, ArithmeticError):
         found = choose_bandwidth(
             file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies or 1000, seed=seed

@@ -67,6 +67,10 @@ def score(
     frequencies: Frequencies = None,
     exact: Annotated[bool, typer.Option("--exact", help="The n × n kernel itself; its score has no interval.")] = False,
     kernel_seed: KernelSeed = None,
+    mixture: Annotated[
+        bool,
+        typer.Option("--mixture", help="The best blend of the generators, too, and what it gains over the best one."),
+    ] = False,
     device: Device = None,
     as_json: AsJson = False,
     redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
@@ -86,7 +90,7 @@ def score(
         return
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.evaluation.offline import read_reference, score_files
+        from optimist.evaluation.offline import mixture_files, read_reference, score_files
     with said_plainly(ValueError), progress() as begun:
         name, own = parsed(metric)
         real = None if reference is None else read_reference(reference)
@@ -96,23 +100,18 @@ def score(
         taken = shared if not watch else {key: known for key, known in shared.items() if key in find(name).settings()}
         if "reference" not in own:
             check_reference(name, reference)
-        rows = score_files(
-            files or [],
-            name,
-            watch=watched(watch or [], shared),
-            order=order,
-            truncation=truncation,
-            **(taken | own),
-            bound=bound,
-            delta=delta,
-            device=settings.device,
-            beside=reference,
-            begun=begun,
-        )
+        how: dict[str, Any] = {"order": order, "truncation": truncation, **taken, **own}
+        how |= {"delta": delta, "device": settings.device, "beside": reference, "begun": begun}
+        rows = score_files(files or [], name, watch=watched(watch or [], shared), bound=bound, **how)
+        blend = mixture_files(files or [], name, **how) if mixture else None
     if as_json:
-        typer.echo(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))
-    else:
-        _print_scores(rows, f"{find(name).title}, bound {bound}, intervals of {1.0 - delta:.4g}")
+        scores = [row.to_dict() for row in rows]
+        found = scores if blend is None else {"scores": scores, "mixture": blend.model_dump(mode="json")}
+        typer.echo(json.dumps(found, indent=2, allow_nan=False))
+        return
+    _print_scores(rows, f"{find(name).title}, bound {bound}, intervals of {1.0 - delta:.4g}")
+    if blend is not None:
+        Console().print(Text(f"{blend}"), soft_wrap=True)
 
 
 @contextmanager

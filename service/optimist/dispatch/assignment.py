@@ -101,7 +101,8 @@ class Assignment:
         """Choose and open one more pick."""
         state, stored, config = self._state, self._state.stored, self._state.config
         number = stored.rounds + 1
-        chosen = state.policy.pick(able, stored.told, number)
+        chosen = state.goal.pick(able, stored.told, number)
+        positions, mixture = state.goal.used(state.contenders)
         generator = state.contenders[chosen]
         cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)
         size = self._size(cost)
@@ -119,7 +120,8 @@ class Assignment:
             prompt_indices=None if part is None else part.prompt_indices,
             start=start,
             seed=seed,
-            positions=[generator.estimate_seq for generator in state.contenders],
+            positions=positions,
+            mixture=mixture,
             batches=[arm.batches for arm in able],
             pending_samples=[arm.pending_samples for arm in able],
             pending_batches=[arm.pending_batches for arm in able],

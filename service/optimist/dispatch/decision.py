@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from optimist.dispatch.state import PolicyState
-from optimist.policies import explained
 from optimist.store import Store
 from optimist_client.models import DecisionInfo
 
@@ -16,7 +15,7 @@ def explained_decision(state: PolicyState) -> DecisionInfo:
 
 
 def _explained(state: PolicyState, decision: DecisionInfo) -> DecisionInfo:
-    why = explained(state.policy, state.rivals, state.stored.told)
+    why = state.goal.explain(state.arms, state.stored.told)
     return decision.model_copy(update={"verdicts": why.verdicts, "closest": why.closest})
 
 
@@ -28,7 +27,7 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
     name = state.config.name
     while state.would_stop and not state.is_decided:
         decided, stored = _latched(state), state.stored
-        await store.latch_decision(name, decided, stored.estimates_digest, instance=stored.instance)
+        await store.latch_decision(name, decided, stored.basis_digest, instance=stored.instance)
         state = PolicyState(state.experiment, await store.state(name, stored), state)
         if not state.is_scored:
             break

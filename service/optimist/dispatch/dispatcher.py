@@ -33,6 +33,8 @@ TURN_POLL = 0.005
 """Seconds between attempts to read the state while another replica has the turn at opening picks."""
 TURN_PATIENCE = 3.0
 """Seconds for which other replicas may have the turn before the asks fail; each of them has it for half a second."""
+WANTED_AGAIN = 1.0
+"""Seconds after which the scorers are told again that asks wait for the mixture, should one have missed it."""
 DRAINING = 0.5
 """Seconds after which to ask again when open picks use up the budget, or when no more picks may be open."""
 GATHERED_BYTES = 4 * 2**20
@@ -54,6 +56,8 @@ class Dispatcher:
         self._who = uuid.uuid4().hex
         self._refused: float | None = None
         """Since when other replicas have had the turn; None: they do not."""
+        self._wanted = -WANTED_AGAIN
+        """When the scorers were last told that asks wait for the mixture."""
         self._epoch = store.epoch
         self._state: PolicyState | None = None
         self._is_known = False
@@ -122,7 +126,7 @@ class Dispatcher:
             asks = [*self._waiting, *(tell.then for tell in tells if tell.then is not None)]
         else:  # first the asks that the state was read for
             tells, asks = [], [ask for ask in fresh if not ask.answer.done()]
-        new = [ask for ask in asks if ask.needed is None]
+        new = [ask for ask in asks if not ask.is_planned]
         plan = await self._plan(tells, asks, is_fresh=fresh is not None)
         if plan is not None and plan.opening is None:
             await self._finish(plan)
@@ -131,7 +135,7 @@ class Dispatcher:
                 await self._sleep()
         elif not await self._exchange(tells, asks, plan):
             for ask in new:  # they noted it from a planned state that did not come about
-                ask.needed = None
+                ask.is_planned = False
 
     def _gathered(self) -> list[Tell]:
         """The tells that are sent together, in order."""
@@ -230,6 +234,10 @@ class Dispatcher:
     async def _sleep(self) -> None:
         """Wait until something happens, or until the first ask has waited for `max_wait`."""
         assert self._state is not None
+        now = time.monotonic()
+        if self._state.stored.needs_mixture and now >= self._wanted + WANTED_AGAIN:
+            self._wanted = now
+            await self._store.want_mixture(self._config.name)
         left = min(ask.came for ask in self._waiting) + self._state.max_wait - time.monotonic()
         try:
             async with asyncio.timeout(min(left, POLL)):

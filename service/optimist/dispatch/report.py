@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from optimist.dispatch.decision import decision_cost, explained_decision
 from optimist.dispatch.hint import hint_of
+from optimist.dispatch.mixtures import mixture_of
 from optimist.dispatch.retractions import retractions_of
 from optimist.dispatch.standings import aside_warnings, standing_of
 from optimist.dispatch.state import PolicyState
@@ -11,32 +12,39 @@ from optimist.dispatch.suspects import standing_warnings, suspects_among
 from optimist.dispatch.watched import WatchedEstimates, contrasts_from_best, watched_reports
 from optimist.policies import Arm, contrast
 from optimist.store import NotFound
-from optimist_client.models import Contrast, Regret, Report
+from optimist_client.models import Contrast, Mixture, Regret, Report
 
 
 def report_of(
-    state: PolicyState, hint_after: int | None = None, *, watched: WatchedEstimates | None = None, explain: bool = True
+    state: PolicyState,
+    hint_after: int | None = None,
+    *,
+    watched: WatchedEstimates | None = None,
+    mixture: Mixture | None = None,
+    explain: bool = True,
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
-    watched: the estimates of the watched metrics; without them there are no standings by these. Without `explain` there
-    are no contrasts, and a decision that is not latched has no verdicts, which take half a millisecond.
+    watched: the estimates of the watched metrics; without them there are no standings by these. mixture: the newest
+    one by the metric that decides, where it is not the goal. Without `explain` there are no contrasts, and a decision
+    that is not latched has no verdicts, which take half a millisecond.
     """
-    told = state.stored.counted
+    told, is_best = state.stored.counted, state.config.goal == "best"
     decision = explained_decision(state) if explain else state.decision
     scores = {arm.name: arm.estimate.score for arm in state.arms if arm.estimate is not None}
     metric = state.config.declared
     best = decision.best
     regret = None
-    if told and best is not None and best in scores and len(scores) == len(state.arms):
+    if is_best and told and best is not None and best in scores and len(scores) == len(state.arms):
         gaps = {name: abs(score - scores[best]) for name, score in scores.items()}
         total = sum(arm.batches * gaps[arm.name] for arm in state.arms)
         regret = Regret(total=total, average=total / told)
-    chosen = next((arm.batches for arm in state.arms if arm.name == best), None)
-    even = state.policy.stopping.uniform_samples(state.rivals, state.stored.told) if decision.decided else None
+    chosen = next((arm.batches for arm in state.arms if arm.name == best and is_best), None)
+    even = _even_samples(state) if decision.decided and is_best else None
     even_cost = _even_cost(state, even)
     return Report(
         experiment=state.config.name,
+        goal=state.config.goal,
         metric=metric.name,
         title=metric.shown_title,
         lower_is_better=metric.lower_is_better,
@@ -73,6 +81,7 @@ def report_of(
         retractions=retractions_of(state.stored.generators),
         contrasts=contrasts_from_best(state.arms, state.config.delta, best) if explain else [],
         watched={} if watched is None else watched_reports(state, watched),
+        mixture=mixture_of(state) if mixture is None else mixture,
     )
 
 
@@ -95,6 +104,10 @@ def contrast_of(
             raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")
     one, other = (Arm(name, estimates[name]) for name in (generator, against))
     return contrast(one, other, state.config.delta)
+
+
+def _even_samples(state: PolicyState) -> int | None:
+    return state.goal.stopping.uniform_samples(state.rivals, state.stored.told)
 
 
 def _even_cost(state: PolicyState, samples: int | None) -> float | None:

@@ -7,24 +7,18 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from operator import attrgetter
 
+from optimist.dispatch.goals import Awaited, Goal, goal_of, shares_of
 from optimist.dispatch.open_picks import OpenPicks
 from optimist.dispatch.suspects import decision_warnings
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
-from optimist.policies import Arm, Policy, Stopping, rivals, warmup_batches
+from optimist.policies import Arm, rivals
 from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
 from optimist_client.metrics import Metric
 from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
 _SLACK = 1e-12
 """Relative rounding error allowed for a limit on costs."""
-
-
-def make_policy(experiment: Experiment, needed: int) -> Policy:
-    """The policy, whose warm-up brings at least the `needed` samples per generator that fix open kernels."""
-    config = experiment.config
-    warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
-    return Policy(config.policy, warmup, Stopping(config.delta, config.tolerance, experiment.rules), config.seed)
 
 
 def needed_to_fit(metric: Metric, active: int) -> int:
@@ -61,8 +55,8 @@ class PolicyState:
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
         self.needed_to_fit = 0 if any(self.estimates) else needed_to_fit(self.config.declared, len(stored.active))
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
-        self.policy = make_policy(experiment, self.needed_to_fit)
-        """The policy that picks are made by; its warm-up lasts until the kernels can be fixed."""
+        self.goal: Goal = goal_of(experiment, stored, self.needed_to_fit, None if known is None else known.goal)
+        """What is different between goals. The warm-up of its policy lasts until the kernels can be fixed."""
         self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
         """Samples told in all, those retracted since included: the budget has paid for them."""
         self.budget = int(controls["budget"]) if "budget" in controls else self.config.budget
@@ -183,20 +177,34 @@ class PolicyState:
 
     @property
     def is_scored(self) -> bool:
-        """Whether every estimate that is due and can be made has been made."""
-        return not self.can_be_scored or all(g.estimate_seq >= g.due_seq for g in self.contenders)
+        """Whether every estimate, and the mixture, that is due and can be made has been made."""
+        if not self.can_be_scored:
+            return True
+        return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.needs_mixture
+
+    @property
+    def awaited(self) -> Awaited:
+        """What an ask that comes now waits for."""
+        return self.goal.awaited(self.stored)
+
+    def lacks(self, awaited: Awaited) -> bool:
+        """Whether something that an ask waits for, and that can be made, has not been made yet."""
+        return self.can_be_scored and self.goal.lacks(self.stored, awaited)
 
     @property
     def live_decision(self) -> DecisionInfo:
         """The decision of the stopping rule now, which is not latched."""
         if self._live_decision is None:
-            now = self.policy.stopping.decide(self.rivals, self.stored.told)
+            now, warnings = self.goal.decide(self.arms, self.stored.told), decision_warnings(self.contenders)
+            if self.config.goal == "mixture" and self.stored.mixture_damage is not None:
+                warnings = (*warnings, f"the blend cannot be scored: {self.stored.mixture_damage}")
             self._live_decision = DecisionInfo(
                 best=now.best,
                 confidence=now.confidence,
                 decided=now.decided,
                 reason=now.reason,
-                warnings=decision_warnings(self.contenders),
+                warnings=warnings,
+                weights=shares_of(self.goal.mixture),
             )
         return self._live_decision
 
@@ -244,8 +252,7 @@ class PolicyState:
             return "stopped"
         if self.is_spent:
             return "out of budget"
-        begun = (arm.batches >= self.policy.warmup and arm.estimate is not None for arm in self.arms if arm.active)
-        return "running" if all(begun) else "warming up"
+        return "running" if self.goal.has_begun(self.arms) else "warming up"
 
 
 def _hand_back(generator: GeneratorState, part: Returned) -> None:

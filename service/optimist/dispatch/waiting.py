@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from optimist.dispatch.goals import Awaited
 from optimist.dispatch.state import PolicyState
 from optimist.store import Batch, Settled
 from optimist_client.models import AskReply, AskRequest
@@ -26,27 +27,23 @@ class Ask:
     """Id of the access key that asks."""
     came: float = field(default_factory=time.monotonic)
     answer: asyncio.Future[AskReply] = field(default_factory=_pending)
-    needed: list[int] | None = None
-    """Log position of the due estimate of each generator when this ask was first planned; later tells never make it
-    wait longer."""
+    is_planned: bool = False
+    """Whether it is known what it waits for."""
+    awaited: Awaited = None
+    """What was due when this ask was first planned; later tells never make it wait longer."""
 
     def __post_init__(self) -> None:
         if self.request.request_id is None:
             self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})
 
     def lacks(self, state: PolicyState) -> bool:
-        """Whether an estimate that the ask waits for has not been made yet."""
-        if not state.can_be_scored:
-            return False
-        if self.needed is None:
-            self.needed = [g.due_seq for g in state.stored.generators]
-        # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
-        # generators, nor for estimates of batches that Redis has lost.
-        generators = zip(state.stored.generators, self.needed, strict=False)
-        return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
+        """Whether something that the ask waits for has not been made yet."""
+        if state.can_be_scored and not self.is_planned:
+            self.is_planned, self.awaited = True, state.awaited
+        return state.lacks(self.awaited)
 
     def may_go(self, state: PolicyState) -> bool:
-        """Whether the ask has its estimates, or has waited for `max_wait`."""
+        """Whether the ask lacks nothing, or has waited for `max_wait`."""
         return not self.lacks(state) or self.came <= time.monotonic() - state.max_wait
 
 

@@ -1,8 +1,9 @@
-"""Scores and evaluations in memory: `score` one set of samples, `contrast` several, ask and tell an `Evaluation`.
+"""In memory: `score` one set of samples, `contrast` several, their best `mixture`; ask and tell an `Evaluation`.
 
 The service does the same over HTTP and Redis. Simulations, tests and notebooks use this package.
 """
 
+from optimist.evaluation.blends import mixture
 from optimist.evaluation.comparison import Comparison, contrast
 from optimist.evaluation.online import Evaluation
 from optimist.evaluation.question import Question, declared_of, prepared, with_real_data
@@ -17,6 +18,7 @@ __all__ = [
     "contrast",
     "declared_of",
     "first_rows",
+    "mixture",
     "prepared",
     "score",
     "with_real_data",

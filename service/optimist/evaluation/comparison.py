@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
-from optimist.evaluation.folders import of_metric
+from optimist.evaluation.arrays import Batch
 from optimist.evaluation.question import Question, declared_of
-from optimist.evaluation.track import Track
-from optimist.numerics.batches import BatchError
-from optimist.numerics.bound import Bound
+from optimist.evaluation.sets import Samples, naming, reader, seen, tracked
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm
 from optimist.policies.contrasts import contrasts_among, described
-from optimist_client.files import FileError, read_arrays
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast
 
@@ -30,15 +21,6 @@ FEW = 6
 """Up to so many generators, all differences are shown; of more, those from the best."""
 _SCORES = ("generator", "score", "interval", "samples")
 _DIFFERENCES = ("generator", "against", "difference", "correlation", "common")
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """All samples of one generator, and the file that they are from, if there is one."""
-
-    name: str
-    batch: Batch
-    file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +125,7 @@ def contrast(
     given = {"reference": reference, "order": order, "truncation": truncation}
     declared = declared_of(metric, place, **given, kernel=kernel, prompt_kernel=prompt_kernel)
     question = Question(declared, "influence", delta, device=place, paired=paired)
-    if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
-        raise ValueError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
-    return compare(lambda: _read(samples, question), question)
+    return compare(reader(samples, question), question)
 
 
 def compare(
@@ -157,18 +137,14 @@ def compare(
     """
     if question.is_exact:
         raise ValueError("kernel: features=None, the exact kernel, has no interval: a contrast needs features=r")
-    names, lengths, first = _seen(sets(), question)
+    names, lengths, first = seen(sets(), question)
     if len(names) < 2:
         raise ValueError(f"expected two or more sets of samples to compare, got {len(names)}")
     question = question.fitted(first)
     estimates: dict[str, Estimate] = {}
-    for name, one in zip(names, sets(), strict=True):
-        begun(name)
-        arrays = check_arrays(arrays_of(one.batch, question.reads.values()), [question])
-        tensors = question.own(tensors_of(arrays))
-        bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
-        with _naming(one):
-            estimates[name] = _estimate(bound, tensors, lengths, question.is_paired)
+    for one, name, track in tracked(sets(), names, question, begun, lengths):
+        with naming(one):
+            estimates[name] = track.estimate()
     # By place: names of files may be longer than those of generators.
     arms = [Arm(f"{place}", estimate) for place, estimate in enumerate(estimates.values())]
     known = contrasts_among(arms)
@@ -180,61 +156,6 @@ def compare(
     ]
     in_order = {names[place]: estimates[names[place]] for place in ranked}
     return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between))
-
-
-def _seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[int], dict[str, list[Tensor]]]:
-    """Distinct names and the lengths of all sets, once they are checked, and the first rows of each array."""
-    found: list[tuple[str, str, dict[str, Tensor], int]] = []
-    widths: dict[str, int] | None = None
-    for one in sets:
-        with _naming(one):
-            arrays = arrays_of(one.batch, question.reads.values())
-            arrays = check_arrays(arrays, [question], widths)
-        widths = {array: rows.shape[1] for array, rows in tensors_of(arrays).items()}
-        tensors = question.own(tensors_of(arrays))
-        most = question.rows_to_fit(1)
-        rows = len(next(iter(tensors.values())))
-        longer = one.name if one.file is None else f"{one.file}:{one.name}"
-        found.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
-    counts = Counter(name for name, *_ in found)
-    names = [name if counts[name] == 1 else longer for name, longer, *_ in found]
-    needed = question.rows_to_fit(len(found))
-    return (
-        names,
-        [rows for *_, rows in found],
-        {array: [first[array][:needed] for *_, first, _ in found] for array in question.arrays},
-    )
-
-
-def _estimate(bound: Bound, tensors: Mapping[str, Tensor], lengths: Iterable[int], paired: bool) -> Estimate:
-    """The estimate of a whole set. If paired, it knows the estimates at the lengths of shorter sets."""
-    rows = len(next(iter(tensors.values())))
-    ends = sorted({length for length in lengths if paired and length < rows})
-    track = Track(bound, 0.0, paired)
-    for start, end in pairwise([0, *ends, rows]):
-        part = {array: values[start:end] for array, values in tensors.items()}
-        track.add(part, [f"{row}" for row in range(start, end)], None, (start, end - start))
-    return track.estimate()
-
-
-def _read(samples: Mapping[str, Batch | str | Path], question: Question) -> Iterator[Samples]:
-    """The sets given by name, those in files read now."""
-    for name, one in samples.items():
-        if isinstance(one, str | Path):
-            yield Samples(name, of_metric(f"{one}", read_arrays(Path(one)), tuple(question.reads.values())), Path(one))
-        else:
-            yield Samples(name, one)
-
-
-@contextmanager
-def _naming(one: Samples) -> Iterator[None]:
-    """Errors within name the set of samples."""
-    try:
-        yield
-    except (BatchError, ArithmeticError) as error:
-        if one.file is None:
-            raise ValueError(f"samples of {one.name!r}: {error}") from None
-        raise FileError(f"{one.file}: array {one.name!r}: {error}") from None
 
 
 def _interval(one: Estimate) -> str:

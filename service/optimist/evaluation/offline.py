@@ -1,10 +1,10 @@
-"""Scores and contrasts of feature files, and the choice of a bandwidth."""
+"""Scores, contrasts and mixtures of feature files."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,19 @@ from numpy.typing import NDArray
 
 from optimist.evaluation import Question, declared_of, first_rows, score
 from optimist.evaluation.arrays import columns_of
-from optimist.evaluation.comparison import Comparison, Samples, compare
+from optimist.evaluation.blends import blend_of
+from optimist.evaluation.comparison import Comparison, compare
 from optimist.evaluation.folders import in_folder, of_metric
 from optimist.evaluation.question import by_label
-from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_rows
+from optimist.evaluation.sets import Samples
+from optimist.numerics.batches import BatchError, as_matrices, check_batch
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.moments import check_definite, check_moments
 from optimist.numerics.real_data import RealData
 from optimist_client.files import Arrays, FileError, read_arrays
 from optimist_client.metrics import Metric
+from optimist_client.models import Mixture
 from optimist_client.references import moments_in
-
-STEADY = 0.01
-"""The variance below which the papers regard a score as stable (equations.md §4, last paragraph)."""
-LARGEST_SUBSET = 1000
-"""Default limit of the rows of a subset: at r = 1000 more rows cost seconds per score and hardly change σ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +48,6 @@ class FileScore:
         watched = {label: {"score": one.score, **one.to_dict()} for label, one in self.watched.items()}
         known = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
         return known | ({"watched": watched} if watched else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Mean and variance, over the subsets, of the score with one σ, on the natural scale."""
-
-    sigma: float
-    mean: float
-    variance: float
-
-
-@dataclass(frozen=True, slots=True)
-class Bandwidths:
-    """The scores' spread for each σ, ascending, and the σ that the papers' rule chooses; None if none is stable."""
-
-    median_distance: float
-    subsets: int
-    size: int
-    spreads: tuple[Spread, ...]
-    chosen: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
 
 
 def score_files(
@@ -139,60 +113,25 @@ def contrast_files(
     Files are read as by `score_files`, twice. Raises as `score_files` does.
     """
     question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=paired)
-    return compare(
-        lambda: (Samples(name, batch, file) for file, name, batch in _generators(files, [question], beside)),
-        question,
-        begun,
-    )
+    return compare(lambda: _sets(files, question, beside), question, begun)
 
 
-def choose_bandwidth(
-    file: Path,
-    metric: str = "vendi",
+def mixture_files(
+    files: Sequence[Path],
+    metric: str | Metric = "fid",
     *,
-    sigmas: Sequence[float] | None = None,
-    subsets: int = 10,
-    size: int | None = None,
-    features: int = 1000,
-    seed: int = 0,
-) -> Bandwidths:
-    """The papers' variance rule on the one array (n, d) of a file (equations.md §4, last paragraph).
+    delta: float = 0.05,
+    device: str = "cpu",
+    beside: Path | None = None,
+    begun: Callable[[str], None] = lambda name: None,
+    **settings: Any,
+) -> Mixture:
+    """The best blend of all generators in the files and folders, as `optimist.mixture` makes it.
 
-    For each σ, `subsets` disjoint random subsets of `size` rows (None: as many as there are, at most 1000) are scored
-    with the same `features` random frequencies; the score is the de-biased one, on the natural scale. Chosen is the
-    smallest σ from which on every one of the grid varies by less than 0.01. The papers do not say "from which on", but
-    a σ so small that no two rows are similar is steady, too, at the largest score there is (real digits: variance 0 at
-    1/8 of the median distance, 234 at 0.35, 0.003 at 1.4 times it). `sigmas` None is 13 of them, from 1/8 to 8 times
-    the median distance of up to 1000 rows. Raises FileError for a file that is not as expected, ValueError for options
-    that make no sense.
+    Files are read as by `score_files`, twice. Raises as `score_files` does.
     """
-    arrays = dict(_rows_of(file))
-    if len(arrays) > 1:
-        raise FileError(f"{file}: expected one array, found {', '.join(arrays)}")
-    rows = next(iter(arrays.values()))
-    try:
-        check_rows("features", rows, rows.shape[1])
-    except BatchError as error:
-        raise FileError(f"{file}: {error}") from None
-    if subsets < 2 or (size is not None and size < 2):
-        raise ValueError(f"expected at least 2 subsets of at least 2 rows, got {subsets} subsets of {size or 'all'}")
-    size = size or min(max(len(rows) // subsets, 2), LARGEST_SUBSET)
-    if subsets * size > len(rows):
-        raise FileError(f"{file}: expected rows for {subsets} disjoint subsets of {size}, found {len(rows)} rows")
-    shuffled = rows[np.random.default_rng(seed).permutation(len(rows))].astype(np.float64)
-    median = float(np.median(torch.pdist(torch.from_numpy(shuffled[:1000])).numpy()))
-    if sigmas is None:
-        if median == 0.0:
-            raise FileError(f"{file}: expected rows that differ, to make a grid of σ from their median distance")
-        sigmas = [median * 2.0**power for power in np.arange(-3.0, 3.5, 0.5)]
-    parts = np.split(shuffled[: subsets * size], subsets)
-    spreads = tuple(_spread(parts, metric, sigma, features, seed) for sigma in sorted(sigmas))
-    steady: float | None = None
-    for spread in reversed(spreads):
-        if not spread.variance < STEADY:
-            break
-        steady = spread.sigma
-    return Bandwidths(median, subsets, size, spreads, steady)
+    question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=False)
+    return blend_of(lambda: _sets(files, question, beside), question, begun)
 
 
 def read_reference(file: Path) -> RealData:
@@ -212,10 +151,8 @@ def read_reference(file: Path) -> RealData:
         raise FileError(f"{file}: {error}") from None
 
 
-def _spread(parts: Sequence[NDArray[np.float64]], metric: str, sigma: float, features: int, seed: int) -> Spread:
-    kernel = {"name": "gaussian", "sigma": sigma, "features": features, "seed": seed}
-    scores = [score(part, metric, kernel=kernel).score for part in parts]
-    return Spread(sigma, float(np.mean(scores)), float(np.var(scores, ddof=1)))
+def _sets(files: Sequence[Path], question: Question, beside: Path | None) -> Iterator[Samples]:
+    return (Samples(name, batch, file) for file, name, batch in _generators(files, [question], beside))
 
 
 def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path | None) -> list[Question]:
@@ -248,7 +185,7 @@ def _generators(
         for name, arrays in found:
             batch = as_matrices(arrays, widths)
             for array, rows in batch.items():
-                _check_matrix(file, name if len(names) == 1 else array, rows)
+                check_matrix(file, name if len(names) == 1 else array, rows)
                 columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
                 if rows.shape[1] != columns:
                     wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
@@ -272,15 +209,7 @@ def _batches_of(file: Path, names: Sequence[str], is_whole: bool) -> Iterator[tu
         yield name if len(arrays) > 1 else file.stem, {names[0]: rows}
 
 
-def _rows_of(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The matrices of a file, by displayed name."""
-    arrays = read_arrays(file)
-    for name, rows in arrays.items():
-        shown = name if len(arrays) > 1 else file.stem
-        _check_matrix(file, name, rows)
-        yield shown, rows
-
-
-def _check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
+def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
+    """Raise FileError unless the array of a file is a matrix."""
     if rows.ndim != 2 or rows.shape[1] < 1:
         raise FileError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from optimist.evaluation.common_rows import shared_rows
+from optimist.evaluation.blends import check_blends, mixture_of
 from optimist.evaluation.question import Question
 from optimist.evaluation.told import Told, replayed
 from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import LEAST_SAMPLES
 
@@ -82,18 +81,11 @@ class Tracks:
 
         Raises ValueError for a metric whose blends have no score, and while a generator has too few samples.
         """
-        metric = self.question.metric
-        if "mixture" not in metric.offers:
-            raise ValueError(f"the metric {metric.name!r}, with these settings, has no score of blends")
-        if self.question.prompts is not None:
-            raise ValueError("a blend is scored on prompts like these; expected prompts_are='sample'")
+        check_blends(self.question)
         if not self._tracks:
             needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
             raise ValueError(f"a mixture needs at least {needed} samples of each generator")
-        tracks = list(self._tracks.values())
-        statistics = [track.statistic for track in tracks]
-        common = shared_rows([track.common for track in tracks])
-        return cross_fitted(tracks[0].metric, statistics, list(self._tracks), common, published=published)
+        return mixture_of(self._tracks, published)
 
     def _fitted(self, logs: Logs) -> Question:
         """The question; its open kernels are fixed once the logs have enough samples of every generator."""

@@ -9,10 +9,9 @@ from typing import Any, Literal, overload
 
 from optimist.evaluation import Question
 from optimist.numerics.checks import check_whole
-from optimist.simulation import mixtures
 from optimist.simulation.asked import Asked, SimulationWarning, check_amounts
 from optimist.simulation.contenders import contenders
-from optimist.simulation.mixtures import MixtureResult, TrueBlends
+from optimist.simulation.mixtures import MixtureResult, TrueBlends, checked_truth, compare
 from optimist.simulation.plan import Plan
 from optimist.simulation.result import Result
 from optimist.simulation.run import Run
@@ -161,19 +160,19 @@ def simulate(
     plan = Plan(asked, competing, goal, rounds, batch_size, trials, seed, stop, shuffle)
     plan.check()
     check_amounts(asked.sources, batch_size, rounds)
+    if goal == "mixture":
+        blends = checked_truth(truth, asked)
+        with Runner(jobs, progress) as runner:
+            return compare(plan, runner, blends)
+    if isinstance(truth, TrueBlends):
+        raise ValueError("truth: expected scores by generator, got TrueBlends, which is for the goal 'mixture'")
+    known = None if truth is None else given_scores(truth, asked.sources, asked.question.metric)
     with Runner(jobs, progress) as runner:
-        if goal == "mixture":
-            if not isinstance(truth, TrueBlends | None):
-                raise ValueError(f"truth: expected TrueBlends for the goal 'mixture', got {type(truth).__name__}")
-            return mixtures.compare(plan, runner, truth)
-        if isinstance(truth, TrueBlends):
-            raise ValueError("truth: TrueBlends is for the goal 'mixture'; expected scores by generator")
-        return _compare(plan, runner, truth)
+        return _compare(plan, runner, known)
 
 
-def _compare(plan: Plan, runner: Runner, truth: Mapping[str, float] | None) -> Result:
+def _compare(plan: Plan, runner: Runner, known: dict[str, TrueScore] | None) -> Result:
     asked, question = plan.asked, plan.asked.question
-    known = None if truth is None else given_scores(truth, asked.sources, question.metric)
     if known is None:
         tasks = [partial(_score, *each, question, plan.seed) for each in asked.sources.items()]
         known = dict(zip(asked.sources, runner.run("true scores", tasks), strict=True))

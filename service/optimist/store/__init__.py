@@ -24,7 +24,20 @@ from optimist.store.errors import (
     Unavailable,
 )
 from optimist.store.experiments import COST
-from optimist.store.keys import DEFAULT_NAMESPACE, DUE, MODES, MODES_MADE, SCORED, WATCHED_MODES, namespace_of
+from optimist.store.keys import (
+    DEFAULT_NAMESPACE,
+    DUE,
+    MIXTURE,
+    MIXTURES,
+    MIXTURES_MADE,
+    MODES,
+    MODES_MADE,
+    SCORED,
+    WATCHED_MODES,
+    Place,
+    namespace_of,
+)
+from optimist.store.mixtures import MixedPart, MixturePoint
 from optimist.store.records import (
     AskGroup,
     Batch,
@@ -43,15 +56,18 @@ from optimist.store.records import (
 from optimist.store.retractions import RetractedLog
 from optimist.store.scores import kernels_digest
 from optimist.store.state import (
+    LEAST_MIXED,
     SUSPECTS,
     ExperimentState,
     GeneratorState,
     OpenPick,
     Origin,
+    Part,
     Retraction,
     Returned,
     SetAside,
     State,
+    StoredMixture,
     Suspect,
     Unit,
     WatchedState,
@@ -62,6 +78,10 @@ __all__ = [
     "COST",
     "DEFAULT_NAMESPACE",
     "DUE",
+    "LEAST_MIXED",
+    "MIXTURE",
+    "MIXTURES",
+    "MIXTURES_MADE",
     "MODES",
     "MODES_MADE",
     "SCORED",
@@ -87,6 +107,8 @@ __all__ = [
     "LogEntry",
     "LogGap",
     "Measures",
+    "MixedPart",
+    "MixturePoint",
     "NewPick",
     "NotFound",
     "NotRetractable",
@@ -94,6 +116,8 @@ __all__ = [
     "Opened",
     "Opening",
     "Origin",
+    "Part",
+    "Place",
     "Refused",
     "Retracted",
     "RetractedLog",
@@ -106,6 +130,7 @@ __all__ = [
     "State",
     "Store",
     "StoreError",
+    "StoredMixture",
     "Superseded",
     "Suspect",
     "Unavailable",

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.formats import WATCHING, mark_at_least
+from optimist.store.formats import MIXING, WATCHING, mark_at_least
 from optimist.store.index import Index
-from optimist.store.parsing import held, parse_state, parse_watched
+from optimist.store.parsing import held, held_mixture, parse_state, parse_watched
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
@@ -44,6 +44,7 @@ class Experiments:
         keep_log: bool = False,
         batch_size: int | None = None,
         labels: Sequence[str] = (),
+        mixture_growth: float | None = None,
     ) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
@@ -51,10 +52,13 @@ class Experiments:
         instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
         do not trim the log, which holds the record of each pick too. batch_size: picks begin at multiples of it in the
         sequence of their generator; None: samples have no indices. labels: of the metrics that are watched; with any,
-        services of format 3 and older cannot score it. Raises Conflict if another config has the name.
+        services of format 3 and older cannot score it. mixture_growth: for the goal "mixture", by which part the
+        samples of all generators grow until it is made again; services of format 4 and older cannot score such an
+        experiment.
+        Raises Conflict if another config has the name.
         """
-        if labels:
-            await mark_at_least(self._commands.redis, WATCHING)
+        if labels or mixture_growth is not None:
+            await mark_at_least(self._commands.redis, WATCHING if mixture_growth is None else MIXING)
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,
@@ -64,6 +68,7 @@ class Experiments:
             keep_log=int(keep_log),
             batch_size="" if batch_size is None else batch_size,
             labels=" ".join(labels),
+            mixture_growth="" if mixture_growth is None else repr(float(mixture_growth)),
             names=generators,
         )
         # The index may be in another slot. It comes after the config: creating again repairs a crash in between.
@@ -102,10 +107,15 @@ class Experiments:
     async def state(self, experiment: str, known: ExperimentState | None = None) -> ExperimentState:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
-        known: a state read before, whose open picks and estimates are taken from it instead of being read again.
+        known: a state read before, whose open picks, estimates and mixture are taken from it instead of being read
+        again.
         """
         answer = await self._commands.experiment_script(
-            "state", experiment, remembered=self._settled_limit, held=held(known)
+            "state",
+            experiment,
+            remembered=self._settled_limit,
+            held_mixture=held_mixture(known),
+            held=held(known),
         )
         return parse_state(answer[0], known)
 
@@ -162,15 +172,15 @@ class Experiments:
         )
 
     async def latch_decision(
-        self, experiment: str, payload: str, estimates: str = "", *, instance: str | None = None
+        self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None
     ) -> bool:
         """Decide an experiment, after which no picks are opened.
 
-        estimates: `ExperimentState.estimates_digest` of the state that it was decided by; "": whatever they are. False
-        if another decision was made first, or if there are other estimates by now.
+        basis: `ExperimentState.basis_digest` of the state that it was decided by; "": whatever it is. False if another
+        decision was made first, or if there are other estimates, or another mixture, by now.
         """
         latched = await self._commands.experiment_script(
-            "latch_decision", experiment, payload=payload, estimates_digest=estimates, instance=instance
+            "latch_decision", experiment, payload=payload, basis_digest=basis, instance=instance
         )
         return bool(latched[0])
 

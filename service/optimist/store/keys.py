@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final, Literal
 
 EXPERIMENTS = "optimist:experiments"
 """Sorted set: experiment ids by the time of their creation."""
@@ -20,6 +21,15 @@ WATCHED_MODES = "optimist:watched-modes"
 """Channel: "<id> <generator> 0 <label>" where somebody wants those of a watched metric, which older scorers do not."""
 MODES_MADE = "optimist:modes-made"
 """Channel: "<id> <generator> <seq>" for modes that were made, those of watched metrics excepted."""
+MIXTURES = "optimist:mixtures"
+"""Channel: "<id> 0 0", or "<id> 0 0 <label>", where somebody wants the mixture of an experiment by a metric."""
+MIXTURES_MADE = "optimist:mixtures-made"
+"""Channel: "<id> 0 <samples>" for every new mixture that picks are made from."""
+
+MIXTURE: Final = "mixture"
+"""In place of an ordinal: the mixture of all generators, whose unit is "mixture" or "mixture:<label>"."""
+Place = int | Literal["mixture"]
+"""What has a claim by each metric: a generator, by its ordinal, or the mixture of all."""
 
 # A unit is a generator as one metric scores it: "<g>" by the primary metric, "<g>:<label>" by a watched one.
 EXPERIMENT_PARTS = (
@@ -46,6 +56,8 @@ EXPERIMENT_PARTS = (
     "decision",  # string: JSON, set once
     "fitted",  # string: what was fixed once from the first samples; fitted:<label> of a watched metric
     "modes",  # hash: unit → "<seq> <payload>"
+    "mixtures",  # hash: label of the metric, "" of the primary one → "<made> <parts> <payload>", see put_mixture.lua
+    "blended",  # hash: ordinal → samples that the blend still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → "<n> <deadline> <owner>"; with the instance before it n makes the token
     "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
     "uploads",  # hash: unit → "<unique> <chunks>" of a snapshot on its way
@@ -54,7 +66,7 @@ EXPERIMENT_PARTS = (
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "suspects",  # hash: "<g>:<seq>" of an odd batch → what is odd about it, as `note` in checking.lua writes it
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
-    "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", for charts
+    "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", of a mixture see put_mixture.lua
     "snapshot",  # not a key itself: snapshot:<unit>:<unique>:<i> are strings, the chunks of a snapshot
 )
 
@@ -97,8 +109,8 @@ def experiment_key(experiment: str, part: str) -> str:
     return f"optimist:{{{checked(experiment)}}}:{part}"
 
 
-def unit(generator: int, label: str = "") -> str:
-    """A generator as one metric scores it; label: of a watched metric, "" for the primary one."""
+def unit(generator: Place, label: str = "") -> str:
+    """A generator, or the mixture, as one metric scores it; label: of a watched metric, "" for the primary one."""
     return f"{generator}:{label}" if label else str(generator)
 
 

@@ -7,14 +7,17 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, cast
 
+from optimist.store.keys import MIXTURE
 from optimist.store.state import (
     ExperimentState,
     GeneratorState,
     OpenPick,
+    Part,
     Retraction,
     Returned,
     SetAside,
     State,
+    StoredMixture,
     Suspect,
     Unit,
     WatchedState,
@@ -31,9 +34,10 @@ PREFIX = "retracted_"
 def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> ExperimentState:
     """The state in the answer of `read_state` in reading.lua.
 
-    known: a state read before, whose `held` estimates were left out; these, and its open picks, are taken from it.
+    known: a state read before, whose `held` estimates and mixture were left out; these, and its open picks, are taken
+    from it.
     """
-    decision, leased, *flat = answer
+    decision, leased, *flat, mixture = answer
     counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
     set_aside, odd = _set_aside(aside), _suspects(suspects)
@@ -86,6 +90,9 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
         mark=counts.get("mark", ""),
         last=counts.get("last", ""),
         labels=tuple(counts.get("labels", "").split()),
+        mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
+        mixture=_mixture(mixture, counts, known),
+        mixture_damage=damaged.get(MIXTURE),
     )
 
 
@@ -125,6 +132,34 @@ def _open_pick(
 def held(known: ExperimentState | None) -> list[str]:
     """The estimates of a state, as the scripts that read states take them, to leave them out of the answer."""
     return [] if known is None else [generator.estimate_made for generator in known.generators]
+
+
+def held_mixture(known: ExperimentState | None) -> str:
+    """The name of the mixture of a state, in the same way."""
+    return "" if known is None or known.mixture is None else known.mixture.made
+
+
+def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredMixture | None:
+    """The mixture that picks are made from; an empty entry is that of `known` if it still stands."""
+    if "mixture_growth" not in counts or "made_mixture" not in counts:
+        return None
+    if entry or known is None:
+        return parse_mixture(entry or None, counts["made_mixture"])
+    return known.mixture
+
+
+def parse_mixture(entry: bytes | None, made: str) -> StoredMixture | None:
+    """An entry of `mixtures`; None without one, and for one whose name is not `made`: of a deleted experiment."""
+    if entry is None or entry.partition(b" ")[0].decode() != made:
+        return None
+    _, listed, payload = entry.decode().split(" ", 2)
+    return StoredMixture(made, parse_parts(listed), payload)
+
+
+def parse_parts(listed: str) -> dict[int, Part]:
+    """The parts of a mixture as put_mixture.lua stores them, by ordinal."""
+    each = (map(int, one.split(":")) for one in listed.split(","))
+    return {generator: Part(seq, samples) for generator, seq, samples in each}
 
 
 def _estimate(entry: str | None, ordinal: int, known: ExperimentState | None) -> tuple[int, str | None]:

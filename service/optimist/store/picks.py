@@ -10,7 +10,7 @@ from optimist.store import keys
 from optimist.store.checking import Measures
 from optimist.store.commands import Commands, step
 from optimist.store.errors import Gone, NotFound, StoreError
-from optimist.store.parsing import held, parse_state
+from optimist.store.parsing import held, held_mixture, parse_state
 from optimist.store.records import AskGroup, Batch, Exchanged, Opened, Opening, Settled
 from optimist.store.scripts import Argument
 from optimist.store.state import ExperimentState, Suspect
@@ -64,7 +64,7 @@ class Picks:
         wants_state: return the state if no picks were opened. who: take the turn at opening picks together with the
         state, for `TURN_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so that its
         next attempt succeeds. While somebody else has the turn, no state is returned. known: a state read before, whose
-        open picks and estimates are taken from it instead of being read again.
+        open picks, estimates and mixture are taken from it instead of being read again.
         """
         groups = () if opening is None else opening.groups
         before, after, settled, opened, state = await self._commands.experiment_script(
@@ -92,6 +92,7 @@ class Picks:
             expected_mark="" if opening is None else opening.mark,
             lease_seconds=0.0 if opening is None else opening.lease,
             who=who,
+            held_mixture=held_mixture(known) if wants_state else "",
             held=held(known) if wants_state else [],
             groups=_groups(groups),
             new_picks=_new_picks(groups),

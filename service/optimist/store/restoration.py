@@ -13,7 +13,7 @@ from typing import NamedTuple
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
-from optimist.store.formats import RETRACTING, WATCHING, mark_at_least
+from optimist.store.formats import MIXING, RETRACTING, WATCHING, mark_at_least
 from optimist.store.index import Index
 from optimist.store.parsing import PREFIX, SAME
 from optimist.store.records import LogEntry, Snapshot, chained
@@ -153,6 +153,10 @@ class Restoration:
         if stored.labels:  # as create_experiment.lua leaves them
             counts |= {"labels": " ".join(stored.labels), "claims": LOCKED, "claimed": LOCKED}
             await mark_at_least(self._commands.redis, WATCHING)
+        if stored.mixture_growth is not None:
+            counts |= {"mixture_growth": repr(stored.mixture_growth), "claims": LOCKED, "claimed": LOCKED}
+            counts |= {"claimed_units": LOCKED}
+            await mark_at_least(self._commands.redis, MIXING)
         for state in stored.generators:
             of_watched = [watched[unit] for unit in watched if unit[0] == state.ordinal]
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state, of_watched).items()}

@@ -11,7 +11,6 @@ from optimist.store import keys
 from optimist.store.commands import Commands, step
 from optimist.store.errors import StoreError
 from optimist.store.records import Claim, CurvePoint, LogEntry
-from optimist.store.state import Unit
 
 NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
 ASIDE_LIMIT = 256
@@ -31,8 +30,12 @@ class Scores:
 
     _commands: Commands
 
-    async def claim(self, experiment: str, generator: int, owner: str, seconds: float, label: str = "") -> Claim | None:
+    async def claim(
+        self, experiment: str, generator: keys.Place, owner: str, seconds: float, label: str = ""
+    ) -> Claim | None:
         """Claim a generator for `seconds`, which are the same for all owners; None while another owner has the claim.
+
+        generator: its ordinal, or `keys.MIXTURE` for the mixture of all.
 
         A claim that would last longer than `seconds` counts as expired: the clock of Redis was set back.
 
@@ -44,7 +47,9 @@ class Scores:
             raise found
         return _claim(found)
 
-    async def claims(self, experiment: str, units: Sequence[Unit], owner: str, seconds: float) -> list[Claim | None]:
+    async def claims(
+        self, experiment: str, units: Sequence[tuple[keys.Place, str]], owner: str, seconds: float
+    ) -> list[Claim | None]:
         """Claim several units in one step, each as `claim` does; also None for unknown generators and labels.
 
         Raises NotFound for an unknown experiment.
@@ -53,7 +58,7 @@ class Scores:
         return [None if isinstance(one, StoreError) else _claim(one) for one in found]
 
     async def _claims(
-        self, experiment: str, units: Sequence[Unit], owner: str, seconds: float
+        self, experiment: str, units: Sequence[tuple[keys.Place, str]], owner: str, seconds: float
     ) -> list[list[Any] | StoreError]:
         if not owner:
             raise ValueError("a claim has an owner")
@@ -66,7 +71,7 @@ class Scores:
         )
         return [step(answer) for answer in answers]
 
-    async def end_claim(self, experiment: str, generator: int, token: str, label: str = "") -> None:
+    async def end_claim(self, experiment: str, generator: keys.Place, token: str, label: str = "") -> None:
         """End a claim, so that others can claim the generator at once; nothing happens if another owner has it."""
         await self._commands.experiment_script("end_claim", experiment, unit=keys.unit(generator, label), token=token)
 
@@ -116,7 +121,7 @@ class Scores:
     async def put_fitted(
         self,
         experiment: str,
-        generator: int,
+        generator: keys.Place,
         payload: bytes,
         token: str,
         logs: Mapping[int, LogEntry] = NOTHING_READ,
@@ -124,7 +129,7 @@ class Scores:
     ) -> bytes:
         """Store the kernels that the first samples fixed, once; returns what is stored, which is the first payload.
 
-        generator: the one that the token's claim is for. logs: the last entry that was read of each generator's log.
+        generator: what the token's claim is for. logs: the last entry that was read of each generator's log.
         """
         stands = await self._commands.experiment_script(
             "put_fitted",
@@ -205,8 +210,8 @@ class Scores:
             most_named=ASIDE_LIMIT,
         )
 
-    async def put_damage(self, experiment: str, generator: int, note: str, token: str, label: str = "") -> None:
-        """Note why a generator cannot be scored by a metric at all, for the state to show; the latest note counts."""
+    async def put_damage(self, experiment: str, generator: keys.Place, note: str, token: str, label: str = "") -> None:
+        """Note why a generator, or the mixture, cannot be scored by a metric at all; the latest note counts."""
         unit = keys.unit(generator, label)
         await self._commands.experiment_script("put_damage", experiment, unit=unit, note=note, token=token)
 

@@ -186,6 +186,31 @@ class WatchedState:
     """Bytes of the bodies that were logged after the snapshot of this metric."""
 
 
+class Part(NamedTuple):
+    """What a mixture was made of by one generator: its log up to `seq`, with so many samples that count."""
+
+    seq: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMixture:
+    """The newest mixture by one metric. Equal if made of the same batches."""
+
+    made: str = field(compare=False)
+    """A name that no other mixture has."""
+    parts: Mapping[int, Part]
+    """By the ordinals of the generators in it."""
+    payload: str
+
+    @property
+    def samples(self) -> int:
+        """Samples of all generators in it."""
+        return sum(part.samples for part in self.parts.values())
+
+
+LEAST_MIXED = 4
+"""Samples that a generator must have to be part of a mixture: two in each half."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 
@@ -214,11 +239,20 @@ class ExperimentState:
     """Nonce of the pick that was opened last."""
     labels: tuple[str, ...] = ()
     """Of the watched metrics."""
+    mixture_growth: float | None = None
+    """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
+    mixture: StoredMixture | None = None
+    """The mixture that picks are made from, where it is the goal."""
+    mixture_damage: str | None = None
+    """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 
     @property
-    def estimates_digest(self) -> str:
-        """SHA-1 (hex) of the present estimates, which `latch_decision` compares."""
-        entries = (f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators)
+    def basis_digest(self) -> str:
+        """SHA-1 (hex) of what a decision is made from, which `latch_decision` compares: the present estimates, or where
+        the mixture is the goal, its name."""
+        entries = [f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators]
+        if self.mixture_growth is not None:
+            entries = ["" if self.mixture is None else self.mixture.made]
         return hashlib.sha1("\n".join(entries).encode()).hexdigest()
 
     @property
@@ -230,3 +264,29 @@ class ExperimentState:
     def active(self) -> list[GeneratorState]:
         """The generators that picks are opened for."""
         return [generator for generator in self.generators if generator.state == "active"]
+
+    @property
+    def mixable(self) -> list[GeneratorState]:
+        """The generators that a mixture is made of: not retired, with `LEAST_MIXED` samples."""
+        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_MIXED]
+
+    def has_outgrown(self, made: StoredMixture, growth: float) -> bool:
+        """Whether a mixture is of other generators than one made now, or samples have grown by that part since."""
+        mixable = self.mixable
+        if made.parts.keys() != {generator.ordinal for generator in mixable}:
+            return True
+        samples = sum(generator.samples for generator in mixable)
+        return samples > made.samples and samples >= (1.0 + growth) * made.samples
+
+    @property
+    def needs_mixture(self) -> bool:
+        """Whether the mixture that picks are made from is due, once kernels are fixed: it is the goal, every active
+        generator can be part of it, and there is none, or it has been outgrown."""
+        if self.mixture_growth is None or any(generator.samples < LEAST_MIXED for generator in self.active):
+            return False
+        return self.mixture is None or self.has_outgrown(self.mixture, self.mixture_growth)
+
+    @property
+    def owes_mixture(self) -> bool:
+        """Whether it is due, and kernels are fixed: the first estimate of any generator needs these, too."""
+        return self.needs_mixture and any(generator.estimate_seq for generator in self.generators)

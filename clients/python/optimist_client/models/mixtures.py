@@ -59,7 +59,7 @@ class Mixture(Answer):
     """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it. Empty
     if it was made in memory."""
     stale: bool = False
-    """Whether the logs have grown by a quarter since, and no scorer responded in time."""
+    """Whether samples have grown by a quarter since, or generators were added or retired."""
     warnings: tuple[str, ...] = ()
 
     @computed_field
@@ -93,7 +93,7 @@ class Mixture(Answer):
             _, _, gained = self.gain_text.partition(" is ")
             interval = f"(interval {self.lower:.3f} to {self.upper:.3f})"
             claim = f"The best blend is {self.recipe}: {self.title} {self.score:.3f} {interval}, {gained}"
-        old = ["More samples have come since, and no scorer responded in time."] if self.stale else []
+        old = ["More samples, or generators, have come since."] if self.stale else []
         return [claim, self.gap_text, *old, *(f"Warning: {warning}." for warning in self.warnings)]
 
     @property

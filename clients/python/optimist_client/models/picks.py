@@ -47,7 +47,10 @@ class Pick(Answer):
     """Seed for the generator's randomness, the same in every repeat of a pick. Sample `start` + i of the sequence has
     the seed (`seed` + i) mod 2³². In a paired experiment picks of the same `start` have the same seed."""
     positions: list[int]
-    """Log position of the estimate that was used of each generator that is not retired, in order; 0: none."""
+    """Log position of the estimate that was used of each generator that is not retired, in order; 0: none. With the
+    goal "mixture", the positions up to which the mixture was made that was used."""
+    mixture: str | None = optional()
+    """The name of this mixture, which no other one of the experiment has."""
     batches: list[int]
     """Batches told of each of these generators; the next two fields count what was pending under open picks."""
     pending_samples: list[int]
@@ -62,7 +65,7 @@ class Pick(Answer):
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool
-    """Whether the pick was made without some estimates that were due, after `max_wait`."""
+    """Whether the pick was made without some estimates that were due, or the mixture, after `max_wait`."""
     worker: str | None = None
     request_id: str
     """The `request_id` of the request that it answers."""

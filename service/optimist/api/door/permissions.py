@@ -19,10 +19,11 @@ LISTS = ("/v1/experiments", "/v1/overview")
 _PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+")
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
 _WORK = {
-    "POST": re.compile(r"/picks(/.*)?|/generators/.+/batches", re.DOTALL),
+    "POST": re.compile(r"/picks(/.*)?|/blend|/generators/.+/batches", re.DOTALL),
     "DELETE": re.compile(r"/picks/[^/]+"),
 }
-"""What workers may change, by method: they tell batches and give up picks, and cannot retract anything."""
+"""What workers may change, by method: they tell batches, give up picks, and are shared out what the blend consists of;
+they cannot retract anything."""
 
 
 def is_public(path: str) -> bool:

@@ -17,7 +17,7 @@ from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
 from optimist.dispatch.admission import check_maps, columns_of, too_wide
 from optimist.dispatch.decision import with_decision_latched
-from optimist.dispatch.report import contrast_of, report_of
+from optimist.dispatch.report import contrast_of
 from optimist.dispatch.suspects import suspects_among
 from optimist.policies import check_policy
 from optimist.store import Conflict, NotFound
@@ -43,10 +43,11 @@ overview = APIRouter()
 @router.post("")
 async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
-    try:
-        check_policy(config.policy, config.bound, config.kind)
-    except ValueError as error:
-        raise invalid(f"policy: {error}") from None
+    if config.goal == "best":  # the policies of mixtures are checked with the config
+        try:
+            check_policy(config.policy, config.bound, config.kind)
+        except ValueError as error:
+            raise invalid(f"policy: {error}") from None
     if len(config.generators) > context.settings.max_generators:
         raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
@@ -65,6 +66,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     keep_log=config.keep_log,
                     batch_size=config.batch_size if new.is_indexed else None,
                     labels=[metric.shown_label for metric in config.watch],
+                    mixture_growth=new.mixture_growth,
                 )
     existing = await context.experiment(config.name)
     # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
@@ -231,7 +233,7 @@ async def get_report(
     state = await context.state(experiment)
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
-    report = report_of(state, context.settings.hint_after, watched=await context.watched(experiment))
+    report = await context.report_on(state, context.settings.hint_after)
     return respond(Body.of(report.model_dump_json()), if_none_match)
 
 

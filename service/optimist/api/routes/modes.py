@@ -91,13 +91,13 @@ async def _position(context: ContextDep, wanted: _Wanted) -> int:
         raise invalid(f"no batch of generator {generator.name!r} can be read{''.join(reasons)}")
     needed = needed_to_fit(wanted.metric, len(stored.active))
     if needed and await context.store.fitted(experiment.config.name, wanted.label) is None:
-        missing = _missing(stored, needed)
-        if missing:
-            raise invalid(f"the kernel bandwidth is not fixed yet: it takes {missing}")
+        lacking = missing(stored, needed)
+        if lacking:
+            raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
     return generator.seq
 
 
-def _missing(stored: ExperimentState, needed: int) -> str:
+def missing(stored: ExperimentState, needed: int) -> str:
     """The active generators with fewer than `needed` samples, as text for an error; "" if there are none."""
     lacking = [generator for generator in stored.active if generator.samples < needed]
     named = [f"{needed - generator.samples} more samples of {generator.name!r}" for generator in lacking[:NAMED]]

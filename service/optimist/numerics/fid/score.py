@@ -33,8 +33,10 @@ class FrechetDistance(BaseScore):
 
     declared = FID
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: Reference, halves: bool = False) -> None:
+        """halves: whether statistics keep the halves of their log apart, which mixtures need past n = rank."""
         self.reference = reference
+        self.halves = halves
         self._influence = FrechetInfluence(reference)
         self._followed: WeakKeyDictionary[GaussianStatistic, _Followed] = WeakKeyDictionary()
 
@@ -51,7 +53,8 @@ class FrechetDistance(BaseScore):
     def statistic(self, scatter: bool = False) -> GaussianStatistic:
         """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""
         reference = self.reference
-        return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
+        layout = {"keep": reference.rank, "scatter": scatter, "halves": self.halves}
+        return GaussianStatistic(reference.dimension, **layout, device=reference.device)
 
     def restore(self, tensors: dict[str, Tensor]) -> GaussianStatistic:
         """The statistic whose `state` was `tensors`, on the reference's device. Raises KeyError on missing tensors."""

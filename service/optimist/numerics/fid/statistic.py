@@ -7,7 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from optimist.numerics.fid.halves import EvenHalf, Moments
 from optimist.numerics.rows import LastRows, Rows, check_rows
+from optimist.numerics.spectra import centre
 from optimist.numerics.statistic import Statistic
 
 BLOCK = 4096
@@ -18,8 +20,9 @@ class GaussianStatistic(Statistic):
     """Mean and scatter of a stream of feature rows, updated one batch at a time by Chan's formula in float64.
 
     While `samples` ≤ `keep` it holds all rows and no d × d matrix, unless `scatter=True` requests that from the start;
-    the batch that exceeds `keep` builds the scatter and drops the rows. The state is a function of the sequence of
-    batches alone: reading a property never changes it. Tensors handed out are views of the state: do not write to them.
+    the batch that exceeds `keep` builds the scatter and drops the rows; with `halves` it also builds the moments of the
+    samples in even places of the log, one triangle more. The state is a function of the sequence of batches alone:
+    reading a property never changes it. Tensors handed out are views of the state: do not write to them.
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class GaussianStatistic(Statistic):
         first: int = 300,
         last: int = 512,
         scatter: bool = False,
+        halves: bool = False,
         device: torch.device | str = "cpu",
     ) -> None:
         if dimension < 1 or min(keep, first, last) < 0:
@@ -38,6 +42,7 @@ class GaussianStatistic(Statistic):
         self.keep = keep
         self.first = first
         self.last = last
+        self.halves = halves
         self.device = torch.device(device)
         self.samples = 0
         self._mean = self._zeros(dimension)
@@ -45,6 +50,7 @@ class GaussianStatistic(Statistic):
         self._scatter: Tensor | None = self._zeros(dimension, dimension) if scatter else None
         self._head = Rows(self._zeros(0, dimension), limit=max(keep, first))
         self._tail = LastRows(self._zeros(0, dimension), last)
+        self._even: EvenHalf | None = None
 
     @property
     def mean(self) -> Tensor:
@@ -85,6 +91,27 @@ class GaussianStatistic(Statistic):
         held = self._head if self.holds_rows else self._tail
         return held.tail(count) if count <= len(held) else None
 
+    def half(self, parity: int) -> Moments:
+        """The moments of the samples in even (0) or odd (1) places of the log.
+
+        Raises ValueError where there are none, and where neither the rows nor the halves are kept.
+        """
+        if self.holds_rows:
+            rows = self._head.view()[parity::2]
+            if not len(rows):
+                raise ValueError("a half needs at least 1 sample")
+            mean, centred = centre(rows)
+            return Moments(len(rows), mean, centred.T @ centred)
+        if self._even is None:
+            raise ValueError("the halves of the stream are kept only with halves=True: experiments of rules 6 or later")
+        even = self._even.moments()
+        return even if parity == 0 else Moments(self.samples, self._mean, self.scatter).without(even)
+
+    def last_of_half(self, parity: int) -> Tensor:
+        """Those of `last_rows` that are in even (0) or odd (1) places of the log, in its order."""
+        last = self.last_rows
+        return last[(self.samples - len(last) + parity) % 2 :: 2]
+
     @property
     def holds_rows(self) -> bool:
         """Whether all rows are held."""
@@ -102,6 +129,7 @@ class GaussianStatistic(Statistic):
             self._take(block.to(self.device, torch.float64))
 
     def _take(self, batch: Tensor) -> None:
+        self._take_even(batch)
         rows = batch
         if self._scatter is None and self.samples + len(batch) > self.keep:
             # One pass over all rows, so that the scatter does not depend on the batches: just past `keep` the smallest
@@ -115,6 +143,16 @@ class GaussianStatistic(Statistic):
         self._absorb(len(rows), rows[0] + offset, centred - offset)
         self._remember(batch)
 
+    def _take_even(self, batch: Tensor) -> None:
+        """Add the rows of even places to their half, which begins with the batch that exceeds `keep`."""
+        if not self.halves or self.samples + len(batch) <= self.keep:
+            return
+        if self._even is None:
+            self._even = EvenHalf(self.dimension, self.device)
+            self._even.add(torch.cat([self._head.view(), batch])[::2])
+        else:
+            self._even.add(batch[self.samples % 2 :: 2])
+
     def state(self) -> dict[str, Tensor]:
         """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
         tensors = {
@@ -127,6 +165,8 @@ class GaussianStatistic(Statistic):
             tensors["scatter"] = self._scatter
         if self.samples > self.keep:
             tensors["tail"] = self.last_rows
+        if self._even is not None:
+            tensors["even_mean"], tensors["even_scatter"] = self._even.mean, self._even.scatter.packed
         return tensors
 
     @classmethod
@@ -135,8 +175,8 @@ class GaussianStatistic(Statistic):
 
         Raises KeyError on missing tensors.
         """
-        samples, dimension, keep, first, last = tensors["layout"].tolist()
-        statistic = cls(dimension, keep=keep, first=first, last=last, device=device)
+        samples, dimension, keep, first, last, *halves = tensors["layout"].tolist()
+        statistic = cls(dimension, keep=keep, first=first, last=last, halves=any(halves), device=device)
         state = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
         statistic.samples = samples
         statistic._mean = state["mean"]
@@ -145,10 +185,15 @@ class GaussianStatistic(Statistic):
         statistic._scatter = state.get("scatter")
         if samples > keep:
             statistic._tail = LastRows(state["tail"], last)
+            if statistic.halves:
+                even = (state["even_mean"], state["even_scatter"])
+                statistic._even = EvenHalf.from_state((samples + 1) // 2, *even)
         return statistic
 
-    def _layout(self) -> tuple[int, int, int, int, int]:
-        return (self.samples, self.dimension, self.keep, self.first, self.last)
+    def _layout(self) -> tuple[int, ...]:
+        layout = (self.samples, self.dimension, self.keep, self.first, self.last)
+        # Without halves as before there were any, so that earlier snapshots fit.
+        return (*layout, 1) if self.halves else layout
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)

@@ -12,6 +12,7 @@ from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.blends import renyi_objective
 from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
 from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
+from optimist.numerics.kernel.entropy_objective import EntropyObjective
 from optimist.numerics.kernel.influence import (
     EntropyInfluence,
     KernelAnalysis,
@@ -21,9 +22,8 @@ from optimist.numerics.kernel.influence import (
     with_errors,
 )
 from optimist.numerics.kernel.modes import modes_of
-from optimist.numerics.kernel.pair_objective import PairObjective
 from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.mixtures.objective import Common, Half
+from optimist.numerics.mixtures.objective import Common, Half, Objective
 from optimist.numerics.modes import Mode
 from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.score import BaseScore, Identity
@@ -62,6 +62,21 @@ class VendiScore(BaseScore):
             raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
         self.truncation = truncation
         self._followed: WeakKeyDictionary[KernelStatistic, _Followed] = WeakKeyDictionary()
+
+    @property
+    def offers_modes(self) -> bool:
+        """Always: φ has principal directions at every order."""
+        return True
+
+    @property
+    def offers_prompt_groups(self) -> bool:
+        """Never: there are no prompts in φ."""
+        return False
+
+    @property
+    def offers_mixture(self) -> bool:
+        """Where the score is a smooth function of the whole spectrum."""
+        return self.truncation is None and self.order < math.inf
 
     @property
     def dimension(self) -> int:
@@ -180,6 +195,16 @@ class VendiScore(BaseScore):
         self.check(statistic)
         return modes_of(statistic, reservoir, self.widths, count, samples)
 
+    def objective(
+        self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> Objective:
+        """The loss of blends: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective` does."""
+        if not self.offers_mixture:
+            raise ValueError("a truncated Vendi score, or one of infinite order, has no score of blends")
+        if self.order == 2.0:
+            return renyi_objective(self, statistics, half, common)
+        return EntropyObjective(self, statistics, half, common)
+
     def identity(self) -> Identity:
         """The feature map."""
         return [(self.feature_map.name, self.feature_map.tensors())]
@@ -253,9 +278,3 @@ class RenyiKernelEntropy(VendiScore):
 
     def __init__(self, feature_map: FeatureMap, prompts: int | None = None, halves: bool = False) -> None:
         super().__init__(feature_map, order=2.0, prompts=prompts, halves=halves)
-
-    def objective(
-        self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
-    ) -> PairObjective:
-        """The loss of blends by means over pairs. Raises ValueError as `Score.objective` does."""
-        return renyi_objective(self, statistics, half, common)

@@ -15,6 +15,9 @@ On average the population's entropy lies between the sample's, h, which is too l
 which is too high (Klein's inequality).
 
 The estimate is L less a part of K, which was fitted on real and synthetic features, as is its systematic error.
+
+Rows of a blend have unequal shares ω_i of C = Σ ω_i φ_iφ_iᵀ. Then C_{−i} = C − ω_i φ_iφ_iᵀ, n l_i is l_i/ω_i, means are
+weighted, and n is the effective number 1/Σ ω_i².
 """
 
 from __future__ import annotations
@@ -61,28 +64,46 @@ class BracketedEntropy:
     """The out-of-sample influence of each row (b), up to a constant."""
 
 
+@dataclass(frozen=True)
+class Shares:
+    """Rows (b) of unequal weight."""
+
+    shares: Tensor
+    """ω (b,), > 0: the weight of each row in C."""
+    means: Tensor
+    """(b,) of sum 1: the weight of each row in means; ω where all rows are kept."""
+    keeps_all: bool
+    """Whether all rows of C are kept."""
+
+
 class LeaveOneOut:
     """The resolvents of n rows, and everything that depends on them alone.
 
     `eigenvalues` g (k), descending, > 0, k = min(n, `rank`); `weights` s (b, k) of the last b rows; `count` = n;
-    `rank` = p.
+    `rank` = p. `blended`: the shares of these rows where they are not equal, s_ik = ω_i (v_kᵀφ_i)²/g_k; `count` is then
+    the effective number.
     """
 
-    def __init__(self, eigenvalues: Tensor, weights: Tensor, count: int, rank: int) -> None:
+    def __init__(
+        self, eigenvalues: Tensor, weights: Tensor, count: float, rank: int, blended: Shares | None = None
+    ) -> None:
         self.eigenvalues, self.weights, self.count, self.rank = eigenvalues, weights, count, rank
+        self._blended = blended
+        self._keeps_all = len(weights) == count if blended is None else blended.keeps_all
+        self._spans_rows = len(eigenvalues) >= (count if blended is None or not blended.keeps_all else len(weights))
         g = eigenvalues[:, None]
         low, high = math.log(LOWEST / rank), math.log(HIGHEST * float(eigenvalues[0]))
         self.logs = torch.linspace(low, high, POINTS, dtype=g.dtype, device=g.device)
         self.w = w = self.logs.exp()
         self._held, self._free = held, free = g / (g + w), w / (g + w)
         leverage, rest = self._leverage(weights)
-        self.each = count * leverage / rest
+        self.each = self._per_share(leverage) / rest
         """Q_i (b, W)."""
-        self.mean = self.each.mean(0)
+        self.mean = self._mean(self.each)
         freedom = held.sum(0)
         # The kept rows need not have the mean leverage of all rows, which is D/n.
-        fit = freedom / (count * leverage.mean(0))
-        self.freedom = (freedom - fit * ((weights @ (held * free)) / rest).mean(0)).clamp_min(1e-9)
+        fit = freedom / self._mean_per_share(leverage)
+        self.freedom = (freedom - fit * self._mean((weights @ (held * free)) / rest)).clamp_min(1e-9)
         """D₋ (W), of n − 1 rows."""
         self.x = (w * fit * self.mean / self.freedom).cummax(0).values
         """The ridge (W) at which the population has these degrees of freedom."""
@@ -95,7 +116,7 @@ class LeaveOneOut:
         change = (self.mean - 1.0 / (1.0 + w)) * w
         above = torch.cumulative_trapezoid(change.flip(0), -logs.flip(0))
         integral = torch.cat([above.flip(0), above.new_zeros(1)]) + math.log1p(1.0 / float(w[-1]))
-        values = (integral - w.log1p() + ((self.count - 1) / self.count + self.rank * w).log()).tolist()
+        values = (integral - w.log1p() + self._mean_log_trace(w)).tolist()
         at = min(range(POINTS), key=values.__getitem__)
         log, least = float(logs[at]), values[at]
         if 0 < at < POINTS - 1:
@@ -120,8 +141,7 @@ class LeaveOneOut:
         total = g / g.sum()
         plug_in = -float((total * total.log()).sum())
         _, penalty, least = self.best
-        keeps_all = len(self.weights) == self.count
-        inside = plug_in if keeps_all else -float((self.weights @ (g * g.log())).mean()) * self.count
+        inside = plug_in if self._keeps_all else -float(self._mean_per_share(self.weights @ (g * g.log())))
         gap = max(least - inside, 0.0)
         top = min(plug_in + gap, math.log(self.rank))
         evenness = self.rank * penalty / (1.0 + self.rank * penalty)
@@ -135,7 +155,7 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=evenness,
             systematic=self._doubt * gap,
-            influence=self._influence(1.0, 0.0, self.each),
+            influence=self._influence(1.0, 0.0, self.each, self._shares),
         )
 
     def entropy(self, order: float) -> BracketedEntropy:
@@ -158,43 +178,80 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=first.evenness,
             systematic=self._doubt * (1.0 + LOW_ORDER_DOUBT * max(0.0, 1.0 - order)) * gap,
-            influence=self._influence(order, estimate, self.each),
+            influence=self._influence(order, estimate, self.each, self._shares),
         )
 
     def influence(self, order: float, estimate: float, weights: Tensor) -> Tensor:
         """`BracketedEntropy.influence` (m) of any of the n rows, by their weights (m, k); `estimate` is that found."""
         leverage, rest = self._leverage(weights)
-        return self._influence(order, estimate, self.count * leverage / rest)
+        return self._influence(order, estimate, self._per_share(leverage) / rest, self._shares)
 
-    def _influence(self, order: float, estimate: float, each: Tensor) -> Tensor:
-        """The influence of rows from their Q_i (m, W)."""
+    def influence_in_blend(self, order: float, estimate: float, seen: Tensor, share: float) -> Tensor:
+        """The same of any rows of a blend by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C."""
+        beyond = (1.0 - seen.sum(-1)).clamp_min(0.0)
+        each = (seen @ (self._held / self.eigenvalues[:, None])).addcdiv(beyond[:, None], self.w)
+        each = each / (1.0 - share * each).clamp_min(1e-9)
+        return self._influence(order, estimate, each, torch.full_like(beyond, share))
+
+    def _influence(self, order: float, estimate: float, each: Tensor, shares: Tensor | None) -> Tensor:
+        """The influence of rows from their Q_i (m, W) and their shares (m,) of a blend, None: all the same."""
         if order == 1.0:
-            at = self.best[0]
-            if at == POINTS - 1:
-                return each.new_zeros(len(each))
-            return torch.trapezoid(each[:, at:] * self.w[at:], self.logs[at:])
-        power = self._power_above_1(order - 1.0, each) if order > 1.0 else self._power_below_1(1.0 - order, each)
+            at, penalty, _ = self.best
+            found = each.new_zeros(len(each))
+            if at < POINTS - 1:
+                found = torch.trapezoid(each[:, at:] * self.w[at:], self.logs[at:])
+            # Of equal rows the trace is a constant.
+            return found if shares is None else found + (1.0 - shares + self.rank * penalty).log()
+        if order > 1.0:
+            power = self._power_above_1(order - 1.0, each, shares)
+        else:
+            power = self._power_below_1(1.0 - order, each, shares)
         return order / (1.0 - order) * math.exp((order - 1.0) * estimate) * power
 
     def _leverage(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """l_i and r_i (m, W) of rows with these weights (m, k)."""
         leverage = weights @ self._held
-        if len(self.eigenvalues) >= self.count:
+        if self._spans_rows:
             return leverage, (weights @ self._free).clamp_min(1e-15)
         return leverage, (1.0 - leverage).clamp_min(1e-9)
+
+    @property
+    def _shares(self) -> Tensor | None:
+        return None if self._blended is None else self._blended.shares
+
+    def _mean(self, each: Tensor) -> Tensor:
+        """Of the kept rows (b, …)."""
+        return each.mean(0) if self._blended is None else self._blended.means @ each
+
+    def _per_share(self, each: Tensor) -> Tensor:
+        """Values of the kept rows (b, W), each divided by the row's share."""
+        return self.count * each if self._blended is None else each / self._blended.shares[:, None]
+
+    def _mean_per_share(self, each: Tensor) -> Tensor:
+        """The mean of values of the kept rows (b, …), each divided by the row's share."""
+        if self._blended is None:
+            return self.count * each.mean(0)
+        return (self._blended.means / self._blended.shares) @ each
+
+    def _mean_log_trace(self, ridge: Tensor) -> Tensor:
+        """The mean of log tr(C_{−i} + wI) at ridges w (W)."""
+        if self._blended is None:
+            return ((self.count - 1) / self.count + self.rank * ridge).log()
+        return self._mean(((1.0 - self._blended.shares)[:, None] + self.rank * ridge).log())
 
     @property
     def _doubt(self) -> float:
         return math.hypot(SEEN_DOUBT, UNSEEN_DOUBT * self.unseen)
 
-    def _power_above_1(self, s: float, each: Tensor) -> Tensor:
+    def _power_above_1(self, s: float, each: Tensor, shares: Tensor | None) -> Tensor:
         """φ_iᵀ C_{−i}^s φ_i (b), 0 < s < 1, for C_{−i} of trace 1."""
         w, seen = self.w, 1.0 - self.w * each
         inner = torch.trapezoid(seen * w**s, self.logs)
         ends = seen[:, 0] * w[0] ** s / s + seen[:, -1] * w[-1] ** s / (1.0 - s)
-        return math.sin(math.pi * s) / math.pi * (self.count / (self.count - 1)) ** s * (inner + ends)
+        whole = self.count / (self.count - 1) if shares is None else 1.0 / (1.0 - shares)
+        return math.sin(math.pi * s) / math.pi * whole**s * (inner + ends)
 
-    def _power_below_1(self, s: float, each: Tensor) -> Tensor:
+    def _power_below_1(self, s: float, each: Tensor, shares: Tensor | None) -> Tensor:
         """φ_iᵀ (C_{−i} + λI)^{−s} φ_i (b), 0 < s < 1, for C_{−i} + λI of trace 1: the model of the cross entropy."""
         w, (_, penalty, _) = self.w, self.best
         place = ((w + penalty).log() - self.logs[0]) / (self.logs[1] - self.logs[0])
@@ -204,7 +261,7 @@ class LeaveOneOut:
         shifted = torch.lerp(logs[:, before], logs[:, before + 1], place - before).exp()
         inner = torch.trapezoid(shifted * w ** (1.0 - s), self.logs)
         ends = shifted[:, 0] * w[0] ** (1.0 - s) / (1.0 - s) + shifted[:, -1] * w[-1] ** (1.0 - s) / s
-        trace = (self.count - 1) / self.count + self.rank * penalty
+        trace = ((self.count - 1) / self.count if shares is None else 1.0 - shares) + self.rank * penalty
         return math.sin(math.pi * s) / math.pi * trace**s * (inner + ends)
 
 

@@ -26,12 +26,74 @@ class DebiasedTrace:
     extrapolated: Tensor
 
 
-def debiased_root_trace(eigenvalues: Tensor, shares: Tensor, degrees: int, reference: Tensor) -> DebiasedTrace:
-    """De-biased tr √M, M = S Σ S, from its unbiased estimate with `degrees` = n − 1 degrees of freedom.
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """The rows of a blend, which differ in weight; the weights of all rows of its samples sum to 1."""
+
+    share: Tensor
+    """(rows): the weight of each, > 0."""
+    copies: Tensor
+    """(rows): how many rows of the samples each one stands for, where not all are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOutCurve:
+    """The population's degrees of freedom by ridge, with the sample's ridges that they are read at."""
+
+    w: Tensor
+    """The sample's ridges (…, W), ascending."""
+    x: Tensor
+    """The population's ridges (…, W), not descending."""
+    freedom: Tensor
+    """D(x) (…, W)."""
+    residual: Tensor
+    """1 less the leave-one-out leverage of each row (…, rows, W)."""
+    below: Tensor
+    """∫ x^{-1/2} D dx (…) below the grid."""
+    flat: Tensor
+    """The same (…) if D were constant there."""
+
+    @property
+    def value(self) -> Tensor:
+        """De-biased tr √M (…)."""
+        integrand = self.freedom * self.x.sqrt()
+        inner = torch.trapezoid(integrand, self.x.log(), dim=-1)
+        return (self.below + inner + 2.0 * integrand[..., -1]) / math.pi
+
+    @property
+    def extrapolated(self) -> Tensor:
+        """The part of it (…) that is extrapolated, on the scale of the Fréchet distance."""
+        return 2.0 * (self.below - self.flat) / math.pi
+
+    @property
+    def quadrature(self) -> Tensor:
+        """Weights (…, W) by which (1/π) ∫ x^{-1/2} f dx is a sum over f (…, W) that ends on both sides as D does."""
+        steps = 0.5 * self.x.log().diff(dim=-1)
+        found = torch.zeros_like(self.x)
+        found[..., 1:] += steps
+        found[..., :-1] += steps
+        found[..., 0] += 2.0 * torch.where(self.flat > 0.0, self.below / self.flat, 1.0)
+        found[..., -1] += 2.0
+        return found * self.x.sqrt() / math.pi
+
+
+def debiased_root_trace(
+    eigenvalues: Tensor, shares: Tensor, degrees: int, reference: Tensor, weights: RowWeights | None = None
+) -> DebiasedTrace:
+    """De-biased tr √M, M = S Σ S, from its unbiased estimate; arguments as of `leave_one_out_curve`."""
+    curve = leave_one_out_curve(eigenvalues, shares, degrees, reference, weights)
+    return DebiasedTrace(curve.value, curve.extrapolated)
+
+
+def leave_one_out_curve(
+    eigenvalues: Tensor, shares: Tensor, degrees: int, reference: Tensor, weights: RowWeights | None = None
+) -> LeaveOneOutCurve:
+    """The curve of M = S Σ S, from its unbiased estimate with `degrees` = n − 1 degrees of freedom.
 
     `eigenvalues` (…, k): the k = min(degrees, rank) largest sample eigenvalues, the largest of them > 0;
     `shares` (…, rows, k): U2 of decisions.md §1; `reference` (rank): the eigenvalues of Σ_r, all > 0, whose shape
-    stands in below the grid while degrees < rank. Leading dimensions are batches.
+    stands in below the grid while degrees < rank. Leading dimensions are batches. `weights`: for a blend, whose rows
+    differ in weight; without leading dimensions.
     """
     count = eigenvalues.shape[-1]
     largest = eigenvalues.amax(-1, keepdim=True)
@@ -45,22 +107,25 @@ def debiased_root_trace(eigenvalues: Tensor, shares: Tensor, degrees: int, refer
     free = w * inverse
     leverage = shares @ held
     variance = shares @ (held * free)
+    own = 1.0 / (degrees + 1) if weights is None else weights.share[:, None]
     if count == degrees:
         residual = (shares @ free).clamp_min(1e-15)
     else:
-        residual = (1.0 - 1.0 / (degrees + 1) - leverage).clamp_min(1e-9)
-    freedom = held.sum(-2) - (variance / residual).mean(-2)
-    mean_leverage = leverage.mean(-2)
+        residual = (1.0 - own - leverage).clamp_min(1e-9)
+    if weights is None:
+        freedom = held.sum(-2) - (variance / residual).mean(-2)
+        mean_leverage = leverage.mean(-2)
+        stretch = (leverage / residual).mean(-2) / mean_leverage
+    else:
+        mass = weights.share * weights.copies
+        freedom = held.sum(-2) - (mass / mass.sum()) @ (variance / residual)
+        mean_leverage = weights.copies @ leverage
+        stretch = (weights.copies @ (leverage / residual)) / mean_leverage
     # If all rows are at the mean, the map is unknown: use the identity.
-    stretch = (leverage / residual).mean(-2) / mean_leverage
     x = (w[..., 0, :] * torch.where(mean_leverage > 0.0, stretch, 1.0)).cummax(-1).values
-
-    integrand = freedom * x.sqrt()
-    inner = torch.trapezoid(integrand, x.log(), dim=-1)
-    above = 2.0 * integrand[..., -1]
-    flat = 2.0 * integrand[..., 0]
+    flat = 2.0 * freedom[..., 0] * x[..., 0].sqrt()
     below = flat if degrees >= len(reference) else _tail_by_shape(freedom[..., 0], x[..., 0], reference)
-    return DebiasedTrace((below + inner + above) / math.pi, 2.0 * (below - flat) / math.pi)
+    return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat)
 
 
 def _tail_by_shape(freedom: Tensor, start: Tensor, reference: Tensor) -> Tensor:

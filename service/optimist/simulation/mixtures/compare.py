@@ -26,8 +26,6 @@ def compare(plan: Plan, runner: Runner, truth: TrueBlends | None) -> MixtureResu
         truth = true_blends(asked.sources, question, plan.seed)
     plays = plan.sorted(runner.run("trials", [trial.blended for trial in plan.trials_of(MixtureTrial)]))
     count = len(asked.sources)
-    if len(truth.weights) != count:
-        raise ValueError(f"truth: expected the weights of {count} generators, got {len(truth.weights)}")
     least = truth.loss(truth.weights)
     singles = np.array([truth.loss(alone) for alone in np.eye(count)])
     judge = Judge(

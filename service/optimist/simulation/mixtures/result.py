@@ -15,6 +15,8 @@ from optimist.simulation.mixtures.run import MixtureRun, MixtureSummary
 if TYPE_CHECKING:
     from os import PathLike
 
+    from rich.console import Group
+
 
 @dataclass(frozen=True, eq=False)
 class MixtureResult:
@@ -68,6 +70,10 @@ class MixtureResult:
     def summaries(self) -> list[MixtureSummary]:
         """The numbers of every policy."""
         return [run.summary(policy) for policy, run in self.runs.items()]
+
+    def rendered(self) -> Group:
+        """The tables and notes for a terminal."""
+        return reporting.rendered(self)
 
     def table(self) -> str:
         """The numbers of every policy as text, mean ± standard error, with notes on the truth."""

@@ -11,6 +11,7 @@ import torch
 from optimist.evaluation import Question
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats
+from optimist.simulation.asked import Asked
 from optimist.simulation.sources import Draw, Source
 from optimist.simulation.truth import SAMPLES
 
@@ -25,6 +26,18 @@ class TrueBlends:
     """Those of the least loss (G,)."""
     origin: str = "given"
     """A text that says how it was obtained."""
+
+
+def checked_truth(truth: object, asked: Asked) -> TrueBlends | None:
+    """The truth that a caller gave, if one was. Raises ValueError unless it is of blends of these generators."""
+    if truth is None:
+        return None
+    if not isinstance(truth, TrueBlends):
+        raise ValueError(f"truth: expected TrueBlends for the goal 'mixture', got {type(truth).__name__}")
+    count = len(asked.sources)
+    if len(truth.weights) != count:
+        raise ValueError(f"truth: expected the weights of {count} generators, got {len(truth.weights)}")
+    return truth
 
 
 def true_blends(sources: Mapping[str, Source], question: Question, seed: int) -> TrueBlends:

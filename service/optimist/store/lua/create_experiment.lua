@@ -1,9 +1,10 @@
 -- uses: enrol
 -- keys: config counts
--- args: new_config growth instance keep_log batch_size labels names*
+-- args: new_config growth instance keep_log batch_size labels mixture_growth names*
 
 -- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices (rules
--- before 4). labels: of its watched metrics, with spaces between. Answers 1 if created, 0 if it existed already.
+-- before 4). labels: of its watched metrics, with spaces between. mixture_growth: by which part its samples grow until the
+-- mixture is made again, '' where the goal is another. Answers 1 if created, 0 if it existed already.
 local standing = redis.call('GET', config)
 if standing == new_config then
   return {'ok', 0}
@@ -21,6 +22,12 @@ end
 -- cannot number the claims of this experiment, see claim.lua.
 if labels ~= '' then
   redis.call('HSET', counts, 'labels', labels, 'claims', 'watches: claimed_units', 'claimed', 'watches: claimed_units')
+end
+-- The same for scorers that know of no mixtures, by all the counters that they number claims with.
+if mixture_growth ~= '' then
+  local locked = 'mixes: claimed_mixtures'
+  redis.call('HSET', counts, 'mixture_growth', mixture_growth, 'claims', locked, 'claimed', locked,
+    'claimed_units', locked)
 end
 for i, name in ipairs(names) do
   enrol(i - 1, name)

@@ -14,7 +14,7 @@ for _, g in ipairs(redis.call('HKEYS', generators)) do
   end
 end
 for _, label in ipairs(labels) do
-  redis.call('UNLINK', by_label(fitted, label))
+  redis.call('UNLINK', by_label(fitted, label), curve .. ':' .. unit_of('mixture', label))
 end
 redis.call('UNLINK', unpack(KEYS))
 return {'ok', existed}

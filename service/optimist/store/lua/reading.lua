@@ -1,7 +1,7 @@
 -- uses: prelude picks
 -- keys: turn counts leases picks terms expired_order decision
--- keys: generators states controls estimates damaged aside returned snapshots suspects
--- args: held*
+-- keys: generators states controls estimates damaged aside returned snapshots suspects mixtures
+-- args: held_mixture held*
 
 -- Whether the turn at opening picks is that of `who` now, for `milliseconds`. A turn that lasts longer than that means
 -- that the server's clock was set back.
@@ -45,6 +45,15 @@ local function leave_out_held(all)
   end
 end
 
+-- The mixture that picks are made from, '' if there is none, or if `held_mixture` is its name.
+local function read_mixture()
+  local growth, made = unpack(redis.call('HMGET', counts, 'mixture_growth', 'made_mixture'))
+  if not growth or not made or made == held_mixture then
+    return ''
+  end
+  return redis.call('HGET', mixtures, '') or ''
+end
+
 -- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
 -- that its batch is still accepted. A deadline further off than a lease can last means that the server's clock was set
 -- back. remembered: how many expired picks are remembered.
@@ -78,5 +87,6 @@ local function read_state(remembered)
     state[2 + i] = (hash == damaged or hash == snapshots) and of_primary(hash) or redis.call('HGETALL', hash)
   end
   leave_out_held(state[7])
+  state[#state + 1] = read_mixture()
   return state
 end

@@ -1,6 +1,5 @@
--- uses: prelude units chunks retracted
--- keys: settled picks log estimates watched modes curve decision snapshots uploads claims checks suspects aside damaged
--- keys: fitted generators states returned counts
+-- uses: prelude units chunks retracted forgetting
+-- keys: settled picks log decision snapshots uploads claims checks suspects aside fitted generators states returned counts
 -- args: generator position number who reason kernels most channel experiment
 
 -- Retracts one batch, named by its `position` in a generator's log or by the `number` of its pick, or with neither
@@ -193,25 +192,13 @@ if tonumber(numbered) then
   redis.call('HSET', counts, 'claimed', numbered, 'claims', LOCKED)
 end
 
-local function forget_derived(h, label, from)
-  local unit = unit_of(h, label)
-  redis.call('HDEL', label == '' and estimates or watched, unit)
-  redis.call('HDEL', facts_of(label), 'made_' .. unit)
-  redis.call('HDEL', modes, unit)
-  redis.call('HDEL', damaged, unit)
-  local list = curve .. ':' .. unit
-  local last = redis.call('LINDEX', list, -1)
-  while last and tonumber(last:match('^%d+ (%d+)')) >= from do
-    redis.call('RPOP', list)
-    last = redis.call('LINDEX', list, -1)
-  end
-end
 if not is_one then
   redis.call('HSET', counts, g .. ':restart', own, g .. ':handed', 0)
 end
 for _, label in ipairs(labels) do
   redis.call('HDEL', claims, unit_of(g, label))
   forget_derived(g, label, first)
+  forget_mixture(label, g, refits[label] and 0 or first)
   if refits[label] then
     redis.call('DEL', by_label(fitted, label))
     redis.call('HDEL', facts_of(label), by_label('fitted', label), by_label('fitted_from', label))

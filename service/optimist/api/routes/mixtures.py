@@ -1,0 +1,134 @@
+"""Routes of mixtures: the best blend of an experiment's generators, and what it consists of in samples."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from optimist.api.context import Context, ContextDep
+from optimist.api.problems import ApiError, invalid
+from optimist.api.routes.modes import ASK_AGAIN, PATIENCE, POLL, missing
+from optimist.dispatch.state import PolicyState, needed_to_fit
+from optimist.store import LEAST_MIXED, Conflict, NotFound
+from optimist_client.metrics import Metric
+from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, Mixture
+
+BELIEVED = 1.0
+"""Seconds after which a note of a scorer that a mixture cannot be made is the answer."""
+router = APIRouter(prefix="/v1/experiments/{name}", tags=["experiments"])
+
+
+@router.get("/mixture")
+async def get_mixture(
+    name: Identifier,
+    context: ContextDep,
+    metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
+) -> Mixture:
+    """The best blend of the generators: weights, score, and what it gains over the best single generator.
+
+    With the goal "mixture" it is the one that picks are made from; in other experiments, and by watched metrics, it is
+    made now. If no scorer makes it within 10 seconds, an earlier one is returned, which `stale` may mark. 422 for
+    metrics without a score of blends, and while there are too few samples.
+    """
+    experiment = await context.experiment(name)
+    config = experiment.config
+    asked = config.metrics.get(metric or config.declared.shown_label)
+    if asked is None:
+        raise invalid(f"metric: expected one of {', '.join(config.metrics)}; got {metric!r}")
+    if "mixture" not in asked.offers:
+        raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of blends")
+    return await _awaited(context, _Wanted(experiment, asked, "" if asked == config.declared else asked.shown_label))
+
+
+@router.post("/blend")
+async def blend(name: Identifier, request: BlendRequest, context: ContextDep) -> Blend:
+    """How many of the next `size` samples to take from each generator, to serve users with the best blend.
+
+    By the weights of the newest mixture of the metric that decides. What rounding leaves over is credited to the next
+    requests, whoever sends them. 409 while there is no mixture.
+    """
+    experiment = await context.experiment(name)
+    state = await context.state(experiment)
+    made = await context.mixture(state)
+    if made is None:
+        how = "is made once every generator has some samples"
+        if state.config.goal == "best":
+            how = f"is made when somebody asks for it: GET /v1/experiments/{name}/mixture"
+        raise Conflict(f"experiment {name!r} has no mixture yet; it {how}")
+    known = {generator.name: generator.ordinal for generator in state.contenders}
+    weights = {one.generator: one.weight for one in made.weights if one.weight > 0.0 and one.generator in known}
+    if not (total := sum(weights.values())):
+        raise Conflict("all generators of the newest mixture were retired since; it is made again soon")
+    weights = {generator: weight / total for generator, weight in weights.items()}
+    counts = await context.store.blend(
+        name,
+        {known[generator]: weight for generator, weight in weights.items()},
+        request.size,
+        request.request_id or uuid.uuid4().hex,
+        instance=experiment.instance,
+    )
+    shared = {generator: counts[known[generator]] for generator in weights}
+    return Blend(counts={generator: count for generator, count in shared.items() if count}, weights=weights)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Whose mixture is wanted, by which metric."""
+
+    experiment: Experiment
+    metric: Metric
+    label: str
+    """As the store calls the metric: "" for the one that decides."""
+
+    def is_made(self, begun: PolicyState, state: PolicyState, made: Mixture) -> bool:
+        """Whether it has been made: of all samples that there were at the beginning; or where picks are made from it,
+        and it is not due to be made again now."""
+        if state.config.goal == "mixture" and not self.label and not state.has_ended:
+            return not state.stored.needs_mixture
+        mixable = {generator.ordinal for generator in begun.stored.mixable}
+        # Generators that were added since are the last ones.
+        parts = zip(begun.stored.generators, made.positions, strict=False)
+        return all(seq >= g.seq if g.ordinal in mixable else not seq for g, seq in parts)
+
+
+async def _state(context: Context, wanted: _Wanted) -> PolicyState:
+    """The experiment's state.
+
+    Raises NotFound if the experiment was deleted, `ApiError` 422 if no mixture can be made from its samples so far.
+    """
+    state = await context.state(wanted.experiment)
+    stored, name = state.stored, wanted.experiment.config.name
+    if stored.instance != wanted.experiment.instance:
+        raise NotFound(f"experiment {name!r} was deleted and created again")
+    if lacking := missing(stored, LEAST_MIXED):
+        raise invalid(f"there are too few samples to say how generators blend: it takes {lacking}")
+    needed = needed_to_fit(wanted.metric, len(stored.active))
+    if needed and await context.store.fitted(name, wanted.label) is None and (lacking := missing(stored, needed)):
+        raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
+    return state
+
+
+async def _awaited(context: Context, wanted: _Wanted) -> Mixture:
+    """The mixture of the logs as they are now, or the latest available. Raises `ApiError` 503 without any."""
+    name, label = wanted.experiment.config.name, wanted.label
+    begun = await _state(context, wanted)
+    deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
+    while True:
+        state = await _state(context, wanted)
+        made, now = await context.mixture(state, label), time.monotonic()
+        if made is not None and (now >= deadline or wanted.is_made(begun, state, made)):
+            return made
+        # A note of earlier is not believed before a scorer had the time to try again.
+        if first and now >= first + BELIEVED and (note := await context.store.mixture_damage(name, label)):
+            raise invalid(note)
+        if now >= deadline:
+            raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
+        if now >= ask_at:
+            await context.store.want_mixture(name, label)
+            first, ask_at = first or now, now + ASK_AGAIN
+        await asyncio.sleep(POLL)

@@ -1,0 +1,128 @@
+"""The generators of a blend as a Fréchet distance sees them, and the space in which their blends are decomposed.
+
+Whitened rows are z = (x − μ_i)·root, root = basis √eigenvalues of the reference, so that Σ zzᵀ = A S_i A, A = Σ_r^{1/2},
+in the reference's eigenbasis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.mixtures.objective import Half
+from optimist.numerics.spectra import centre, symmetric_product
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The samples of one generator, or of one half of them."""
+
+    reference: Reference
+    count: int
+    mean: Tensor
+    """(d,)."""
+    last: Tensor
+    """The last rows (b, d) minus the mean: all of them where rows are held."""
+    scatter: Tensor | None
+    """(d, d); None where rows are held."""
+
+    @classmethod
+    def of(cls, reference: Reference, statistic: GaussianStatistic, half: Half | None) -> Part:
+        """Raises ValueError on fewer than 2 samples, and where the halves are not kept."""
+        rows = statistic.rows
+        if rows is not None:
+            rows = rows if half is None else rows[half::2]
+            if len(rows) < 2:
+                raise ValueError("a part of a blend needs at least 2 samples")
+            mean, centred = centre(rows)
+            return cls(reference, len(rows), mean, centred, None)
+        if half is None:
+            last = statistic.last_rows - statistic.mean
+            return cls(reference, statistic.samples, statistic.mean, last, statistic.scatter)
+        moments = statistic.half(half)
+        return cls(
+            reference, moments.count, moments.mean, statistic.last_of_half(half) - moments.mean, moments.scatter
+        )
+
+    @cached_property
+    def spread(self) -> float:
+        """Tr S_i/n_i."""
+        total = self.last.square().sum() if self.scatter is None else self.scatter.trace()
+        return float(total) / self.count
+
+    @cached_property
+    def second(self) -> float:
+        """Mean ‖x − μ_r‖²: without bias, and linear in the samples."""
+        return self.spread + float((self.mean - self.reference.mean).square().sum())
+
+    @cached_property
+    def place(self) -> Tensor:
+        """The whitened distance of the mean from the reference's (rank)."""
+        return (self.mean - self.reference.mean) @ root_of(self.reference)
+
+    @cached_property
+    def whitened(self) -> Tensor:
+        """The last rows, whitened (b, rank)."""
+        return self.last @ root_of(self.reference)
+
+    @cached_property
+    def moment(self) -> Tensor:
+        """A S_i A/n_i (rank, rank)."""
+        if self.scatter is None:
+            return symmetric_product(self.whitened.T, self.whitened) / self.count
+        root = root_of(self.reference)
+        return symmetric_product(root.T, self.scatter @ root) / self.count
+
+
+def root_of(reference: Reference) -> Tensor:
+    """A over the reference's rank (d, rank)."""
+    return reference.root[:, : reference.rank]
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Coordinates (k) in which all blends are decomposed: the reference's eigenbasis, or, while there are fewer rows of
+    all parts together, a basis of these, by their Gram matrix."""
+
+    counts: tuple[int, ...]
+    eigenvalues: Tensor
+    """Of the reference (rank)."""
+    places: Tensor
+    """Whitened means (G, k) from one origin."""
+    rows: tuple[Tensor, ...]
+    """Whitened last rows (b_i, k) of each part, minus its mean."""
+    moments: tuple[Tensor, ...]
+    """A S_i A/n_i (k, k)."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> Space:
+        """The smaller of the two spaces."""
+        counts = tuple(part.count for part in parts)
+        eigenvalues = parts[0].reference.eigenvalues
+        places = torch.stack([part.place for part in parts])
+        rows = tuple(part.whitened for part in parts)
+        if sum(counts) > len(eigenvalues) or any(part.scatter is not None for part in parts):
+            return cls(counts, eigenvalues, places, rows, tuple(part.moment for part in parts))
+        vectors = torch.cat([*rows, places[1:] - places[0]])
+        squares, basis = torch.linalg.eigh(symmetric_product(vectors, vectors.T))
+        kept = min(sum(counts) - 1, len(squares))
+        coordinates = basis[:, -kept:] * squares[-kept:].clamp_min(0.0).sqrt()
+        *inside, shifts = coordinates.split([*counts, len(parts) - 1])
+        moments = tuple(symmetric_product(each.T, each) / len(each) for each in inside)
+        return cls(counts, eigenvalues, torch.cat([shifts.new_zeros(1, kept), shifts]), tuple(inside), moments)
+
+    @property
+    def rank(self) -> int:
+        """Of the reference."""
+        return len(self.eigenvalues)
+
+    @property
+    def width(self) -> int:
+        """k."""
+        return self.places.shape[-1]

@@ -1,0 +1,91 @@
+"""Influences of the rows of a blend on minus its log score and on the slopes of that (docs/mixtures.md)."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.numerics.kernel.blended_entropy import BlendedEntropy, slopes_of
+from optimist.numerics.kernel.blended_spectrum import BlendedSpectrum
+from optimist.numerics.kernel.spectrum import second_order, slopes
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.spectra.differences import differences
+
+
+class Influences:
+    """Of one blend. All are scaled, so that variances have κ, and the larger one of two influences' variance.
+
+    As for one generator: that of the plug-in sees each row from inside, the other one from outside.
+    """
+
+    def __init__(self, spectrum: BlendedSpectrum, entropy: BlendedEntropy, order: float) -> None:
+        self._spectrum, self._entropy, self._order = spectrum, entropy, order
+        self.estimate = entropy.estimate
+        """H."""
+        self.slopes: Floats = -slopes_of(spectrum, entropy)
+        """∂(−H)/∂α (G,)."""
+        derivative = slopes(spectrum.values, order)
+        outside = inside = 0.0
+        for place in spectrum.support:
+            size = float(spectrum.weights[place]) * spectrum.share(place)
+            outside += size * float(entropy.influence(place).var())
+            inside += size * float((spectrum.squares(place) @ derivative).var())
+        larger = max(1.0, inside / outside) if outside > 0.0 else 1.0
+        self._scale = math.sqrt(entropy.inflation * larger)
+
+    @cached_property
+    def beyond(self) -> Floats:
+        """Errors (G² + G,): of second order by pairs of generators, and systematic ones, by √α as if each had its own."""
+        spectrum = self._spectrum
+        derivative = slopes(spectrum.values, self._order)
+        # Above, the systematic part is half of the whole correction, as for one generator.
+        curvature = second_order(spectrum.values, derivative, self._order) if self._order < 2.0 else 0.0
+        parts = np.array([weight * spectrum.share(place) for place, weight in enumerate(spectrum.weights.tolist())])
+        pairs = math.sqrt(curvature * self._entropy.inflation) * np.sqrt(np.outer(parts, parts))
+        return np.concatenate([pairs.ravel(), self._entropy.systematic * np.sqrt(spectrum.weights)])
+
+    def of_rows(self, place: int) -> Tensor:
+        """On the loss (b,), of the kept rows of a generator."""
+        return -self._scale * float(self._spectrum.weights[place]) * self._entropy.influence(place)
+
+    def of_rows_on_slopes(self, place: int) -> Tensor:
+        """On the slopes (b, G)."""
+        return self._on_slopes(place, self._entropy.influence(place), self._spectrum.kept[place])
+
+    def of_common(self, place: int, features: Tensor, is_sample: Tensor) -> tuple[Tensor, Tensor]:
+        """On the loss (m,) and on the slopes (m, G), of rows φ (m, width) of a generator, of which some are samples."""
+        coordinates, share = self._spectrum.coordinates(features), self._spectrum.share(place)
+        squares = coordinates.square()
+        inside, outside = (self._entropy.influence_of(squares, each) for each in (share, 0.0))
+        influence = torch.where(is_sample, inside, outside)
+        on_loss = -self._scale * float(self._spectrum.weights[place]) * influence
+        return on_loss, self._on_slopes(place, influence, coordinates)
+
+    def _on_slopes(self, place: int, influence: Tensor, coordinates: Tensor) -> Tensor:
+        """Of rows of a generator with these influences (b,) on the score: through C, and on their own slope."""
+        weight, count = float(self._spectrum.weights[place]), len(self.slopes)
+        found = influence.new_zeros(len(influence), count)
+        if weight > 0.0:
+            seen = coordinates[:, : len(self._curvature)]
+            for other, moment in enumerate(self._spectrum.leading):
+                found[:, other] = weight * ((seen @ (self._curvature * moment)) * seen).sum(-1)
+            if self._order != 1.0:
+                gradient = influence.new_tensor(self.slopes)
+                found += weight * (self._order - 1.0) * influence[:, None] * gradient
+        found[:, place] -= influence
+        return self._scale * found
+
+    @cached_property
+    def _curvature(self) -> Tensor:
+        """Second derivative (m, m) of the loss in pairs of leading eigenvectors, for q ≠ 1 without that of log."""
+        values, order = self._spectrum.values + self._entropy.ridge, self._order
+        leading = values[: len(self._spectrum.leading[0])]
+        if order == 1.0:
+            return differences(leading)
+        top = float(values[0])
+        trace = math.exp((1.0 - order) * self._entropy.estimate - order * math.log(top))
+        return order / (order - 1.0) / (top**2 * trace) * differences(leading / top, order - 1.0)

@@ -1,0 +1,170 @@
+"""The covariance of a blend, C = Σ α_i C_i, in its eigenbasis; by the Gram matrix of weighted rows if it is smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.numerics.kernel.spectrum import floored_at
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.mixtures.objective import Half
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.spectra import symmetric_product
+
+KEPT = 512
+"""Last rows of each generator by which influences are found, as in an estimate of one."""
+LEADING = 512
+"""Eigenvectors, those of the largest eigenvalues, in which second derivatives are computed."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The samples of one generator in one half of its log, or all."""
+
+    statistic: KernelStatistic
+    half: Half | None
+
+    @cached_property
+    def count(self) -> int:
+        """n."""
+        samples = self.statistic.samples
+        return samples if self.half is None else (samples + 1 - self.half) // 2
+
+    @cached_property
+    def rows(self) -> Tensor | None:
+        """All φ (n, width) in log order, where they are held."""
+        rows = self.statistic.rows
+        return rows if rows is None or self.half is None else rows[self.half :: 2].clone()
+
+    @cached_property
+    def kept(self) -> Tensor:
+        """φ of the last rows (b, width)."""
+        if self.rows is not None:
+            return self.rows[-KEPT:]
+        last = self.statistic.last_rows
+        return last if self.half is None else last[(self.statistic.samples - len(last) + self.half) % 2 :: 2]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether `kept` are all rows."""
+        return len(self.kept) == self.count
+
+    def moment(self) -> Tensor:
+        """C_i (width, width). Raises ValueError where halves were not kept."""
+        if self.rows is not None:
+            return symmetric_product(self.rows.T, self.rows) / self.count
+        whole = self.statistic.moment if self.half is None else self.statistic.half_moment(self.half)
+        return whole / self.count
+
+
+class BlendedSpectrum:
+    """Eigenvalues of the blend of some parts, and their rows in its eigenbasis.
+
+    The Gram matrix's eigenvectors span the rows of the generators with a weight, and only a part of others' rows.
+    """
+
+    def __init__(self, parts: Sequence[Part], weights: Floats) -> None:
+        self.parts, self.weights = parts, weights
+        self.support: list[int] = np.flatnonzero(weights).tolist()
+        """Places of the generators with a weight above 0."""
+        total = sum(parts[place].count for place in self.support)
+        is_held = all(parts[place].rows is not None for place in self.support)
+        self._by_rows = is_held and total <= parts[0].statistic.width
+        values, vectors = torch.linalg.eigh(self._gram() if self._by_rows else self._covariance())
+        self._vectors = vectors.flip(-1)
+        """(N, k) of the Gram matrix, (width, k) of C."""
+        self.raw = values.flip(-1).clamp_min(0.0)
+        """Eigenvalues (k), descending."""
+        self.values = floored_at(self.raw)
+        """The same, none below `FLOOR` times the largest."""
+
+    def share(self, place: int) -> float:
+        """ω of a row of this generator: its weight in C."""
+        return float(self.weights[place]) / self.parts[place].count
+
+    @cached_property
+    def count(self) -> float:
+        """The effective number of samples, 1/Σ ω²."""
+        return 1.0 / sum(float(self.weights[place]) * self.share(place) for place in self.support)
+
+    def squares(self, place: int) -> Tensor:
+        """(v_kᵀφ)² (b, k) of the kept rows of a generator."""
+        return self._squares[place]
+
+    def coordinates(self, features: Tensor) -> Tensor:
+        """v_kᵀφ (m, k) of any rows φ (m, width)."""
+        if not self._by_rows:
+            return features @ self._vectors
+        return (features @ self._weighted.T) @ (self._vectors / self.values.sqrt())
+
+    @cached_property
+    def kept(self) -> list[Tensor]:
+        """v_kᵀφ (b, k) of the kept rows of each generator."""
+        return [self._rotated(place, all_rows=False) for place in range(len(self.parts))]
+
+    @cached_property
+    def _squares(self) -> list[Tensor]:
+        return [each.square() for each in self.kept]
+
+    def leverages(self, place: int) -> Tensor:
+        """ω (v_kᵀφ)²/g_k (b, k) of the kept rows of a generator of the support, known where g_k is 0, too."""
+        if self._by_rows:
+            return self._entries(place)[-KEPT:].square()
+        return self.squares(place) * (self.share(place) / self.values)
+
+    def mean(self, place: int, values: Tensor, beyond: float) -> float:
+        """tr C_i f(C) for f with these values (k) on the eigenvalues, and `beyond` in directions outside their span."""
+        part = self.parts[place]
+        if part.rows is None:
+            return float((part.moment() * ((self._vectors * values) @ self._vectors.T)).sum())
+        seen = self._rotated(place, all_rows=True).square().mean(0)
+        return float(seen @ values) + beyond * max(1.0 - float(seen.sum()), 0.0)
+
+    @cached_property
+    def leading(self) -> list[Tensor]:
+        """Each C_i (m, m) in the first m ≤ `LEADING` eigenvectors."""
+        return [self._leading(place) for place in range(len(self.parts))]
+
+    def _leading(self, place: int) -> Tensor:
+        part = self.parts[place]
+        if part.rows is None:
+            vectors = self._vectors[:, :LEADING]
+            return vectors.T @ (part.moment() @ vectors)
+        rows = self._rotated(place, all_rows=True)[:, :LEADING]
+        return symmetric_product(rows.T, rows) / part.count
+
+    def _rotated(self, place: int, all_rows: bool) -> Tensor:
+        """v_kᵀφ of the kept rows of a generator, or of all it holds."""
+        part = self.parts[place]
+        if self._by_rows and place in self.support:
+            entries = self._entries(place) if all_rows else self._entries(place)[-KEPT:]
+            return entries * (self.raw / self.share(place)).sqrt()
+        rows = part.rows if all_rows else part.kept
+        assert rows is not None
+        return self.coordinates(rows)
+
+    def _entries(self, place: int) -> Tensor:
+        """The Gram matrix's eigenvectors (n, k) at all rows of a generator of the support."""
+        start = sum(self.parts[before].count for before in self.support if before < place)
+        return self._vectors[start : start + self.parts[place].count]
+
+    @cached_property
+    def _weighted(self) -> Tensor:
+        """√ω φ (N, width) of all rows of the support."""
+        held = [(place, self.parts[place].rows) for place in self.support]
+        return torch.cat([rows * self.share(place) ** 0.5 for place, rows in held if rows is not None])
+
+    def _gram(self) -> Tensor:
+        return symmetric_product(self._weighted, self._weighted.T)
+
+    def _covariance(self) -> Tensor:
+        first, *others = self.support
+        total = float(self.weights[first]) * self.parts[first].moment()
+        for place in others:
+            total += float(self.weights[place]) * self.parts[place].moment()
+        return total

@@ -1,0 +1,171 @@
+"""log Vendi of blends, of every finite order but 2: the loss, the programme, influences (docs/mixtures.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from optimist.numerics.kernel.blended_entropy import blended_entropy, slopes_of
+from optimist.numerics.kernel.blended_influences import Influences
+from optimist.numerics.kernel.blended_spectrum import BlendedSpectrum, Part
+from optimist.numerics.kernel.entropy import log_vendi
+from optimist.numerics.kernel.influence import has_collapsed
+from optimist.numerics.kernel.pair_objective import checked, places_in
+from optimist.numerics.kernel.spectral_loss import Covariances, Spectral, spectral_model
+from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist.numerics.mixtures.objective import Blended, Common, Half
+from optimist.numerics.mixtures.programme import minimise
+from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.rows import copied
+
+if TYPE_CHECKING:
+    from optimist.numerics.kernel.score import VendiScore
+
+ROUNDS = 6
+"""Most times that the programme is corrected."""
+SETTLED = 1e-3
+"""No more, where no weight changes by more."""
+COLLAPSED_SLOPE = 30.0
+"""By how much −log of an eigenvalue that should be 0 is larger than that of one that is 1."""
+
+
+class EntropyObjective:
+    """The `Objective` of log Vendi.
+
+    Weights are fitted by the entropy of the samples (`spectral_loss`), which is too low by an amount that depends on
+    the weights: uncorrected, it prefers to mix. What corrects it is linear in the weights: at the weights that it ends
+    at, its gradient is that of the de-biased score.
+    """
+
+    def __init__(
+        self,
+        metric: VendiScore,
+        statistics: Sequence[KernelStatistic],
+        half: Half | None = None,
+        common: Sequence[Common | None] = (),
+    ) -> None:
+        for statistic in statistics:
+            metric.check(statistic)
+        checked([statistic.samples for statistic in statistics])
+        self._order, self._width, self._loss = metric.order, metric.width, Spectral(metric.order)
+        self._parts = [Part(statistic, half) for statistic in statistics]
+        self.samples = tuple(part.count for part in self._parts)
+        self._common = [None if rows is None else self._seen(metric, rows, half) for rows in common]
+
+    def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
+        """The plug-in's model with the correction; published: without."""
+        return self.plug_in(weights, 0.0) if published else self.corrected(weights, *self._correction)
+
+    def scaled(self, value: float) -> float:
+        """Minus the log score."""
+        return self._loss.in_log(value)
+
+    def deviations(self, weights: Floats) -> Floats:
+        """From the influences on the slopes."""
+        found = self.analyse(weights, slopes=True)
+        own = [float(rows[:, place].std()) for place, rows in enumerate(found.slope_rows)]
+        return self._loss.rate(-found.loss) * np.array(own)
+
+    def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
+        """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows."""
+        spectrum = BlendedSpectrum(self._parts, weights)
+        places = range(len(weights))
+        if has_collapsed(spectrum.raw):
+            return self._collapsed(spectrum)
+        found = Influences(spectrum, blended_entropy(spectrum, self._order, self._width), self._order)
+        common = [None if rows is None else found.of_common(place, *rows) for place, rows in enumerate(self._common)]
+        return Blended(
+            loss=-found.estimate,
+            slopes=found.slopes,
+            rows=tuple(found.of_rows(place) for place in places),
+            extra=found.beyond,
+            common=tuple(None if each is None else each[0] for each in common),
+            slope_rows=tuple(found.of_rows_on_slopes(place) for place in places) if slopes else (),
+            common_slopes=tuple(None if each is None else each[1] for each in common) if slopes else (),
+        )
+
+    def _collapsed(self, spectrum: BlendedSpectrum) -> Blended:
+        """A blend of identical rows: no error is known. Any generator but these would help."""
+        count, same = len(self._parts), (spectrum.raw > 0.5).to(spectrum.raw.dtype)
+        others = [1.0 - spectrum.mean(place, same, 0.0) for place in range(count)]
+        none = [part.kept.new_zeros(len(part.kept)) for part in self._parts]
+        common = tuple(None if rows is None else rows[0].new_zeros(len(rows[0])) for rows in self._common)
+        return Blended(
+            loss=-log_vendi(spectrum.raw, self._order),
+            slopes=-COLLAPSED_SLOPE * np.array(others),
+            rows=tuple(none),
+            extra=np.zeros(count * (count + 1)),
+            common=common,
+            slope_rows=tuple(rows[:, None].expand(-1, count) for rows in none),
+            common_slopes=tuple(None if rows is None else rows[:, None].expand(-1, count) for rows in common),
+        )
+
+    @cached_property
+    def _covariances(self) -> Covariances:
+        return Covariances.of(self._even.leading, len(self._even.values))
+
+    @cached_property
+    def _ridge(self) -> float:
+        return 0.0 if has_collapsed(self._even.raw) else blended_entropy(self._even, self._order, self._width).ridge
+
+    @cached_property
+    def _even(self) -> BlendedSpectrum:
+        """The spectrum of the blend of equal weights."""
+        count = len(self._parts)
+        return BlendedSpectrum(self._parts, np.full(count, 1.0 / count))
+
+    @cached_property
+    def _correction(self) -> tuple[Floats, float]:
+        """What is added to the linear part (G,), and to the constant."""
+        found = np.zeros(len(self._parts)), 0.0
+        weights = minimise(_Corrected(self, *found))
+        for _ in range(ROUNDS):
+            spectrum = BlendedSpectrum(self._parts, weights)
+            if has_collapsed(spectrum.raw):
+                break
+            entropy = blended_entropy(spectrum, self._order, self._width)
+            plug_in = self.plug_in(weights, self._ridge)
+            linear = -self._loss.rate(entropy.estimate) * slopes_of(spectrum, entropy) - plug_in.gradient(weights)
+            constant = self._loss.of_score(entropy.estimate) - plug_in.value(weights) - float(linear @ weights)
+            found, before = (linear, constant), weights
+            weights = minimise(_Corrected(self, *found))
+            if float(np.abs(weights - before).max()) <= SETTLED:
+                break
+        return found
+
+    def plug_in(self, weights: Floats, ridge: float) -> Quadratic:
+        """The model of the samples as they are."""
+        return spectral_model(self._order, self._covariances, weights, ridge)
+
+    def corrected(self, weights: Floats, linear: Floats, constant: float) -> Quadratic:
+        """The model with these additions."""
+        found = self.plug_in(weights, self._ridge)
+        return Quadratic(found.matrix, found.linear + linear, found.constant + constant)
+
+    @staticmethod
+    def _seen(metric: VendiScore, rows: Common, half: Half | None) -> tuple[Tensor, Tensor]:
+        """φ of common rows, and whether each is among the samples: places in the log count as those of the indices."""
+        features = metric.feature_map(copied(rows["features"], metric.feature_map.device))
+        return features, places_in(len(features), len(features), half, features.device)
+
+
+@dataclass(frozen=True)
+class _Corrected:
+    """The programme with a correction."""
+
+    objective: EntropyObjective
+    linear: Floats
+    constant: float
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        return self.objective.samples
+
+    def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
+        del published
+        return self.objective.corrected(weights, self.linear, self.constant)

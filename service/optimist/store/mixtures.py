@@ -1,0 +1,143 @@
+"""The mixtures of experiments, one by each metric, and how many samples each generator makes for the blend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optimist.store import keys
+from optimist.store.commands import Commands
+from optimist.store.formats import MIXING, mark_at_least
+from optimist.store.parsing import parse_mixture, parse_parts
+from optimist.store.state import Part, StoredMixture
+
+BLENDS = 256
+"""How many newest answers of `blend` are remembered for repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixedPart:
+    """What a mixture to be stored was made of by one generator: its log up to `seq`.
+
+    samples: those that count up to there. chain: `LogEntry.chain` there, "" where the log has none.
+    """
+
+    generator: int
+    seq: int
+    samples: int
+    chain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MixturePoint:
+    """A mixture as charts keep it: `point` is the caller's text."""
+
+    told: int
+    """Batches told to the whole experiment when it was published."""
+    samples: int
+    """Samples of all generators that it was made from."""
+    parts: Mapping[int, Part]
+    point: str
+
+
+class Mixtures:
+    """The part of `Store` about mixtures. label: of the watched metric, "" for the primary one."""
+
+    _commands: Commands
+
+    async def want_mixture(self, experiment: str, label: str = "") -> None:
+        """Announce on `keys.MIXTURES` that somebody waits for the mixture of the logs as they are now."""
+        text = f"{self._commands.full(experiment)} 0 0"
+        await self._commands.call("PUBLISH", keys.MIXTURES, f"{text} {label}" if label else text)
+
+    async def put_mixture(
+        self,
+        experiment: str,
+        payload: str,
+        token: str,
+        parts: Sequence[MixedPart],
+        *,
+        kernels: str = "",
+        point: str = "",
+        label: str = "",
+    ) -> bool:
+        """Publish a mixture; False if one exists that knows more of a generator's log.
+
+        token: of a claim of `keys.MIXTURE` by this metric. payload: text of the caller; point: what `mixture_curve`
+        keeps of it, "" for nothing. It removes the note of `put_damage`. Where it is the experiment's goal, and the
+        metric the primary one, it is announced on `keys.MIXTURES_MADE`, and picks are made from it.
+        Raises Superseded where another owner has the claim, where a batch in it was retracted, and where Redis has
+        another log, or other kernels, than it was made of.
+        """
+        if not parts or not payload:
+            raise ValueError("a mixture has a payload, and one generator or more")
+        await mark_at_least(self._commands.redis, MIXING)
+        stands = await self._commands.experiment_script(
+            "put_mixture",
+            experiment,
+            label=label,
+            payload=payload,
+            token=token,
+            point=point,
+            kernels=kernels,
+            channel=keys.MIXTURES_MADE,
+            experiment=self._commands.full(experiment),
+            parts=[
+                {"generator": part.generator, "seq": part.seq, "samples": part.samples, "chain": part.chain}
+                for part in parts
+            ],
+        )
+        return bool(stands[0])
+
+    async def mixture(self, experiment: str, label: str = "") -> StoredMixture | None:
+        """The newest mixture by a metric, None before the first."""
+        facts, mixtures = (self._commands.key(experiment, part) for part in (keys.facts(label), "mixtures"))
+        reads = [("HGET", facts, f"made_{keys.unit(keys.MIXTURE, label)}"), ("HGET", mixtures, label)]
+        made, entry = await self._commands.call_many(reads)
+        return parse_mixture(entry, (made or b"").decode())
+
+    async def mixture_damage(self, experiment: str, label: str = "") -> str | None:
+        """Why the mixture cannot be made by a metric; None while nothing is known against it."""
+        unit = keys.unit(keys.MIXTURE, label)
+        note = await self._commands.call("HGET", self._commands.key(experiment, "damaged"), unit)
+        return None if note is None else note.decode()
+
+    async def mixture_curve(self, experiment: str, start: int = 0, label: str = "") -> list[MixturePoint]:
+        """The points kept of the mixtures by a metric, from index `start` on.
+
+        A point is kept whenever the samples of all generators have grown by a 32nd since the last.
+        """
+        points = self._commands.key(experiment, f"curve:{keys.unit(keys.MIXTURE, label)}")
+        return [_point(entry) for entry in await self._commands.call("LRANGE", points, start, -1)]
+
+    async def blend(
+        self, experiment: str, weights: Mapping[int, float], size: int, request: str, *, instance: str | None = None
+    ) -> dict[int, int]:
+        """Share out `size` samples, so that all that were ever shared out make the blend, as `policies.blended` does.
+
+        weights: by ordinal, at least 0. The credits of generators that are not named stay as they are. request: a
+        repeat gets its answer again, as long as `BLENDS` newer ones have not come. Raises NotFound for an unknown
+        generator, ValueError for weights without a positive sum.
+        """
+        if size < 1 or not request or any(letter.isspace() or letter == "#" for letter in request):
+            raise ValueError("a blend has a size, and a request without white space and number signs")
+        total = math.fsum(weights.values())
+        if not 0.0 < total < math.inf or min(weights.values()) < 0.0:
+            raise ValueError(f"expected weights of at least 0 with a positive sum, got {list(weights.values())}")
+        answer = await self._commands.experiment_script(
+            "blend",
+            experiment,
+            request=request,
+            size=size,
+            remembered=BLENDS,
+            shares=[{"generator": g, "share": repr(float(weight / total))} for g, weight in weights.items()],
+            instance=instance,
+        )
+        counts = map(int, answer[0].split())
+        return dict(zip(weights, counts, strict=True))
+
+
+def _point(entry: bytes) -> MixturePoint:
+    told, samples, listed, point = entry.decode().split(" ", 3)
+    return MixturePoint(int(told), int(samples), parse_parts(listed), point)

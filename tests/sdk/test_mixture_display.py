@@ -1,0 +1,150 @@
+"""Mixtures as text, HTML, a data frame and a plot; reports and progress of the goal "mixture"."""
+
+from __future__ import annotations
+
+import io
+from importlib import import_module
+
+import pytest
+
+from optimist_client.models import DecisionInfo, Mixture, MixtureWeight, Report, Standing
+from optimist_client.models.decisions import recipe
+from optimist_client.progress import Line
+
+WEIGHTS = {"a": 0.38, "b <i>": 0.62, "c": 0.0}
+
+
+def mixture(weights: dict[str, float] = WEIGHTS, **fields: object) -> Mixture:
+    made = {
+        "experiment": "digits",
+        "label": "rke",
+        "title": "RKE",
+        "lower_is_better": False,
+        "scale": "log",
+        "weights": [
+            MixtureWeight(generator=name, weight=weight, samples=400, contribution=weight / 10.0)
+            for name, weight in weights.items()
+        ],
+        "score": 14.2,
+        "error": 0.3,
+        "lower": 13.6,
+        "upper": 14.8,
+        "best": "b <i>",
+        "best_score": 12.6,
+        "gain": 0.116,
+        "gain_error": 0.028,
+        "confidence": 0.9991,
+        "gap": 0.001,
+        "gap_bound": 0.008,
+        "samples": 1200,
+        "positions": [80, 80, 80],
+    }
+    return Mixture.model_validate({**made, **fields})
+
+
+def report(**fields: object) -> Report:
+    counts = {"samples": 400, "batches": 80, "pick_ratio": 0.3, "pending": 0, "scored_samples": 400}
+    rows = [
+        Standing(generator=name, state="active", score=11.0, error=0.2, lower=10.6, upper=11.4, **counts)
+        for name in WEIGHTS
+    ]
+    decision = DecisionInfo(best="b <i>", confidence=0.999, decided=True, reason="no blend is better", weights=WEIGHTS)
+    made = {"experiment": "digits", "goal": "mixture", "metric": "rke", "title": "RKE", "lower_is_better": False}
+    made |= {"scale": "log", "state": "decided", "ended": True, "decision": decision, "standings": rows}
+    made |= {"samples": 1200, "rounds": 240, "open_picks": 0, "budget": None, "regret": None, "scored": True}
+    made |= {"optimal_pick_ratio": None, "uniform_samples": None}
+    return Report.model_validate({**made, **fields})
+
+
+def test_text_has_the_largest_weight_first_and_what_the_blend_gains():
+    title, head, first, second, third, *said = str(mixture()).splitlines()
+    assert title == "digits: best blend by RKE, 1,200 samples"
+    assert (head.split("  ")[0], first.split()[:3], second.split()[:2], third.split()[1:]) == (
+        "generator",
+        ["b", "<i>", "62.0%"],
+        ["a", "38.0%"],
+        ["0.0%", "400", "not", "worse"],
+    )
+    assert said == [
+        "The best blend is 62% b <i> + 38% a: RKE 14.200 (interval 13.600 to 14.800), "
+        "12.3% ± 3.2% better than b <i> alone (99.9% confidence).",
+        "No blend of these generators is better than this one by more than 0.803%.",
+    ]
+
+
+@pytest.mark.parametrize("gain", [0.0, -0.01])
+def test_where_no_blend_is_better_the_generator_is_named(gain: float):
+    [claim, *_] = mixture({"a": 0.0, "b <i>": 1.0}, gain=gain).sentences
+    assert claim == "No blend is better than b <i> alone, as far as the samples show: RKE 12.600."
+
+
+def test_warnings_and_old_mixtures_are_said():
+    said = mixture(stale=True, warnings=("few samples of a",)).sentences
+    assert said[2:] == ["More samples, or generators, have come since.", "Warning: few samples of a."]
+
+
+def test_html_quotes_names():
+    shown = mixture()._repr_html_()
+    assert "b &lt;i&gt;" in shown
+    assert "<i>" not in shown
+
+
+def test_a_data_frame_has_a_row_per_generator():
+    frame = mixture().to_pandas()
+    assert list(frame.index) == ["b <i>", "a", "c"]
+    assert frame.loc["a"].to_dict() == {"weight": 0.38, "samples": 400, "contribution": pytest.approx(0.038)}
+
+
+def test_a_plot_has_a_bar_per_generator():
+    import_module("matplotlib").use("Agg")
+    axes = mixture().plot()
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([62.0, 38.0, 0.0])
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["b <i> (400)", "a (400)", "c (400)"]
+    assert mixture().plot(axes) is axes
+    import_module("matplotlib.pyplot").close(axes.figure)
+
+
+def test_a_recipe_names_the_largest_weights():
+    assert recipe({"a": 1.0, "b": 0.0}) == "100% a"
+    many = {f"g{n}": 0.1 for n in range(10)}
+    assert recipe(many) == "10% g0 + 10% g1 + 10% g2 + 10% g3 + 10% g4 and 5 more"
+
+
+def test_the_report_speaks_of_the_blend():
+    made = report(mixture=mixture())
+    assert made.sentences == [
+        mixture().sentences[0],
+        "Decided after 1,200 samples: no blend is better.",
+        mixture().gap_text,
+    ]
+    assert " weight " in str(made).splitlines()[1]
+    assert "is best" not in str(made)
+
+
+def test_the_report_before_the_first_blend():
+    decision = DecisionInfo(
+        best=None, confidence=None, decided=False, reason="no mixture yet", warnings=("odd batches",)
+    )
+    made = report(state="out of budget", decision=decision)
+    assert made.sentences == [
+        "No blend yet.",
+        "Undecided at the budget after 1,200 samples: no mixture yet.",
+        "Warning: odd batches.",
+    ]
+
+
+def test_the_progress_of_a_run_shows_the_weights():
+    file = io.StringIO()
+    line = Line("digits", 2000, file)
+    line.update(1200, report().decision)
+    line.close()
+    assert file.getvalue().splitlines()[-1] == (
+        "digits: 1,200 of 2,000 samples  62% b <i> + 38% a (better than b <i>: 99.9%)"
+    )
+    assert report().decision.rank == "leads"
+
+
+def test_earlier_reports_have_no_new_fields():
+    sent = report(goal="best", decision=DecisionInfo(best="a", confidence=None, decided=False, reason="")).model_dump()
+    assert not {"goal", "mixture"} & sent.keys()
+    assert "weights" not in sent["decision"]

@@ -1,0 +1,377 @@
+"""Mixtures in the store: a claim of their own, refused where a batch in them counts no longer, read once by picks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from optimist.policies import blended
+from optimist.store import (
+    MIXTURE,
+    MIXTURES,
+    MIXTURES_MADE,
+    Announcement,
+    MixedPart,
+    NotFound,
+    Part,
+    Store,
+    Superseded,
+    kernels_digest,
+)
+from optimist.store.formats import FORMAT, MIXING
+
+EACH = ["", "rke"]
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await created(store, growth=0.25)
+
+
+async def created(store: Store, growth: float | None) -> None:
+    await store.delete_experiment("x")
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=["rke"], mixture_growth=growth)
+
+
+async def tell(store: Store, *generators: int, rows: int = 5) -> None:
+    for generator in generators:
+        seq = (await store.state("x")).generators[generator].seq
+        await store.append("x", generator, f"key {seq}", f"digest {seq}", rows, bytes(10))
+
+
+async def token(store: Store, label: str = "", owner: str = "me") -> str:
+    claim = await store.claim("x", MIXTURE, owner, 60, label)
+    assert claim is not None
+    return claim.token
+
+
+async def estimate(store: Store) -> None:
+    claim = await store.claim("x", 0, "me", 60)
+    assert claim is not None
+    await store.put_estimate("x", 0, (await store.state("x")).generators[0].seq, "{}", claim.token)
+
+
+async def now(store: Store, *generators: int) -> list[MixedPart]:
+    """The logs as they are."""
+    states = (await store.state("x")).generators
+    log = {g: (await store.read_log("x", g, states[g].seq - 1))[0] for g in generators or range(len(states))}
+    return [MixedPart(g, entry.seq, states[g].samples, entry.chain) for g, entry in log.items()]
+
+
+async def put(store: Store, payload: str = "{}", label: str = "", parts: list[MixedPart] | None = None) -> bool:
+    parts = await now(store) if parts is None else parts
+    mine = await token(store, label)
+    return await store.put_mixture("x", payload, mine, parts, point=f"[{payload}]", label=label)
+
+
+@pytest.mark.parametrize("label", EACH)
+async def test_it_is_read_as_it_was_made_under_a_claim_of_its_own(store: Store, label: str):
+    await tell(store, 0, 1, 1)
+    assert await store.mixture("x", label) is None
+    other = await store.claim("x", 0, "me", 60, label)
+    assert other is not None
+    parts = await now(store)
+    with pytest.raises(Superseded):
+        await store.put_mixture("x", "{}", other.token, parts, label=label)
+    assert await put(store, '{"weights": [0.5, 0.5]}', label)
+    made = await store.mixture("x", label)
+    assert made is not None
+    assert (made.payload, made.parts, made.samples) == ('{"weights": [0.5, 0.5]}', {0: Part(1, 5), 1: Part(2, 10)}, 15)
+    assert await store.mixture("x", next(other for other in EACH if other != label)) is None
+    assert await store.claim("x", MIXTURE, "other", 60, label) is None
+    await store.end_claim("x", MIXTURE, await token(store, label), label)
+    assert await store.claim("x", MIXTURE, "other", 60, label) is not None
+    with pytest.raises(NotFound, match="no such metric"):
+        await store.claim("x", MIXTURE, "me", 60, "none")
+
+
+async def test_an_older_one_does_not_replace_it_and_a_repeat_is_known(store: Store):
+    await tell(store, 0, 1)
+    before = await now(store)
+    await tell(store, 0)
+    assert await put(store, "new")
+    state = await store.state("x")
+    assert await put(store, "new"), "a repeat"
+    assert not await put(store, "old", parts=before)
+    assert await store.state("x") == state
+    assert len(await store.mixture_curve("x")) == 1
+    await tell(store, 1)
+    assert await put(store, "newer")
+    # Without a generator that was retired meanwhile.
+    assert await put(store, "of one", parts=await now(store, 1))
+    found = await store.mixture("x")
+    assert found is not None
+    assert (found.payload, list(found.parts)) == ("of one", [1])
+
+
+@pytest.mark.parametrize("growth", [0.25, None])
+async def test_picks_are_made_from_it_where_it_is_the_goal(store: Store, growth: float | None):
+    await created(store, growth)
+    await tell(store, 0, 1)
+    heard: list[Announcement] = []
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def listen() -> None:
+        async with store.announcements(MIXTURES, MIXTURES_MADE) as announcements:
+            async for announcement in announcements:
+                began.set()
+                if announcement is not None:
+                    heard.append(announcement)
+                    if announcement.label:
+                        ended.set()
+
+    listening = asyncio.create_task(listen())
+    await began.wait()
+    before = await store.state("x")
+    assert await put(store, "watched", "rke")
+    assert await store.state("x") == before, "not even the version"
+    assert await put(store, "primary")
+    after = await store.state("x")
+    await store.want_mixture("x")
+    await store.want_mixture("x", "rke")
+    await ended.wait()
+    listening.cancel()
+    made = [Announcement(MIXTURES_MADE, "x", 0, 10)] if growth else []
+    assert heard == [*made, Announcement(MIXTURES, "x", 0, 0), Announcement(MIXTURES, "x", 0, 0, "rke")]
+    assert (after.version > before.version, after.mark != before.mark) == (bool(growth), bool(growth))
+    assert (after.mixture_growth, after.mixture and after.mixture.payload) == (growth, "primary" if growth else None)
+    assert (await store.exchange("x", wants_state=True)).state == after
+
+
+async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, redis: Redis):
+    await tell(store, 0, 1)
+    await put(store, "one")
+    known = await store.state("x")
+    assert known.mixture is not None
+    # Nothing but the name is read: the text is not there.
+    await redis.hset("optimist:{x}:mixtures", "", "other 0:1:5 lost")
+    again = await store.state("x", known)
+    assert again.mixture == known.mixture
+    exchanged = await store.exchange("x", wants_state=True, known=known)
+    assert exchanged.state is not None
+    assert exchanged.state.mixture == known.mixture
+    await tell(store, 0)
+    await put(store, "two")
+    newer = await store.state("x", known)
+    assert newer.mixture is not None
+    assert (newer.mixture.payload, newer.mixture.parts[0]) == ("two", Part(2, 10))
+
+
+async def test_it_is_due_as_samples_grow_and_generators_change(store: Store):
+    async def owes() -> bool:
+        return (await store.state("x")).owes_mixture
+
+    await tell(store, 0)
+    await estimate(store)
+    await tell(store, 1, rows=3)
+    assert not await owes(), "three samples of one"
+    await tell(store, 1, rows=2)
+    assert await owes()
+    await put(store)
+    assert not await owes()
+    await tell(store, 1, rows=2)
+    assert not await owes(), "12 samples, and 10 before"
+    await tell(store, 0, rows=1)
+    assert await owes(), "13"
+    await put(store)
+    await store.add_generator("x", "c")
+    assert not await owes()
+    await tell(store, 2)
+    assert await owes()
+    await put(store)
+    assert not await owes()
+    await store.set_state("x", 0, "paused")
+    assert not await owes()
+    await store.set_state("x", 0, "retired")
+    assert await owes()
+    await put(store, parts=await now(store, 1, 2))
+    assert not await owes()
+    await created(store, 0.0)
+    await tell(store, 0, 1)
+    assert not await owes(), "kernels may be open"
+    await estimate(store)
+    assert await owes()
+    await put(store)
+    assert not await owes()
+    await tell(store, 1, rows=1)
+    assert await owes()
+
+
+async def test_a_curve_of_points_whenever_samples_have_grown_by_a_32nd(store: Store):
+    await tell(store, 0, 1, rows=50)
+    await put(store, "100")
+    await tell(store, 0, rows=3)
+    await put(store, "103")
+    await tell(store, 0, rows=1)
+    await put(store, "104")
+    points = await store.mixture_curve("x")
+    assert [(one.told, one.samples, one.point) for one in points] == [(2, 100, "[100]"), (4, 104, "[104]")]
+    assert points[1].parts == {0: Part(3, 54), 1: Part(1, 50)}
+    assert await store.mixture_curve("x", 1) == points[1:]
+    assert await store.mixture_curve("x", label="rke") == []
+
+
+@pytest.mark.parametrize("label", EACH)
+async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, label: str):
+    await tell(store, 0, 0, 1)
+    await put(store, "first", label)
+    await tell(store, 0)
+    await store.retract("x", generator=0, position=3)
+    kept = await store.mixture("x", label)
+    assert kept is not None
+    assert kept.payload == "first"
+    with pytest.raises(Superseded, match="lost"):
+        await put(store, "of before", label, parts=[MixedPart(0, 3, 15), MixedPart(1, 1, 5)])
+    await tell(store, 0, rows=50)
+    await put(store, "second", label)
+    await store.put_damage("x", MIXTURE, "torn", await token(store, label), label)
+    await store.retract("x", generator=1, position=1)
+    assert await store.mixture("x", label) is None
+    assert await store.mixture_curve("x", label=label) == []
+    assert await store.mixture_damage("x", label) is None
+    await tell(store, 1)
+    assert await put(store, "third", label)
+    await store.retract("x", generator=0)
+    assert await store.mixture("x", label) is None
+
+
+async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
+    await tell(store, 0, 1)
+    claim = await store.claim("x", 0, "me", 60)
+    assert claim is not None
+    [first] = await store.read_log("x", 0, 0)
+    await store.put_fitted("x", 0, b"sigma", claim.token, {0: first})
+    mine = await token(store)
+    with pytest.raises(Superseded, match="kernels"):
+        await store.put_mixture("x", "{}", mine, await now(store), kernels=kernels_digest(b"other"))
+    assert await store.put_mixture("x", "{}", mine, await now(store), kernels=kernels_digest(b"sigma"), point="[]")
+    await store.retract("x", generator=0, position=1, fits_kernels=True)
+    assert await store.mixture("x") is None
+    assert await store.mixture_curve("x") == []
+
+
+async def test_one_of_lost_batches_is_refused(store: Store):
+    await tell(store, 0, 1)
+    parts = await now(store)
+    for wrong in (MixedPart(0, 1, 5, "0" * 40), MixedPart(0, 2, 5, parts[0].chain)):
+        with pytest.raises(Superseded, match="lost"):
+            await put(store, parts=[wrong, parts[1]])
+    await tell(store, 0, 1)
+    assert await put(store, parts=parts)
+
+
+async def test_one_of_a_position_whose_log_became_a_snapshot_is_stored(store: Store):
+    await tell(store, 0, 1)
+    parts = await now(store)
+    for label in EACH:
+        claim = await store.claim("x", 0, "me", 60, label)
+        assert claim is not None
+        assert await store.put_snapshot("x", 0, 1, b"statistic", claim.token, chain=parts[0].chain, label=label)
+    await tell(store, 0)
+    with pytest.raises(Superseded, match="lost"):
+        await put(store, parts=[MixedPart(0, 1, 5, "0" * 40), parts[1]])
+    assert await put(store, parts=parts)
+
+
+async def test_damage_is_named_until_one_is_made(store: Store):
+    await tell(store, 0, 1)
+    for label in EACH:
+        await store.put_damage("x", MIXTURE, f"torn by {label}", await token(store, label), label)
+        assert await store.mixture_damage("x", label) == f"torn by {label}"
+    state = await store.state("x")
+    assert (state.mixture_damage, state.generators[0].damage) == ("torn by ", None)
+    for label in EACH:
+        await put(store, label=label)
+        assert await store.mixture_damage("x", label) is None
+    assert (await store.state("x")).mixture_damage is None
+
+
+async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis):
+    await tell(store, 0, 1)
+    for label in EACH:
+        await put(store, label=label)
+    await store.blend("x", {0: 0.5, 1: 0.5}, 5, "one")
+    # An older service deletes what it knows.
+    kept = {name: await redis.dump(f"optimist:{{x}}:{name}") or b"" for name in ("mixtures", "blended")}
+    await store.delete_experiment("x")
+    assert await redis.keys("optimist:{x}:*") == []
+    await created(store, None)
+    for name, dump in kept.items():
+        await redis.restore(f"optimist:{{x}}:{name}", 0, dump)
+    assert [await store.mixture("x", label) for label in EACH] == [None, None]
+    assert await store.blend("x", {0: 0.5, 1: 0.5}, 5, "one") == {0: 3, 1: 2}, "not the answer of before"
+
+
+@pytest.mark.parametrize("counter", ["claims", "claimed", "claimed_units"])
+async def test_no_older_scorer_can_claim_where_the_goal_is_the_mixture(store: Store, redis: Redis, counter: str):
+    """It numbers its claims by one of these counters."""
+    assert await redis.get("optimist:format") == str(MIXING).encode() == str(FORMAT).encode()
+    with pytest.raises(ResponseError, match="not an integer"):
+        await redis.hincrby("optimist:{x}:counts", counter, 1)
+    assert await store.claim("x", 0, "me", 60) is not None
+    assert await store.claim("x", 0, "me", 60, "rke") is not None
+
+
+async def test_an_imported_experiment_has_its_goal_and_makes_its_mixture_anew(store: Store, redis: Redis):
+    await tell(store, 0, 1)
+    await put(store)
+    known = await store.state("x")
+    async with store.restoring("y") as restoration:
+        for generator in (0, 1):
+            await restoration.add_entries(generator, await store.read_log("x", generator, 0), keep_log=False)
+        await restoration.commit("{}", 0.0, known, await store.history("x"), {})
+    state = await store.state("y")
+    assert (state.mixture_growth, state.mixture) == (0.25, None)
+    for counter in ("claims", "claimed", "claimed_units"):
+        with pytest.raises(ResponseError, match="not an integer"):
+            await redis.hincrby("optimist:{y}:counts", counter, 1)
+    assert await store.claim("y", MIXTURE, "me", 60) is not None
+
+
+async def test_shares_follow_the_weights_in_the_long_run(store: Store):
+    weights, total = {1: 0.47, 0: 0.33}, {0: 0, 1: 0}
+    weights[0] = 1.0 - weights[1]
+    for number, size in enumerate([1, 1, 1, 7, 2, 100, 3, 1, 1, 999]):
+        shares = await store.blend("x", weights, size, f"request-{number}")
+        assert sum(shares.values()) == size
+        total = {g: total[g] + shares[g] for g in total}
+        drawn = sum(total.values())
+        assert all(abs(total[g] - weights[g] * drawn) <= 1.0 for g in total)
+    # Weights that change count from now on; a repeat gets its answer again, whatever it names.
+    before = await store.blend("x", {0: 1.0, 1: 0.0}, 50, "again")
+    assert before[0] >= 49
+    assert await store.blend("x", {0: 0.0, 1: 1.0}, 50, "again") == before
+    with pytest.raises(NotFound):
+        await store.blend("x", {5: 1.0}, 5, "new")
+    with pytest.raises(NotFound, match="made again"):
+        await store.blend("x", weights, 5, "new", instance="another")
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_shares_are_those_of_the_policy_to_the_last_bit(store: Store, redis: Redis, seed: int):
+    rng = np.random.default_rng(seed)
+    await store.create_experiment("many", "{}", [f"g{number}" for number in range(9)], growth=0.0)
+    credits = [0.0] * 9
+    for number in range(40):
+        if number % 8 == 0:  # weights change, some are 0, and they do not sum to 1
+            weights = (rng.dirichlet(np.full(9, 0.3)) * (rng.random(9) < 0.7) + 1e-3).tolist()
+            weights[int(rng.integers(9))] = 0.0
+        size = int(rng.integers(1, 4 if number % 3 else 300))
+        counts, credits = blended(weights, credits, size)
+        found = await store.blend("many", dict(enumerate(weights)), size, f"{number}")
+        assert list(found.values()) == counts
+        stored = await redis.hmget("optimist:{many}:blended", list(range(9)))
+        assert [float(text) for text in stored] == credits
+
+
+async def test_shares_stay_bounded_and_no_count_is_negative(store: Store, redis: Redis):
+    for number in range(300):
+        weights = {0: 0.9, 1: 0.1} if number % 2 else {0: 0.05, 1: 0.95}
+        shares = await store.blend("x", weights, 1 + number % 3, f"{number}")
+        assert min(shares.values()) >= 0
+    assert await redis.hlen("optimist:{x}:blended") <= 256 + 4
+    assert await store.blend("x", {0: 1.0}, 3, "alone") == {0: 3}
