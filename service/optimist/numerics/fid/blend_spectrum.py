@@ -147,7 +147,8 @@ class BlendSpectrum:
         pairs = (inverse * weights) @ inverse.T
         found = self._quadratic(pairs, inverse @ weights)
         import os
-        for place, count in enumerate(self.space.counts) if os.environ.get("HH")=="U" else ():
+
+        for place, count in enumerate(self.space.counts) if os.environ.get("HH") == "U" else ():
             pairs_of_one = (self._rows(place).square() @ inverse).square().mean(0) @ weights
             found[place, place] = (found[place, place] + float(pairs_of_one) / count) * (count / (count - 1.0))
         sizes, directions = np.linalg.eigh(found)

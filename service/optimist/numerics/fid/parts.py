@@ -46,9 +46,7 @@ class Part:
             last = statistic.last_rows - statistic.mean
             return cls(reference, statistic.samples, statistic.mean, last, statistic.scatter)
         moments = statistic.half(half)
-        return cls(
-            reference, moments.count, moments.mean, statistic.last_of_half(half) - moments.mean, moments.scatter
-        )
+        return cls(reference, moments.count, moments.mean, statistic.last_of_half(half) - moments.mean, moments.scatter)
 
     @cached_property
     def spread(self) -> float:

@@ -78,8 +78,12 @@ class Mixture:
         """
         ends = (slack + z * error for slack, error in zip(self.slacks, self.slack_errors, strict=True))
         bound = min(max(0.0, *ends), bound_at(self.bounds, z))
-        # The slacks are derivatives of a logarithm: losses L − L* = xL are apart by −log(1 − x).
-        return bound if self.scale == "linear" else -math.log1p(-bound) if bound < 1.0 else math.inf
+        if self.scale == "linear":
+            return bound
+        # The slacks are derivatives of a logarithm: losses L − L* = xL are apart by −log(1 − x). And no blend of G
+        # generators has more than G times the diversity of the best of them.
+        most = math.log(len(self.generators)) + max(0.0, -self.gain)
+        return min(-math.log1p(-bound), most) if bound < 1.0 else most
 
     def is_sound(self) -> bool:
         """Whether it may be stored: all numbers are finite, no error is negative, the weights sum to 1."""
