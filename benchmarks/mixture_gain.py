@@ -188,6 +188,37 @@ def calibration(options: argparse.Namespace) -> None:
             Console(width=220).print(table)
 
 
+def pooled(options: argparse.Namespace) -> None:
+    """Print how the score of the blend compares with that of samples drawn by its weights, as of one generator."""
+    table = Table("bed", "metric", "blend", "pooled", "truth", "z apart", "z of the pooled", box=box.MARKDOWN)
+    for name in options.beds:
+        bed = bed_named(name, options.data)
+        for metric in options.metrics:
+            truth, score = Truth.of(bed, metric), score_of(bed, metric)
+            rows = [bed.sample(place, 2000, 1) for place in range(len(bed.generators))]
+            mixture = mixture_of(score, bed, rows, paired=False)
+            rng, statistic = np.random.default_rng(2), score.statistic()
+            laws = list(bed.laws.values())
+            for _ in range(POOLED // 5000):
+                counts = rng.multinomial(5000, mixture.weights)
+                drawn = [law.sample(count, rng) for law, count in zip(laws, counts, strict=True) if count]
+                statistic.update(torch.from_numpy(rng.permutation(np.concatenate(drawn))))
+            found = score.analyse(statistic)
+            sign = 1.0 if mixture.lower_is_better else -1.0
+            value = sign * truth.loss(np.array(mixture.weights))[0]
+            apart = (mixture.value - found.estimate) / math.hypot(mixture.error, found.stopping_error)
+            table.add_row(
+                bed.name,
+                metric,
+                f"{mixture.value:.5g} ± {mixture.error:.2g}",
+                f"{found.estimate:.5g} ± {found.stopping_error:.2g}",
+                f"{value:.5g}",
+                f"{apart:+.2f}",
+                f"{(found.estimate - value) / found.stopping_error:+.2f}",
+            )
+    Console(width=200).print(table)
+
+
 def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -197,9 +228,10 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="samples of each generator")
     parser.add_argument("--paired", type=int, nargs="+", default=[0, 1], help="0: independent samples, 1: same seeds")
     parser.add_argument("--data", type=Path, help="directory with mnist_lenet_generators.npz and llmfao_minilm.npz")
+    parser.add_argument("--pooled", action="store_true", help="compare with samples that are drawn by the weights")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    calibration(options)
+    (pooled if options.pooled else calibration)(options)
 
 
 if __name__ == "__main__":
