@@ -32,8 +32,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mixture_beds import CLOSED, OF_DATA, REAL, Bed, bed_named
+from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, bed_named
 from mixture_truth import METRICS, Truth
+from optimist import Evaluation
 from optimist.numerics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.pairing import COMMON
@@ -46,6 +47,8 @@ COUNTS = (25, 50, 100, 200, 500)
 BATCH = 5
 DELTA = 0.05
 POOLED = 100_000
+TOLERANCES = ("5%", "1%")
+STOPPING_BATCH = 20
 
 
 def declared(bed: Bed, metric: str) -> Metric:
@@ -219,6 +222,45 @@ def pooled(options: argparse.Namespace) -> None:
     Console(width=200).print(table)
 
 
+def stopping(options: argparse.Namespace) -> None:
+    """Print when the policy stops, and whether the weights are then within the tolerance."""
+    heads = ("bed", "metric", "tolerance", "stopped", "samples, median", "excess, mean", "beyond the tolerance")
+    table = Table(*heads, title=f"{options.runs} runs, at most {options.cap:,} samples", box=box.MARKDOWN)
+    for name in options.beds:
+        bed = bed_named(name, options.data)
+        for metric in options.metrics:
+            truth = Truth.of(bed, metric)
+            for tolerance in TOLERANCES:
+                runs = [stopped(bed, metric, tolerance, seed, options.cap) for seed in range(options.runs)]
+                ended = [weights for weights, _, is_decided in runs if is_decided]
+                shares = [truth.share(weights) for weights in ended]
+                wrong = sum(share > float(tolerance.rstrip("%")) / 100.0 for share in shares)
+                samples = np.median([drawn for _, drawn, _ in runs])
+                excess = f"{100 * np.mean(shares):.2g} %" if shares else "—"
+                row = (f"{len(ended)} of {len(runs)}", f"{samples:,.0f}", excess, f"{wrong} of {len(ended)}")
+                table.add_row(bed.name, metric, tolerance, *row)
+    Console(width=200).print(table)
+
+
+def stopped(bed: Bed, metric: str, tolerance: str, seed: int, cap: int) -> tuple[Floats, int, bool]:
+    """The weights named when the policy "ogd" stops, the samples by then, and whether it was before the cap."""
+    settings: dict[str, Any] = {"metric": declared(bed, metric), "goal": "mixture", "tolerance": tolerance}
+    evaluation = Evaluation(bed.generators, **settings, batch_size=STOPPING_BATCH, seed=seed, delta=DELTA, paired=False)
+    streams = {name: bed.stream(place, seed) for place, name in enumerate(bed.generators)}
+    judged_last: Mixture | None = None
+    is_decided = False
+    for drawn in range(STOPPING_BATCH, cap + 1, STOPPING_BATCH):
+        name = evaluation.ask()
+        evaluation.tell(name, bed.laws[name].sample(STOPPING_BATCH, streams[name]))
+        newest = evaluation.latest_mixture
+        if newest is not None and newest is not judged_last:
+            judged_last, is_decided = newest, evaluation.decision(explain=False).decided
+            if is_decided:
+                break
+    assert judged_last is not None
+    return np.array(judged_last.weights), drawn, is_decided
+
+
 def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -229,9 +271,12 @@ def main() -> None:
     parser.add_argument("--paired", type=int, nargs="+", default=[0, 1], help="0: independent samples, 1: same seeds")
     parser.add_argument("--data", type=Path, help="directory with mnist_lenet_generators.npz and llmfao_minilm.npz")
     parser.add_argument("--pooled", action="store_true", help="compare with samples that are drawn by the weights")
+    parser.add_argument("--stopping", action="store_true", help="run until the stopping rule decides")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--cap", type=int, default=8_000, help="samples of all generators at which a run ends")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    (pooled if options.pooled else calibration)(options)
+    (pooled if options.pooled else stopping if options.stopping else calibration)(options)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, Law, bed_named
-from mixture_gain import declared
-from mixture_truth import METRICS, Truth
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, Law, bed_named
+from mixture_gain import declared
+from mixture_truth import METRICS, Truth
 from optimist import Evaluation, simulate
 from optimist.evaluation import Question
 from optimist.numerics.mixtures.programme import least
