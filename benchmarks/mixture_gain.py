@@ -225,8 +225,8 @@ def pooled(options: argparse.Namespace) -> None:
 def stopping(options: argparse.Namespace) -> None:
     """Print when the policy stops, and whether the weights are then within the tolerance."""
     heads = ("bed", "metric", "tolerance", "stopped", "samples, median", "excess, mean", "beyond the tolerance")
-    table = Table(*heads, title=f"{options.runs} runs, at most {options.cap:,} samples", box=box.MARKDOWN)
     for name in options.beds:
+        table = Table(*heads, title=f"{options.runs} runs, at most {options.cap:,} samples", box=box.MARKDOWN)
         bed = bed_named(name, options.data)
         for metric in options.metrics:
             truth = Truth.of(bed, metric)
@@ -239,7 +239,7 @@ def stopping(options: argparse.Namespace) -> None:
                 excess = f"{100 * np.mean(shares):.2g} %" if shares else "—"
                 row = (f"{len(ended)} of {len(runs)}", f"{samples:,.0f}", excess, f"{wrong} of {len(ended)}")
                 table.add_row(bed.name, metric, tolerance, *row)
-    Console(width=200).print(table)
+        Console(width=200).print(table)
 
 
 def stopped(bed: Bed, metric: str, tolerance: str, seed: int, cap: int) -> tuple[Floats, int, bool]:
@@ -248,15 +248,14 @@ def stopped(bed: Bed, metric: str, tolerance: str, seed: int, cap: int) -> tuple
     evaluation = Evaluation(bed.generators, **settings, batch_size=STOPPING_BATCH, seed=seed, delta=DELTA, paired=False)
     streams = {name: bed.stream(place, seed) for place, name in enumerate(bed.generators)}
     judged_last: Mixture | None = None
-    is_decided = False
-    for drawn in range(STOPPING_BATCH, cap + 1, STOPPING_BATCH):
+    is_decided, drawn = False, 0
+    while drawn < cap and not is_decided:
         name = evaluation.ask()
         evaluation.tell(name, bed.laws[name].sample(STOPPING_BATCH, streams[name]))
+        drawn += STOPPING_BATCH
         newest = evaluation.latest_mixture
         if newest is not None and newest is not judged_last:
             judged_last, is_decided = newest, evaluation.decision(explain=False).decided
-            if is_decided:
-                break
     assert judged_last is not None
     return np.array(judged_last.weights), drawn, is_decided
 

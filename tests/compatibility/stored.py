@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from optimist_client import Experiment, Optimist
-from optimist_client.models import Standing
+from optimist_client.models import Mixture, Standing
 
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 8}
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -27,6 +27,8 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "decided": {"metric": "fid", "tolerance": 50.0},
     # From format 4 on.
     "watching": {"metric": "fid", "watch": [{"name": "rke", "kernel": KERNEL}, {"name": "is", "dimension": 4}]},
+    # From format 5 on.
+    "blending": {"metric": "rke", "dimension": 4, "kernel": KERNEL, "goal": "mixture", "stop": False},
 }
 GENERATORS = {"good": 0.0, "bad": 1.5, "worse": 2.5}
 
@@ -81,7 +83,14 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
         "decided": report.decision.decided,
         "generators": rows_of(report.standings),
         "watched": {label: rows_of(by.standings) for label, by in report.watched.items()},
+        **({} if report.mixture is None else {"mixture": blend_of(report.mixture)}),
     }
+
+
+def blend_of(mixture: Mixture) -> list[float]:
+    """Its weights, score and gain with their errors, and duality gap."""
+    numbers = mixture.score, mixture.error, mixture.gain, mixture.gain_error, mixture.gap
+    return [*(one.weight for one in mixture.weights), *numbers]
 
 
 def rows_of(standings: list[Standing]) -> dict[str, list[Any]]:

@@ -24,7 +24,7 @@ from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.planning import Plan, planned
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.waiting import Ask, Tell, resolve
-from optimist.store import Batch, Exchanged, NotFound, Opened, Settled, Store, StoreError, Unavailable
+from optimist.store import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, Store, StoreError, Unavailable
 from optimist_client.models import AskReply, AskRequest, Experiment
 
 POLL = 0.25
@@ -56,8 +56,8 @@ class Dispatcher:
         self._who = uuid.uuid4().hex
         self._refused: float | None = None
         """Since when other replicas have had the turn; None: they do not."""
-        self._wanted = -WANTED_AGAIN
-        """When the scorers were last told that asks wait for the mixture."""
+        self._wanted: tuple[str | None, float] = None, 0.0
+        """The mixture that the scorers were last told to make again, by its name, and when."""
         self._epoch = store.epoch
         self._state: PolicyState | None = None
         self._is_known = False
@@ -234,16 +234,21 @@ class Dispatcher:
     async def _sleep(self) -> None:
         """Wait until something happens, or until the first ask has waited for `max_wait`."""
         assert self._state is not None
-        now = time.monotonic()
-        if self._state.stored.needs_mixture and now >= self._wanted + WANTED_AGAIN:
-            self._wanted = now
-            await self._store.want_mixture(self._config.name)
+        if self._state.stored.needs_mixture:
+            await self._want_mixture(self._state.stored)
         left = min(ask.came for ask in self._waiting) + self._state.max_wait - time.monotonic()
         try:
             async with asyncio.timeout(min(left, POLL)):
                 await self._changed.wait()
         except TimeoutError:
             self._is_known = False
+
+    async def _want_mixture(self, stored: ExperimentState) -> None:
+        """Tell the scorers that asks wait for the mixture to be made again: once, and again after `WANTED_AGAIN`."""
+        name, now = "" if stored.mixture is None else stored.mixture.made, time.monotonic()
+        if self._wanted[0] != name or now >= self._wanted[1] + WANTED_AGAIN:
+            self._wanted = name, now
+            await self._store.want_mixture(self._config.name)
 
     async def _finish(self, plan: Plan) -> None:
         """Answer the asks of a plan whose picks are open."""

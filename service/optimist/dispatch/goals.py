@@ -13,6 +13,7 @@ from typing import Protocol
 
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import (
+    LEAST_SAMPLES,
     Arm,
     Decision,
     MixturePolicy,
@@ -194,19 +195,27 @@ def _name(stored: ExperimentState) -> str:
     return "" if stored.mixture is None else stored.mixture.made
 
 
+def policy_of(experiment: Experiment, needed: int) -> Policy | MixturePolicy:
+    """The policy, whose warm-up brings the `needed` samples per generator that fix open kernels, or a first mixture."""
+    config = experiment.config
+    stopping = Stopping(config.delta, config.tolerance, experiment.rules)
+    needed = max(needed, LEAST_SAMPLES) if config.goal == "mixture" else needed
+    warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
+    if config.goal == "mixture":
+        return MixturePolicy.of(config.policy, config.declared, warmup, stopping, config.seed)
+    return Policy(config.policy, warmup, stopping, config.seed)
+
+
 def goal_of(experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None = None) -> Goal:
-    """The goal, with its policy, whose warm-up brings at least the `needed` samples that fix open kernels.
+    """The goal, with its policy; needed: as of `policy_of`.
 
     known: of an earlier state, whose mixture is taken if it is the same one. Raises ValueError, KeyError or TypeError
     if the mixture cannot be read.
     """
-    config = experiment.config
-    warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
-    stopping = Stopping(config.delta, config.tolerance, experiment.rules)
-    if config.goal == "mixture":
-        policy = MixturePolicy.of(config.policy, config.declared, warmup, stopping, config.seed)
-        return ForMixture(policy, stored.mixture, _mixture(stored.mixture, known))
-    return ForBest(Policy(config.policy, warmup, stopping, config.seed))
+    policy = policy_of(experiment, needed)
+    if isinstance(policy, Policy):
+        return ForBest(policy)
+    return ForMixture(policy, stored.mixture, _mixture(stored.mixture, known))
 
 
 def _mixture(stored: StoredMixture | None, known: Goal | None) -> Mixture | None:

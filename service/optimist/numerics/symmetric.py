@@ -18,7 +18,7 @@ class SymmetricSum:
 
     def __init__(self, width: int, device: torch.device | str = "cpu", packed: Tensor | None = None) -> None:
         self.width = width
-        self._edges = [(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]
+        self._edges = edges(width)
         sizes = [(stop - start) * stop for start, stop in self._edges]
         if packed is None:
             packed = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
@@ -62,15 +62,17 @@ class SymmetricSum:
         """The last row (width,) of the matrix, a view."""
         return self._panels[-1][-1]
 
+    def panel(self, place: int) -> Tensor:
+        """The panel (rows, stop) at this place of `edges`, a view."""
+        return self._panels[place]
+
     def square_sum(self) -> float:
         """‖Σ xxᵀ‖_F²."""
-        return self.dot(self)
+        # Entries below the diagonal count twice. A dot product does not store the squares: 3 ms, not 9 ms, at 2000.
+        corners = [panel[:, start:].square().sum() for panel, (start, _) in zip(self._panels, self._edges, strict=True)]
+        return float(2.0 * (self.packed @ self.packed) - torch.stack(corners).sum())
 
-    def dot(self, other: SymmetricSum) -> float:
-        """The inner product ⟨Σ xxᵀ, Σ yyᵀ⟩_F with another sum of the same width."""
-        # Entries below the diagonal count twice. A dot product does not store the products: 3 ms, not 9 ms, at 2000.
-        corners = [
-            (mine[:, start:] * theirs[:, start:]).sum()
-            for mine, theirs, (start, _) in zip(self._panels, other._panels, self._edges, strict=True)
-        ]
-        return float(2.0 * (self.packed @ other.packed) - torch.stack(corners).sum())
+
+def edges(width: int) -> list[tuple[int, int]]:
+    """First and last (excluded) row of each panel."""
+    return [(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]

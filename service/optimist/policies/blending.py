@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 
 from optimist.numerics.mixtures.mixture import Mixture
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.policies.arms import Arm, prices
 from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
 from optimist.policies.choices import fewest_samples
@@ -95,7 +95,7 @@ class MixturePolicy:
         new = [i for i in active if self._is_new(arms[i])]
         if new:
             return min(new, key=lambda i: (arms[i].batches + arms[i].pending_batches, _drawn(arms[i])))
-        known = () if mixture is None else mixture.generators
+        known = () if mixture is None else frozenset(mixture.generators)
         able = [i for i in active if arms[i].name in known]
         if mixture is None or not able or self.name == "uniform":
             return active[fewest_samples([arms[i] for i in active])]
@@ -108,7 +108,7 @@ class MixturePolicy:
 
     def _published(self, arms: Sequence[Arm], mixture: Mixture, round_: int) -> int:
         """The place that a published rule samples: its arms are the active ones, its samples those told and open."""
-        model = mixture.model.of([mixture.generators.index(arm.name) for arm in arms])
+        model = _model(mixture, _places(arms, mixture))
         samples = _samples(arms)
         bonus = np.zeros(len(arms)) if self.ranges is None else self.ranges.bonus(samples)
         if self.name == "mixture-ucb-ogd":
@@ -122,10 +122,11 @@ class MixturePolicy:
         Once no slack keeps the stopping rule from its decision but for errors, it is sampled what still does: first a
         generator with few samples, and entries count with as many errors as the stopping rule needs.
         """
-        blended = [i for i, arm in enumerate(arms) if arm.name in mixture.generators]
-        places = [mixture.generators.index(arms[i].name) for i in blended]
+        known = frozenset(mixture.generators)
+        blended = [i for i, arm in enumerate(arms) if arm.name in known]
+        places = _places([arms[i] for i in blended], mixture)
         samples = _samples([arms[i] for i in blended])
-        errors: Floats = np.array([mixture.deviations[place] for place in places]) / np.sqrt(samples)
+        errors: Floats = np.array(mixture.deviations)[places] / np.sqrt(samples)
         tolerated = self.stopping.tolerated_of(mixture.value, mixture.scale)
         if mixture.gap_bound(1.0) <= tolerated:
             rarest = able[fewest_samples([arms[i] for i in able])]
@@ -134,7 +135,19 @@ class MixturePolicy:
             needed = self.stopping.threshold(len(blended), told)
             errors = errors * (needed if mixture.gap_bound(needed) > tolerated else 1.0)
         costs = prices([arms[i] for i in able])
-        return blended[steepest(mixture.model.of(places), samples, errors, [blended.index(i) for i in able], costs)]
+        within = {i: place for place, i in enumerate(blended)}
+        return blended[steepest(_model(mixture, places), samples, errors, [within[i] for i in able], costs)]
+
+
+def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
+    """Where the mixture has these arms."""
+    known = {name: place for place, name in enumerate(mixture.generators)}
+    return [known[arm.name] for arm in arms]
+
+
+def _model(mixture: Mixture, places: list[int]) -> Quadratic:
+    """The model of the loss of blends of these generators alone."""
+    return mixture.model if places == list(range(len(mixture.generators))) else mixture.model.of(places)
 
 
 def _drawn(arm: Arm) -> int:

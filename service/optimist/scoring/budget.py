@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from optimist.scoring.experiments import Experiments
-from optimist.scoring.record import GeneratorRecord, Subject
+from optimist.scoring.record import Record, Subject
 
 
-def kept(records: Iterable[GeneratorRecord], experiments: Experiments) -> int:
-    """Bytes of all warm statistics, and of the feature maps and references that they need."""
+def kept(records: Iterable[Record[Any]], experiments: Experiments) -> int:
+    """Bytes of warm statistics, copies that mixtures read among them, and of the feature maps and references of all."""
     return sum(record.bytes for record in records) + experiments.bytes
 
 
-def cool_down(records: Collection[GeneratorRecord], experiments: Experiments, limit: float) -> None:
-    """Drop the least recently used parts until the rest takes at most `limit` bytes; working generators keep theirs.
+def cool_down(records: Collection[Record[Any]], experiments: Experiments, limit: float) -> None:
+    """Drop the least recently used parts until the rest takes at most `limit` bytes; those at work keep theirs.
 
     A feature map was last used when the latest generator of its experiment and metric was. It is dropped after the
     statistics of all of them, which refer to it; a reference is dropped with the last bound that uses it.
@@ -26,7 +27,7 @@ def cool_down(records: Collection[GeneratorRecord], experiments: Experiments, li
     for record in records:
         used[record.subject] = max(used.get(record.subject, 0.0), record.worked)
     busy = {record.subject for record in records if record.state == "working"}
-    droppable = [record for record in records if record.warm is not None and record.state != "working"]
+    droppable = [record for record in records if record.bytes and record.state != "working"]
     statistics = [(record.worked, False, record.subject, record) for record in droppable]
     maps = [(used.get(subject, 0.0), True, subject, None) for subject in experiments.warm if subject not in busy]
     for _, _, subject, record in sorted([*statistics, *maps], key=lambda entry: entry[:3]):

@@ -6,13 +6,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
 from optimist.scoring.experiments import Arguments, InThread, Result, ScoredExperiment
 from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.resuming import resumed
 from optimist.scoring.warm import Scored, Step, WarmGenerator
-from optimist.store import Damaged, LogEntry, LogGap, RetractedLog, Store, Superseded
+from optimist.store import Damaged, LogEntry, LogGap, Store, Superseded
 
 TURN = 0.25
 """Seconds after which a turn ends once it has stored something, so that other generators get the thread."""
@@ -59,14 +59,14 @@ class CatchingUp:
     async def _take(self, newest: int) -> None:
         """Apply the log. `newest`: the newest known due position; no estimate is made at earlier ones."""
         begun, record = time.monotonic(), self._record
-        warm = record.warm = record.warm or await self._resume()
+        warm = record.warm = record.warm or await self._resumed()
         warm.published = record.published
         while entries := await self._read_log(warm):
             if not warm.knows(entries):
                 record.start(self._experiment)
                 await self._take(newest)
                 return
-            step, seconds = await self._in_thread(_timed, warm.apply, entries, newest)
+            step, seconds = await self._in_thread(timed, warm.apply, entries, newest)
             await self._set_aside(step, entries)
             if step.scored is not None:
                 record.seconds = seconds
@@ -88,29 +88,9 @@ class CatchingUp:
         record = self._record
         return await self._store.read_log(*record.place, warm.seq, chain=warm.chain, label=record.label)
 
-    async def _resume(self) -> WarmGenerator:
-        """The statistic from the snapshot if there is one, otherwise an empty one."""
-        record, experiment = self._record, self._experiment
-        # Before the snapshot: one of a batch that is retracted meanwhile is then noticed by the log.
-        retracted = await self._store.retracted_log(*record.place)
-        try:
-            snapshot = await self._store.snapshot(*record.place, record.label)
-            if snapshot is not None:
-                thaw = partial(WarmGenerator.thaw, chain=snapshot.chain, retracted=retracted, **experiment.tracked)
-                return await self._in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
-        except (Damaged, ValueError) as error:
-            # From an untrimmed log the same statistic can be computed.
-            if not await self._has_whole_log(retracted):
-                raise Damaged(f"{error}; the log before it is trimmed") from None
-            logger.warning("%s is scored from its log: %s", record, error)
-        return WarmGenerator(experiment.bound, experiment.growth, retracted, **experiment.tracked)
-
-    async def _has_whole_log(self, retracted: RetractedLog) -> bool:
-        try:
-            await self._store.read_log(*self._record.place, max(0, retracted.restart - 1), max_entries=1)
-        except LogGap:
-            return False
-        return True
+    async def _resumed(self) -> WarmGenerator:
+        record = self._record
+        return await resumed(self._store, self._in_thread, record.place, record.label, self._experiment)
 
     async def _set_aside(self, step: Step, entries: Sequence[LogEntry]) -> None:
         chains = {entry.seq: entry.chain for entry in entries}
@@ -149,7 +129,7 @@ class CatchingUp:
         record = self._record
         record.wants_modes = False
         generator = (await self._store.state(record.name)).generators[record.ordinal].name
-        made, record.modes_seconds = await self._in_thread(_timed, warm.modes, generator)
+        made, record.modes_seconds = await self._in_thread(timed, warm.modes, generator)
         await self._store.put_modes(
             *(*record.place, warm.seq, made.model_dump_json(), record.token),
             chain=warm.chain,
@@ -158,7 +138,7 @@ class CatchingUp:
         )
 
 
-def _timed(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> tuple[Result, float]:
+def timed(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> tuple[Result, float]:
     """The result of a function, and the processor time that it took, which does not depend on other load."""
     begun = time.thread_time()
     result = function(*arguments)

@@ -24,7 +24,7 @@ from optimist.evaluation.stored import (
 from optimist.numerics.bound import Bound
 from optimist.numerics.real_data import Reference
 from optimist.numerics.registry import make_reference
-from optimist.scoring.record import GeneratorRecord, Subject
+from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, Subject
 from optimist.store import Claim, LogEntry, Store, kernels_digest, namespace_of
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
@@ -66,6 +66,10 @@ class ScoredExperiment:
     """Bytes of the bound's feature maps; 0 without a bound. References are shared and counted separately."""
     tracked: Tracked
     """How tracks differ beside bound and growth."""
+    delta: float = 0.05
+    """Of the intervals of mixtures."""
+    published: bool = False
+    """Whether mixtures are made for a published policy, see `cross_fitted`."""
 
     @property
     def bound(self) -> Bound:
@@ -127,7 +131,7 @@ class Experiments:
         self._known: dict[Subject, ScoredExperiment] = {}
         self._making: dict[Subject, asyncio.Lock] = {}
 
-    async def get(self, record: GeneratorRecord, claim: Claim) -> ScoredExperiment | None:
+    async def get(self, record: Record[Any], claim: Claim) -> ScoredExperiment | None:
         """The experiment of this claim; None if it was deleted, or has too few samples to fix its kernels.
 
         Raises ValueError if the reference of its metric was deleted.
@@ -148,8 +152,8 @@ class Experiments:
             self._known[subject] = found
             return found
 
-    async def expected_seconds(self, record: GeneratorRecord) -> float:
-        """A rough estimate of the time of a generator's first turn, from the sizes of its eigenproblems; never 0."""
+    async def expected_seconds(self, record: Record[Any]) -> float:
+        """A rough estimate of the time of a first turn, from the sizes of its matrices; never 0."""
         text = await self._store.config(record.name)
         if text is None:
             return SECONDS_PER_PRODUCT
@@ -158,7 +162,10 @@ class Experiments:
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]
         width = max(columns, *(2 * (kernel.features or 0) for kernel in kernels), 1)
-        rows = min(max(record.samples, 1), width)
+        if isinstance(record, MixtureRecord):  # products of each two, of both halves and of all
+            return SECONDS_PER_PRODUCT * 3 * len(experiment.config.generators) ** 2 * width**2
+        samples = record.samples if isinstance(record, GeneratorRecord) else 0
+        rows = min(max(samples, 1), width)
         if metric.setting("reference") is None:
             return SECONDS_PER_PRODUCT * rows**2 * width
         return SECONDS_PER_PRODUCT * (rows if record.subject in self.warm else width) * width**2
@@ -192,7 +199,7 @@ class Experiments:
                 del self._making[subject]
                 self._known.pop(subject, None)
 
-    async def _make(self, record: GeneratorRecord, claim: Claim) -> ScoredExperiment | None:
+    async def _make(self, record: Record[Any], claim: Claim) -> ScoredExperiment | None:
         name, label = record.subject
         text = await self._store.config(name)
         if text is None:
@@ -211,9 +218,13 @@ class Experiments:
         digest = kernels_digest(fitted)
         growth = experiment.config.rescore_growth
         tracked = Tracked(paired=question.is_paired, reads=question.reads)
-        return ScoredExperiment(claim.instance, growth, digest, bound, bytes_of(bound, {id(reference)}), tracked)
+        return ScoredExperiment(
+            *(claim.instance, growth, digest, bound, bytes_of(bound, {id(reference)}), tracked),
+            delta=experiment.config.delta,
+            published=experiment.mixture_growth == 0.0 and not label,
+        )
 
-    async def _fit(self, question: Question, record: GeneratorRecord, claim: Claim) -> bytes | None:
+    async def _fit(self, question: Question, record: Record[Any], claim: Claim) -> bytes | None:
         """Fix the open kernels permanently; None while active generators have too few samples."""
         name = record.name
         active = (await self._store.state(name)).active

@@ -1,11 +1,12 @@
-"""The state of one generator, by one metric, in a scorer."""
+"""The state of one generator, or of the mixture of all, by one metric, in a scorer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from optimist.scoring.warm import WarmGenerator
+from optimist.store import MIXTURE, Place
 
 if TYPE_CHECKING:
     from optimist.scoring.experiments import ScoredExperiment
@@ -16,60 +17,43 @@ Key = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
 LONGEST_TAIL = 8 * 2**20
 """Bytes that a log may have beyond the snapshot while the size of the statistic is not known."""
+At = TypeVar("At", bound=Place)
 
 
 @dataclass(slots=True, eq=False)
-class GeneratorRecord:
-    """One generator by one metric: idle until something is to be done, then waiting for a thread, then working, then
-    idle again.
+class Record(Generic[At]):
+    """What has a claim: idle until something is to be done, then waiting for a thread, then working, then idle again.
 
-    From its first turn on the scorer may hold the generator: it has a claim, and what is derived under it. `release`
-    ends that. Times are monotonic seconds.
+    From its first turn on the scorer may hold it: it has a claim, and what is derived under it. `release` ends that.
+    Times are monotonic seconds.
     """
 
     name: str
     """The full name of the experiment."""
-    ordinal: int
+    ordinal: At
     label: str = ""
     """Of the watched metric; "" for the one that decides."""
-    state: Literal["idle", "waiting", "working"] = "idle"
-    queued: float = 0.0
+    state: Literal["idle", "waiting", "working"] = field(default="idle", kw_only=True)
+    queued: float = field(default=0.0, kw_only=True)
     """When it last began to wait."""
-    worked: float = 0.0
+    worked: float = field(default=0.0, kw_only=True)
     """When its last turn ended."""
-    again: bool = False
+    again: bool = field(default=False, kw_only=True)
     """Whether it gets another turn after this one, because something was announced or left meanwhile."""
-    problem: Literal["", "broken off", "failed"] = ""
+    is_lent: bool = field(default=False, kw_only=True)
+    """Whether a mixture reads it, or is about to: it gets no turn of its own before that is over."""
+    problem: Literal["", "broken off", "failed"] = field(default="", kw_only=True)
     """How its last turn went wrong. "broken off" is retried at the next sweep, "failed" at the next announcement."""
-    wants_modes: bool = False
-    due: int = 0
-    """The newest known log position at which an estimate is due; 0: none."""
-    samples: int = 0
-    """Number of samples at the last sweep."""
-    seconds: float | None = None
-    """Processor time of its last estimate, or an expected one before the first; None: not known yet."""
-    modes_seconds: float = 0.0
-    """The same of its modes; 0 before the first."""
-
-    token: str = ""
+    seconds: float | None = field(default=None, kw_only=True)
+    """Processor time of the last result, or an expected one before the first; None: not known yet."""
+    token: str = field(default="", kw_only=True)
     """Token of the claim under which results are published; "" while the scorer has no claim."""
-    experiment: ScoredExperiment | None = None
-    warm: WarmGenerator | None = None
-    """The statistic at some position of the log; None before the first turn and after `cool`."""
-    published: int = 0
-    """Position of the newest estimate that was published under this claim."""
-    room: int = LONGEST_TAIL
-    """Bytes that the log may have beyond the snapshot before the next snapshot is taken."""
-    bytes: int = 0
-    """Memory of the warm statistic."""
+    experiment: ScoredExperiment | None = field(default=None, kw_only=True)
+    bytes: int = field(default=0, kw_only=True)
+    """Memory of what `cool` drops."""
 
     @property
-    def key(self) -> Key:
-        """Experiment, ordinal and label."""
-        return self.name, self.ordinal, self.label
-
-    @property
-    def place(self) -> tuple[str, int]:
+    def place(self) -> tuple[str, At]:
         """Experiment and ordinal."""
         return self.name, self.ordinal
 
@@ -83,17 +67,68 @@ class GeneratorRecord:
         return f"{self.name}/{self.ordinal}{self.label and f' by {self.label}'}"
 
     @property
+    def decides(self) -> bool:
+        """Whether picks are made from what it makes."""
+        return not self.label
+
+    @property
     def expected_seconds(self) -> float:
         """What its next turn is expected to take; 0 while nothing is known."""
-        return (self.seconds or 0.0) + (self.modes_seconds if self.wants_modes else 0.0)
+        return self.seconds or 0.0
 
     @property
     def is_held(self) -> bool:
-        """Whether the scorer has a claim on the generator."""
+        """Whether the scorer has a claim on it."""
         return bool(self.token)
 
     def cool(self) -> None:
-        """Drop the statistic. It is computed again from snapshot and log, bit for bit, when it is needed."""
+        """Drop what is in memory. It is computed again from snapshots and logs, bit for bit, when it is needed."""
+        self.bytes = 0
+
+    def start(self, experiment: ScoredExperiment) -> None:
+        """Start again from snapshots, with this experiment; keep the claim."""
+        self.cool()
+        self.experiment = experiment
+
+    def release(self) -> None:
+        """Forget the claim, and everything derived under it."""
+        self.cool()
+        self.token, self.experiment = "", None
+
+    def forget_wish(self) -> None:
+        """Leave to another scorer what somebody waits for."""
+
+
+@dataclass(slots=True, eq=False)
+class GeneratorRecord(Record[int]):
+    """One generator by one metric."""
+
+    wants_modes: bool = field(default=False, kw_only=True)
+    due: int = field(default=0, kw_only=True)
+    """The newest known log position at which an estimate is due; 0: none."""
+    samples: int = field(default=0, kw_only=True)
+    """Number of samples at the last sweep."""
+    modes_seconds: float = field(default=0.0, kw_only=True)
+    """Processor time of its last modes; 0 before the first."""
+    warm: WarmGenerator | None = field(default=None, kw_only=True)
+    """The statistic at some position of the log; None before the first turn and after `cool`."""
+    published: int = field(default=0, kw_only=True)
+    """Position of the newest estimate that was published under this claim."""
+    room: int = field(default=LONGEST_TAIL, kw_only=True)
+    """Bytes that the log may have beyond the snapshot before the next snapshot is taken."""
+
+    @property
+    def key(self) -> Key:
+        """Experiment, ordinal and label."""
+        return self.name, self.ordinal, self.label
+
+    @property
+    def expected_seconds(self) -> float:
+        """Of the estimate, and of the modes if they are wanted."""
+        return (self.seconds or 0.0) + (self.modes_seconds if self.wants_modes else 0.0)
+
+    def cool(self) -> None:
+        """Drop the statistic."""
         self.warm, self.bytes = None, 0
 
     def start(self, experiment: ScoredExperiment) -> None:
@@ -105,3 +140,33 @@ class GeneratorRecord:
         """Forget the claim, and everything derived under it."""
         self.cool()
         self.token, self.experiment, self.published, self.room, self.due = "", None, 0, LONGEST_TAIL, 0
+
+    def forget_wish(self) -> None:
+        """Leave the modes to another scorer."""
+        self.wants_modes = False
+
+
+@dataclass(slots=True, eq=False)
+class MixtureRecord(Record[Literal["mixture"]]):
+    """The mixture of an experiment's generators by one metric."""
+
+    ordinal: Literal["mixture"] = MIXTURE
+    is_goal: bool = field(default=False, kw_only=True)
+    """Whether picks are made from it."""
+    is_wanted: bool = field(default=False, kw_only=True)
+    """Whether somebody waits for it."""
+    copies: dict[int, WarmGenerator] = field(default_factory=dict, kw_only=True)
+    """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
+
+    @property
+    def decides(self) -> bool:
+        """Only where it is the goal."""
+        return self.is_goal
+
+    def cool(self) -> None:
+        """Drop the copies."""
+        self.copies, self.bytes = {}, 0
+
+    def forget_wish(self) -> None:
+        """Leave the mixture to another scorer."""
+        self.is_wanted = False

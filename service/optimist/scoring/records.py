@@ -1,32 +1,51 @@
-"""All records of a scorer: which generators have something to do, and by which metrics."""
+"""All records of a scorer: which generators and mixtures have something to do, and by which metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from optimist.scoring.overview import Overview
-from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key
-from optimist.store import DUE, Announcement, ExperimentState, GeneratorState, Unit, WatchedState
+from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key, MixtureRecord, Record, Subject
+from optimist.store import DUE, MIXTURES, Announcement, ExperimentState, GeneratorState, Unit, WatchedState
 
 
 class Records(dict[Key, GeneratorRecord]):
-    """The records of all generators and metrics. They learn of work by announcements and from the state."""
+    """The records of all generators and metrics; `mixtures` has those of mixtures.
+
+    They learn of work by announcements and from the state.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.overview = Overview()
+        self.mixtures: dict[Subject, MixtureRecord] = {}
         self._labels: dict[str, tuple[str, ...]] = {}  # of the watched metrics, by experiment
+        self._blending: set[str] = set()  # experiments whose goal is the mixture
+
+    @property
+    def every(self) -> list[Record[Any]]:
+        """The records of generators and of mixtures."""
+        return [*self.values(), *self.mixtures.values()]
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all experiments but these. Their claimed generators are released later, as idle ones."""
         self._labels = {name: labels for name, labels in self._labels.items() if name in names}
+        self._blending.intersection_update(names)
         for key, record in list(self.items()):
             if record.name not in names and record.state == "idle" and not record.is_held:
                 del self[key]
+        for subject, record in list(self.mixtures.items()):
+            if record.name not in names and record.state == "idle" and not record.is_held:
+                del self.mixtures[subject]
 
-    def hear(self, announcement: Announcement) -> list[GeneratorRecord]:
+    def hear(self, announcement: Announcement) -> list[GeneratorRecord] | list[MixtureRecord]:
         """The records that an announcement gives work to, that of the primary metric first."""
         name, ordinal = announcement.experiment, announcement.generator
+        if announcement.channel == MIXTURES:
+            mixture = self._mixture(name, announcement.label)
+            mixture.is_wanted = True
+            return [mixture]
         is_due = announcement.channel == DUE
         # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
         labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
@@ -36,10 +55,8 @@ class Records(dict[Key, GeneratorRecord]):
             record.wants_modes |= not is_due
         return found
 
-    def look_at(
-        self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]
-    ) -> Iterator[GeneratorRecord]:
-        """The records that have an estimate due, or a snapshot. watched: `Store.watched` of the experiment."""
+    def look_at(self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]) -> Iterator[Record[Any]]:
+        """The records that have something due. watched: `Store.watched` of the experiment."""
         self._labels[name] = state.labels
         for generator in state.generators:
             units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
@@ -47,6 +64,20 @@ class Records(dict[Key, GeneratorRecord]):
                 # None: the generator has joined between the two reads.
                 if unit is not None and (record := self._owed(name, generator, label, unit)) is not None:
                     yield record
+        if state.mixture_growth is not None:
+            self._blending.add(name)
+        for label in ("", *state.labels):
+            mixture = self.mixtures.get((name, label))
+            is_owed = state.owes_mixture and not label
+            if is_owed and (mixture is None or mixture.problem != "failed"):
+                yield self._mixture(name, label)
+            elif mixture is not None and mixture.problem == "broken off":
+                yield mixture
+
+    def _mixture(self, name: str, label: str) -> MixtureRecord:
+        record = self.mixtures.setdefault((name, label), MixtureRecord(name, label=label))
+        record.is_goal = name in self._blending and not label
+        return record
 
     def _owed(
         self, name: str, generator: GeneratorState, label: str, unit: GeneratorState | WatchedState

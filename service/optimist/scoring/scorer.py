@@ -1,4 +1,4 @@
-"""The scorer's loops: which estimates are due, whether this process may make them, and when."""
+"""The scorer's loops: which estimates and mixtures are due, whether this process may make them, and when."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -20,10 +21,13 @@ from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Arguments, Experiments, Result
 from optimist.scoring.fairness import SHORT, FairQueue
-from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.lending import Lending
+from optimist.scoring.mixing import Mixing
+from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record
 from optimist.scoring.records import Records
 from optimist.store import (
     DUE,
+    MIXTURES,
     MODES,
     WATCHED_MODES,
     Damaged,
@@ -73,7 +77,8 @@ class Scorer:
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
         self._records = Records()
-        self._turns: set[asyncio.Task[None]] = set()
+        self._turns: dict[Record[Any], asyncio.Task[None]] = {}
+        self._lending = Lending(store, self._in_thread, self._records, self._queue, self._turns, self._schedule)
         self._outage = Outage()
         self._swept = time.monotonic()
         self._is_ending = False
@@ -88,14 +93,14 @@ class Scorer:
         """Score until cancelled; then release all generators, so that others need not wait for the claims to end."""
         loops = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
-            async with self._store.announcements(DUE, MODES, WATCHED_MODES) as announcements:
+            async with self._store.announcements(DUE, MODES, WATCHED_MODES, MIXTURES) as announcements:
                 async for announcement in announcements:
                     if announcement is not None:
                         for record in self._records.hear(announcement):
                             self._schedule(record)
         finally:
             self._is_ending = True
-            tasks = [*loops, *self._turns]
+            tasks = [*loops, *self._turns.values()]
             for task in tasks:
                 task.cancel()
             # Wait until they have closed their connections. A call to Redis may swallow a cancellation, as wait_for of
@@ -104,7 +109,7 @@ class Scorer:
             self._pool.shutdown(wait=False, cancel_futures=True)
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(2.0):
-                    for record in list(self._records.values()):
+                    for record in self._records.every:
                         with contextlib.suppress(NotFound):
                             await self._release(record)
 
@@ -117,8 +122,8 @@ class Scorer:
                 for name in names:
                     with _going_on():
                         await self._sweep(name)
-                held = sum(record.is_held for record in self._records.values())
-                self._records.overview.show(len(names), held, kept(self._records.values(), self._experiments))
+                held = sum(record.is_held for record in self._records.every)
+                self._records.overview.show(len(names), held, kept(self._records.every, self._experiments))
             self._swept = time.monotonic()
             await asyncio.sleep(SWEEP)
 
@@ -135,8 +140,8 @@ class Scorer:
 
     async def _renew_all(self) -> None:
         now = time.monotonic()
-        renewed: dict[str, list[GeneratorRecord]] = {}
-        for record in [record for record in self._records.values() if record.is_held]:
+        renewed: dict[str, list[Record[Any]]] = {}
+        for record in [record for record in self._records.every if record.is_held]:
             if record.state == "idle" and now - record.worked > IDLE:
                 with _going_on():
                     await self._release(record)
@@ -146,7 +151,7 @@ class Scorer:
             with _going_on():
                 await self._renew(name, records)
 
-    async def _renew(self, name: str, records: list[GeneratorRecord]) -> None:
+    async def _renew(self, name: str, records: list[Record[Any]]) -> None:
         try:
             claims = await self._store.claims(
                 name, [(record.ordinal, record.label) for record in records], self._owner, CLAIM
@@ -158,16 +163,16 @@ class Scorer:
             if record.state != "working" and (claim is None or claim.token != record.token):
                 record.release()
 
-    async def _release(self, record: GeneratorRecord) -> None:
+    async def _release(self, record: Record[Any]) -> None:
         token = record.token
         record.release()
         if token:
             await self._store.end_claim(*record.place, token, record.label)
 
-    def _schedule(self, record: GeneratorRecord) -> None:
-        """Queue a generator for a turn; if it is working, for another turn after this one."""
+    def _schedule(self, record: Record[Any]) -> None:
+        """Queue a record for a turn; if it is working, for another turn after this one."""
         record.problem = ""
-        if record.state == "working":
+        if record.state == "working" or record.is_lent:
             record.again = True
         elif record.state == "idle":
             record.state, record.queued = "waiting", time.monotonic()
@@ -178,11 +183,9 @@ class Scorer:
         # Claimed only when a thread is free, so that scorers with more free threads claim more.
         while not self._is_ending and (record := self._queue.next()) is not None:
             record.state, record.again = "working", False
-            turn = asyncio.create_task(self._turn(record))
-            self._turns.add(turn)
-            turn.add_done_callback(self._turns.discard)
+            self._turns[record] = asyncio.create_task(self._turn(record))
 
-    async def _turn(self, record: GeneratorRecord) -> None:
+    async def _turn(self, record: Record[Any]) -> None:
         again = False
         try:
             await self._work(record)
@@ -208,14 +211,15 @@ class Scorer:
             await self._give_in(record, error)
         finally:
             record.worked = time.monotonic()
-            cool_down(self._records.values(), self._experiments, self._warm_bytes)
+            cool_down(self._records.every, self._experiments, self._warm_bytes)
             record.state = "idle"
             self._queue.end(record)
+            del self._turns[record]
             if again:
                 self._schedule(record)
             self._give_turns()
 
-    async def _work(self, record: GeneratorRecord) -> None:
+    async def _work(self, record: Record[Any]) -> None:
         if self._store.epoch != self._epoch:
             self._start_over()
         if record.seconds is None:
@@ -226,7 +230,7 @@ class Scorer:
         claim = await self._store.claim(*record.place, self._owner, CLAIM, record.label)
         if claim is None:
             record.release()
-            record.wants_modes = False
+            record.forget_wish()
             return
         TAKEOVERS.inc(claim.taken_over)
         record.token = claim.token
@@ -236,17 +240,20 @@ class Scorer:
             return
         if record.experiment is not experiment:
             record.start(experiment)
-        await CatchingUp(self._store, self._in_thread, record, experiment).run()
+        if isinstance(record, GeneratorRecord):
+            await CatchingUp(self._store, self._in_thread, record, experiment).run()
+        elif isinstance(record, MixtureRecord):
+            await Mixing(self._store, self._in_thread, record, experiment, self._lending).run()
 
     def _start_over(self) -> None:
         """Drop what was derived from another server's data, because this server may have lost part of it."""
         self._epoch = self._store.epoch
-        for record in self._records.values():
+        for record in self._records.every:
             if record.state != "working":
                 record.release()
         self._experiments.forget_fitted()
 
-    async def _give_in(self, record: GeneratorRecord, error: Exception) -> None:
+    async def _give_in(self, record: Record[Any], error: Exception) -> None:
         """Store the reason why a generator is not scored, for the report. It is tried again when an estimate is due."""
         SCORING_FAILURES.inc()
         # The statistic may be incomplete.

@@ -79,6 +79,11 @@ class WarmGenerator:
         """Position of the newest published estimate; no other is made up to there."""
 
     @property
+    def track(self) -> Track:
+        """The statistic, with what is kept beside it, to be read only."""
+        return self._track
+
+    @property
     def bytes(self) -> int:
         """Bytes of everything that a snapshot contains."""
         return self._track.bytes

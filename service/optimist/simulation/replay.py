@@ -8,11 +8,13 @@ from itertools import accumulate
 from pathlib import Path
 
 from optimist.archive.file import Archive, ArchiveError
-from optimist.dispatch.state import make_policy, needed_to_fit
+from optimist.dispatch.goals import policy_of
+from optimist.dispatch.state import needed_to_fit
 from optimist.evaluation import Question, Track
 from optimist.evaluation.stored import take
 from optimist.numerics.estimate import Estimate
-from optimist.policies import Arm
+from optimist.policies import Arm, MixturePolicy
+from optimist.simulation.replayed_mixtures import ReplayedMixtures, generators_of
 from optimist.simulation.sources.experiments import question_in
 from optimist_client.models import Experiment, Pick
 
@@ -56,11 +58,14 @@ def replay(path: str | Path) -> Replay:
         names = [generator.name for generator in archive.contents.generators]
         questions = [question_in(archive, label) for label in ("", *archive.labels)]
         tracks = [_Replayed(archive, ordinal, questions) for ordinal in range(len(names))]
-    by_name = dict(zip(names, tracks, strict=True))
-    picks = sorted((pick for track in tracks for pick in track.picks), key=lambda pick: pick.number)
+        by_name = dict(zip(names, tracks, strict=True))
+        picks = sorted((pick for track in tracks for pick in track.picks), key=lambda pick: pick.number)
+        begun = [track_of(experiment, questions[0]) for _ in names]
+        mixtures = ReplayedMixtures(archive, {name: track for name, track in zip(names, begun, strict=True) if track})
+        chosen = [ReplayedPick(pick, _chosen(pick, by_name, experiment, mixtures)) for pick in picks]
     return Replay(
         {name: track.estimates for name, track in by_name.items()},
-        [ReplayedPick(pick, _chosen(pick, by_name, experiment)) for pick in picks],
+        chosen,
         {label: {name: track.watched[label] for name, track in by_name.items()} for label in archive.labels},
     )
 
@@ -72,7 +77,7 @@ class _Replayed:
         """questions: of the metric that decides, and of the watched ones."""
         self.picks: list[Pick] = []
         rows: list[int] = []
-        tracks = [_track(archive.contents.experiment, question) for question in questions]
+        tracks = [track_of(archive.contents.experiment, question) for question in questions]
         made: list[dict[int, Estimate]] = [{} for _ in tracks]
         for page in archive.log(ordinal):
             for entry in page:
@@ -88,7 +93,7 @@ class _Replayed:
         """By the number of batches told."""
 
 
-def _track(experiment: Experiment, question: Question) -> Track | None:
+def track_of(experiment: Experiment, question: Question) -> Track | None:
     """What one metric scores a log by; None where its kernels were still open, so that nothing was scored."""
     if question.open_kernels:
         return None
@@ -97,15 +102,15 @@ def _track(experiment: Experiment, question: Question) -> Track | None:
     return Track(bound, experiment.config.rescore_growth, question.is_paired, question.reads)
 
 
-def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment) -> str:
-    # Generators are only ever added behind the others.
-    contenders = [name for name in tracks if name not in pick.retired][: len(pick.positions)]
+def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment, mixtures: ReplayedMixtures) -> str:
+    contenders = generators_of(pick, list(tracks))
+    is_best = experiment.config.goal == "best"
     costs = pick.costs or [None] * len(contenders)
     counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches, costs)
     arms = [
         Arm(
             name,
-            tracks[name].estimates[position] if position else None,
+            tracks[name].estimates[position] if position and is_best else None,
             tracks[name].samples[batches],
             batches,
             pending_samples,
@@ -117,5 +122,8 @@ def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment) ->
     ]
     active = sum(arm.active for arm in arms)
     needed = 0 if any(pick.positions) else needed_to_fit(experiment.config.declared, active)
-    policy = make_policy(experiment, needed)
+    policy = policy_of(experiment, needed)
+    if isinstance(policy, MixturePolicy):
+        made = mixtures.of(pick, published=policy.goes_by_published)
+        return contenders[policy.pick(arms, made, pick.told, pick.number)]
     return contenders[policy.pick(arms, pick.told, pick.number)]

@@ -5,18 +5,16 @@ generator it is the metric's own estimate. H changes along C_i by the mean of N 
 
     q = 1: ∂H/∂α_i = N_i, N = −log C          q ≠ 1: ∂H/∂α_i = q/(1 − q) N_i/tr C^q, N = C^{q−1}
 
-With φᵀNφ of each row from the others (`LeaveOneOut`; for q > 2 to first order in ω) N_i has a bias only because C is
-that of samples, −½ tr C_i d²N[C − EC, C − EC] on average. To second order it is in proportion to
-
-    b_i = Σ_j α_j ω_j Σ_kl W^j_kl (C_i)_kl (C_j)_kl,      W^j_kl = ∫_λ^∞ s^{q−1} tr C_j(C + s)⁻¹/((g_k + s)(g_l + s)) ds
-
-(N as an integral of resolvents; for q > 2 W = √(g_k g_l)^{q−3}, exact at 3). Its size is known from the sum: the mean of
-N by α is H, or tr C^q, itself, which is de-biased.
+φᵀNφ of each row is taken without it: `LeaveOneOut`, for q > 2 to first order in ω. N_i then has a bias only because C
+is that of samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
+theory and by how N_i changes with half of the samples: weights became better in some beds and worse in others.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -43,11 +41,6 @@ class BlendedEntropy(Protocol):
     ridge: float
     """λ ≥ 0, what eigenvalues are raised by where slopes would be infinite at 0."""
 
-    @property
-    def excess(self) -> float:
-        """The bias of the mean of all rows' `influence` by their weights, as far as it is known."""
-        ...
-
     def influence(self, place: int) -> Tensor:
         """∂H in the direction φφᵀ (b,) of the kept rows of a generator, from the others, up to a number all share."""
         ...
@@ -56,61 +49,70 @@ class BlendedEntropy(Protocol):
         """The same of any rows by their (v_kᵀφ)² (m, k) and their share ω of C, 0 of rows that are not in it."""
         ...
 
-    def shape(self) -> Tensor:
-        """W (s, m, m) of each generator of the support in the leading eigenvectors, or one for all (1, m, m)."""
-        ...
+
+@dataclass(frozen=True)
+class Alone:
+    """How much of its gap K one generator's estimate makes up for, of an order below 2."""
+
+    gap: float
+    """K, of order 1."""
+    correction: float
+    """The estimate less the plug-in."""
+    systematic: float
 
 
 class BelowTwo:
-    """Orders below 2."""
+    """Orders below 2: the plug-in, and that part of the gap K which the estimates of the generators alone make up for.
 
-    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int) -> None:
+    alone: that of each generator of the support. The estimate from the curve of the blend's own degrees of freedom
+    would jump where a generator comes in with a small weight: its rows fill the spectrum as if they were whole ones.
+    """
+
+    def __init__(
+        self, spectrum: BlendedSpectrum, order: float, width: int, alone: Callable[[int], Alone] | None = None
+    ) -> None:
         self._spectrum, self._order = spectrum, order
         support = spectrum.support
         leverages = [spectrum.leverages(place) for place in support]
-        self._sizes = [len(each) for each in leverages]
+        sizes = [len(each) for each in leverages]
         shares = [spectrum.share(place) for place in support]
-        means = [float(spectrum.weights[place]) / size for place, size in zip(support, self._sizes, strict=True)]
+        means = [float(spectrum.weights[place]) / size for place, size in zip(support, sizes, strict=True)]
         blended = Shares(
             shares=_repeated(shares, leverages),
             means=_repeated(means, leverages),
             keeps_all=all(spectrum.parts[place].keeps_all for place in support),
+            spans=spectrum.by_rows,
         )
-        self._outside = LeaveOneOut(spectrum.values, torch.cat(leverages), spectrum.count, width, blended)
-        self._found = self._outside.entropy(order)
-        self.estimate = self._found.estimate
-        self.systematic = self._found.systematic
+        rows = torch.cat(leverages)
+        self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, blended)
+        plug_in, gap = log_vendi(spectrum.raw, order), self._outside.first.gap
+        if len(support) == 1 or alone is None:
+            found = self._outside.entropy(order)
+            self.alone = Alone(gap, found.estimate - found.plug_in, found.systematic)
+            part = self.alone
+        else:
+            each = [alone(place) for place in support]
+            weights = [float(spectrum.weights[place]) for place in support]
+            gaps = sum(weight * one.gap for weight, one in zip(weights, each, strict=True))
+            scale = gap / gaps if gaps > 0.0 else 0.0
+            correction = sum(weight * one.correction for weight, one in zip(weights, each, strict=True))
+            systematic = sum(weight * one.systematic for weight, one in zip(weights, each, strict=True))
+            part = Alone(gap, scale * correction, scale * systematic)
+        self.estimate = min(plug_in + part.correction, math.log(width))
+        self.systematic = part.systematic
         self.inflation = 1.0 + 400.0 / spectrum.count**2
         self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
-
-    @property
-    def excess(self) -> float:
-        """The cross entropy less the estimate; of another order the mean less that of the derivative of a power."""
-        if self._order == 1.0:
-            return max(self._found.plug_in + self._found.gap - self.estimate, 0.0)
-        weights = self._spectrum.weights
-        mean = sum(float(weights[place]) * float(self.influence(place).mean()) for place in self._spectrum.support)
-        return mean - self._order / (1.0 - self._order)
+        self._influences = self._outside.influence(order, self.estimate, rows).split(sizes)
 
     def influence(self, place: int) -> Tensor:
         """Of the kept rows."""
         if place in self._spectrum.support:
-            return self._found.influence.split(self._sizes)[self._spectrum.support.index(place)]
+            return self._influences[self._spectrum.support.index(place)]
         return self.influence_of(self._spectrum.squares(place), 0.0)
 
     def influence_of(self, squares: Tensor, share: float) -> Tensor:
         """Of any rows."""
         return self._outside.influence_in_blend(self._order, self.estimate, squares, share)
-
-    def shape(self) -> Tensor:
-        """By the grid of the resolvents, from λ on at orders up to 1."""
-        spectrum = self._spectrum
-        start = self._outside.best[0] if self._order <= 1.0 else 0
-        grid = self._outside.w[start:]
-        leading = 1.0 / (spectrum.values[: len(spectrum.leading[0]), None] + grid)
-        step = grid**self._order
-        seen = [spectrum.leading[place].diagonal() @ leading for place in spectrum.support]
-        return torch.stack([(leading * (step * each)) @ leading.T for each in seen])
 
 
 class AboveTwo:
@@ -141,13 +143,6 @@ class AboveTwo:
         self.inflation, self.ridge = few_rows_inflation(spectrum.count), 0.0
         self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
 
-    @property
-    def excess(self) -> float:
-        """The mean less that of the derivative of a power."""
-        weights = self._spectrum.weights
-        mean = sum(float(weights[place]) * float(self.influence(place).mean()) for place in self._spectrum.support)
-        return mean - self._order / (1.0 - self._order)
-
     def influence(self, place: int) -> Tensor:
         """Of the kept rows."""
         return self.influence_of(self._spectrum.squares(place), self._spectrum.share(place))
@@ -157,33 +152,14 @@ class AboveTwo:
         scaled = squares / self._top
         return self._rate * (scaled @ self._powers - share * self._second(scaled))
 
-    def shape(self) -> Tensor:
-        """√(g_k g_l)^{q−3}."""
-        values = self._spectrum.values[: len(self._spectrum.leading[0])] / self._top
-        roots = values ** (0.5 * (self._order - 3.0))
-        return (roots[:, None] * roots)[None]
-
     def _second(self, squares: Tensor) -> Tensor:
         """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
         return ((squares @ self._curvature) * squares).sum(-1)
 
 
-def blended_entropy(spectrum: BlendedSpectrum, order: float, width: int) -> BlendedEntropy:
-    """By the recipe of the order."""
-    return (BelowTwo if order < 2.0 else AboveTwo)(spectrum, order, width)
-
-
 def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
-    """∂H/∂α (G,), de-biased, up to a number that all share."""
-    count = len(spectrum.parts)
-    found = np.array([_mean_influence(spectrum, entropy, place) for place in range(count)])
-    kernels, bias = entropy.shape(), np.zeros(count)
-    for number, place in enumerate(spectrum.support):
-        kernel = kernels[number % len(kernels)] * spectrum.leading[place]
-        size = float(spectrum.weights[place]) * spectrum.share(place)
-        bias += size * np.array([float((kernel * other).sum()) for other in spectrum.leading])
-    total = float(spectrum.weights @ bias)
-    return found - (entropy.excess / total * bias if total > 0.0 else 0.0)
+    """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share."""
+    return np.array([_mean_influence(spectrum, entropy, place) for place in range(len(spectrum.parts))])
 
 
 def _mean_influence(spectrum: BlendedSpectrum, entropy: BlendedEntropy, place: int) -> float:

@@ -39,7 +39,7 @@ class Influences:
 
     @cached_property
     def beyond(self) -> Floats:
-        """Errors (G² + G,): of second order by pairs of generators, and systematic ones, by √α as if each had its own."""
+        """Errors (G² + G,): of second order by pairs of generators; systematic ones by √α, as if each had its own."""
         spectrum = self._spectrum
         derivative = slopes(spectrum.values, self._order)
         # Above, the systematic part is half of the whole correction, as for one generator.

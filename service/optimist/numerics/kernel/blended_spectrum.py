@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,36 +17,38 @@ from optimist.numerics.spectra import symmetric_product
 
 KEPT = 512
 """Last rows of each generator by which influences are found, as in an estimate of one."""
+NEGLIGIBLE = 1e-6
+"""Weights below count as 0: such rows are lost in the rounding of the others."""
 LEADING = 512
 """Eigenvectors, those of the largest eigenvalues, in which second derivatives are computed."""
 
 
-@dataclass(frozen=True)
 class Part:
-    """The samples of one generator in one half of its log, or all."""
+    """Some samples of one generator, by all their φ (n, width) in log order, or by the last ones and their moment."""
 
-    statistic: KernelStatistic
-    half: Half | None
-
-    @cached_property
-    def count(self) -> int:
-        """n."""
-        samples = self.statistic.samples
-        return samples if self.half is None else (samples + 1 - self.half) // 2
-
-    @cached_property
-    def rows(self) -> Tensor | None:
-        """All φ (n, width) in log order, where they are held."""
-        rows = self.statistic.rows
-        return rows if rows is None or self.half is None else rows[self.half :: 2].clone()
-
-    @cached_property
-    def kept(self) -> Tensor:
+    def __init__(
+        self, kept: Tensor, rows: Tensor | None, count: int, total: Callable[[], Tensor] | None = None
+    ) -> None:
+        self.kept = kept
         """φ of the last rows (b, width)."""
-        if self.rows is not None:
-            return self.rows[-KEPT:]
-        last = self.statistic.last_rows
-        return last if self.half is None else last[(self.statistic.samples - len(last) + self.half) % 2 :: 2]
+        self.rows = rows
+        """All φ, where they are kept."""
+        self.count = count
+        """n."""
+        self._total = total
+
+    @classmethod
+    def of(cls, statistic: KernelStatistic, half: Half | None) -> Part:
+        """One half of a log, None: all. `moment` raises ValueError where halves were not kept."""
+        rows, samples, last = statistic.rows, statistic.samples, statistic.last_rows
+        count = samples if half is None else (samples + 1 - half) // 2
+        if half is not None:
+            rows = None if rows is None else rows[half::2].clone()
+            last = last[(samples - len(last) + half) % 2 :: 2].clone()
+        if rows is None and len(last) < count:
+            return cls(last, None, count, lambda: statistic.moment if half is None else statistic.half_moment(half))
+        rows = last if rows is None else rows
+        return cls(rows[-KEPT:], rows, count)
 
     @property
     def keeps_all(self) -> bool:
@@ -55,11 +56,11 @@ class Part:
         return len(self.kept) == self.count
 
     def moment(self) -> Tensor:
-        """C_i (width, width). Raises ValueError where halves were not kept."""
+        """C_i (width, width)."""
         if self.rows is not None:
             return symmetric_product(self.rows.T, self.rows) / self.count
-        whole = self.statistic.moment if self.half is None else self.statistic.half_moment(self.half)
-        return whole / self.count
+        assert self._total is not None
+        return self._total() / self.count
 
 
 class BlendedSpectrum:
@@ -69,13 +70,15 @@ class BlendedSpectrum:
     """
 
     def __init__(self, parts: Sequence[Part], weights: Floats) -> None:
-        self.parts, self.weights = parts, weights
+        weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
+        self.parts, self.weights = parts, weights / weights.sum()
         self.support: list[int] = np.flatnonzero(weights).tolist()
         """Places of the generators with a weight above 0."""
         total = sum(parts[place].count for place in self.support)
         is_held = all(parts[place].rows is not None for place in self.support)
-        self._by_rows = is_held and total <= parts[0].statistic.width
-        values, vectors = torch.linalg.eigh(self._gram() if self._by_rows else self._covariance())
+        self.by_rows = is_held and total <= parts[0].kept.shape[1]
+        """Whether by the Gram matrix."""
+        values, vectors = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
         self._vectors = vectors.flip(-1)
         """(N, k) of the Gram matrix, (width, k) of C."""
         self.raw = values.flip(-1).clamp_min(0.0)
@@ -98,7 +101,7 @@ class BlendedSpectrum:
 
     def coordinates(self, features: Tensor) -> Tensor:
         """v_kᵀφ (m, k) of any rows φ (m, width)."""
-        if not self._by_rows:
+        if not self.by_rows:
             return features @ self._vectors
         return (features @ self._weighted.T) @ (self._vectors / self.values.sqrt())
 
@@ -113,7 +116,7 @@ class BlendedSpectrum:
 
     def leverages(self, place: int) -> Tensor:
         """ω (v_kᵀφ)²/g_k (b, k) of the kept rows of a generator of the support, known where g_k is 0, too."""
-        if self._by_rows:
+        if self.by_rows:
             return self._entries(place)[-KEPT:].square()
         return self.squares(place) * (self.share(place) / self.values)
 
@@ -141,7 +144,7 @@ class BlendedSpectrum:
     def _rotated(self, place: int, all_rows: bool) -> Tensor:
         """v_kᵀφ of the kept rows of a generator, or of all it holds."""
         part = self.parts[place]
-        if self._by_rows and place in self.support:
+        if self.by_rows and place in self.support:
             entries = self._entries(place) if all_rows else self._entries(place)[-KEPT:]
             return entries * (self.raw / self.share(place)).sqrt()
         rows = part.rows if all_rows else part.kept

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Protocol, TypeVar, overload
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ FEW = 5.0
 losses of blends was 0.69 to 1.07 with 12 samples of each generator and 0.79 to 1.20 with 50 (eleven beds)."""
 
 
+Item = TypeVar("Item")
 Seen = Callable[[Tensor], Tensor]
 """A number (b,) for each of some features (b, w)."""
 
@@ -72,6 +73,10 @@ class Pairs(Protocol):
         """Σ κ (b,) between each of these features (b, w) and the samples of j."""
         ...
 
+    def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
+        """Influences (b,) or (b, k) of the rows of i so that they vary as the mean over all samples does."""
+        ...
+
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
         """The mean of κ (b,) over the samples of j, or over some of them where all would take long."""
         ...
@@ -95,7 +100,8 @@ class PairObjective:
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
         self.samples = pairs.samples
-        self._rows: dict[tuple[int, bool], _Rows | None] = {}
+        self._rows: dict[int, _Rows] = {}
+        self._common: dict[int, _Rows | None] = {}
 
     @cached_property
     def _biased(self) -> Floats:
@@ -149,9 +155,8 @@ class PairObjective:
 
         def deviation(i: int) -> float:
             rows, share = self._rows_of(i), float(weights[i])
-            assert rows is not None
             added = seen(i, rows) + share * rows.own if share > 0.0 else seen(i, rows)
-            return float((2.0 * self._inflation(i) * added).std())
+            return float(self._pairs.weighed(i, 2.0 * self._inflation(i) * added, False).std())
 
         return np.array([deviation(i) for i in range(len(weights))])
 
@@ -182,17 +187,20 @@ class PairObjective:
                 found -= scale * share * among[:, None] * found.new_tensor(gradient)
             return found
 
-        def of_rows(wanted: Callable[[int, _Rows], Tensor], common: bool) -> list[Tensor | None]:
-            each = [self._rows_of(i, common) for i in places]
-            return [None if rows is None else wanted(i, rows) for i, rows in zip(places, each, strict=True)]
+        def of_common(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor | None:
+            rows = self._common_of(i)
+            return None if rows is None else self._pairs.weighed(i, wanted(i, rows), True)
+
+        def of_rows(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor:
+            return self._pairs.weighed(i, wanted(i, self._rows_of(i)), False)
 
         return Blended(
             loss=self.scaled(value),
             slopes=gradient,
-            rows=_all(of_rows(influence, False)),
-            common=tuple(of_rows(influence, True)),
-            slope_rows=_all(of_rows(on_slopes, False)) if slopes else (),
-            common_slopes=tuple(of_rows(on_slopes, True)) if slopes else (),
+            rows=_Later(len(weights), partial(of_rows, influence)),
+            common=_Later(len(weights), partial(of_common, influence)),
+            slope_rows=tuple(of_rows(on_slopes, i) for i in places) if slopes else (),
+            common_slopes=tuple(of_common(on_slopes, i) for i in places) if slopes else (),
         )
 
     def _seen_by(self, weights: Floats) -> Callable[[int, _Rows], Tensor]:
@@ -211,11 +219,16 @@ class PairObjective:
 
         return seen
 
-    def _rows_of(self, i: int, common: bool = False) -> _Rows | None:
-        if (i, common) not in self._rows:
-            found = self._pairs.common(i) if common else self._pairs.features(i)
-            self._rows[i, common] = None if found is None else _Rows(self._pairs, i, *found)
-        return self._rows[i, common]
+    def _rows_of(self, i: int) -> _Rows:
+        if i not in self._rows:
+            self._rows[i] = _Rows(self._pairs, i, *self._pairs.features(i))
+        return self._rows[i]
+
+    def _common_of(self, i: int) -> _Rows | None:
+        if i not in self._common:
+            found = self._pairs.common(i)
+            self._common[i] = None if found is None else _Rows(self._pairs, i, *found)
+        return self._common[i]
 
     def _inflation(self, i: int) -> float:
         """√κ, by which errors are larger with few samples."""
@@ -246,8 +259,23 @@ class _Rows:
         return self._mine * (self.own - self._itself) / self._pairs.samples[self._i]
 
 
-def _all(rows: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-    return tuple(each for each in rows if each is not None)
+class _Later(Sequence[Item]):
+    """What a function makes of 0 … count − 1, made when it is read: who asks for a loss alone does not wait for it."""
+
+    def __init__(self, count: int, make: Callable[[int], Item]) -> None:
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | list[Item]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(self._count))]
+        return self._make(range(self._count)[place])
 
 
 def places_in(samples: int, rows: int, half: int | None, device: torch.device) -> Tensor:

@@ -198,7 +198,7 @@ class VendiScore(BaseScore):
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """The loss of blends: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective` does."""
+        """The loss of blends: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
         if not self.offers_mixture:
             raise ValueError("a truncated Vendi score, or one of infinite order, has no score of blends")
         if self.order == 2.0:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.numerics.symmetric import SymmetricSum
+from optimist.numerics.symmetric import SymmetricSum, edges
 
 
 class SecondMoment:
@@ -21,15 +21,12 @@ class SecondMoment:
         self.count = count if rows is None else len(rows)
         self._sums = tuple(sums)
 
-    def dot(self, other: SecondMoment) -> float:
-        """⟨S, S′⟩_F, the sum of k² over all pairs of a sample here and one there."""
-        if self.rows is not None and other.rows is not None:
-            return float((self.rows @ other.rows.T).square().sum())
+    def panel(self, place: int) -> Tensor:
+        """The rows of S in a panel at this place of `symmetric.edges`, up to its diagonal block."""
         if self.rows is not None:
-            return float(other.within(self.rows).sum())
-        if other.rows is not None:
-            return float(self.within(other.rows).sum())
-        return sum(mine.dot(theirs) for mine in self._sums for theirs in other._sums)
+            start, stop = edges(self.width)[place]
+            return self.rows[:, start:stop].T @ self.rows[:, :stop]
+        return torch.stack([each.panel(place) for each in self._sums]).sum(0)
 
     def times(self, rows: Tensor) -> Tensor:
         """Rows (b, width) times S (b, width)."""
@@ -66,6 +63,28 @@ class SecondMoment:
         if self.rows is not None:
             return (rows @ self.rows.T).square().sum(-1)
         return (self.times(rows) * rows).sum(-1)
+
+
+def inner_products(parts: Sequence[SecondMoment]) -> NDArray[np.float64]:
+    """⟨S_i, S_j⟩_F (G, G), the sums of k² over all pairs of a sample of one part and one of another.
+
+    By the rows while they are few and all held. Otherwise panel by panel, so that only one panel of each S is in memory
+    beside what is kept.
+    """
+    width, count = parts[0].width, len(parts)
+    found = np.zeros((count, count))
+    held = [part.rows for part in parts if part.rows is not None]
+    if len(held) == count and sum(map(len, held)) <= 1.5 * width:
+        for i, mine in enumerate(held):
+            for j, theirs in enumerate(held[: i + 1]):
+                found[i, j] = found[j, i] = float((mine @ theirs.T).square().sum())
+        return found
+    for place, (start, _) in enumerate(edges(width)):
+        panels = torch.stack([part.panel(place) for part in parts])
+        flat, corners = panels.flatten(1), panels[:, :, start:].flatten(1)
+        # Entries below the diagonal count twice.
+        found += (2.0 * (flat @ flat.T) - corners @ corners.T).cpu().numpy()
+    return found
 
 
 def blended(parts: Sequence[SecondMoment], shares: NDArray[np.float64]) -> Callable[[Tensor], Tensor]:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from optimist.numerics.mixtures.excess import excess_bounds
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.mixtures.objective import Blendable, Blended, Common, Half, Objective
 from optimist.numerics.mixtures.programme import least, minimise
@@ -59,7 +58,6 @@ def cross_fitted(
         halves = [score.objective(statistics, half, common) for half in HALVES]
         fitted = Fitted.across(halves, best, SharedChance.of(whole.samples, common))
     at = minimise(whole, published=True) if published else fitted.weights
-    model = whole.model(fitted.weights)
     sign = 1.0 if score.lower_is_better else -1.0
     mixture = Mixture(
         generators=tuple(names),
@@ -73,12 +71,11 @@ def cross_fitted(
         gain_error=fitted.gain_error,
         slacks=tuple(fitted.slacks.tolist()),
         slack_errors=tuple(fitted.slack_errors.tolist()),
-        contributions=_contributions(whole, model),
-        bounds=excess_bounds(
-            _curvature(whole, model, fitted.weights), fitted.weights, fitted.slacks, fitted.slack_errors
-        ),
+        contributions=_contributions(whole, whole.model(fitted.weights)),
         model=whole.model(at, published=published),
         deviations=tuple(whole.deviations(at).tolist()),
+        curvature=_curvature(whole, fitted.weights),
+        covariance=fitted.covariance,
         scale=score.scale,
         lower_is_better=score.lower_is_better,
         floor=score.floor,
@@ -100,6 +97,7 @@ class Fitted:
     gain_error: float
     slacks: Floats
     slack_errors: Floats
+    covariance: Floats
     apart: Floats
     """(G,): how far the weights of the halves are apart."""
 
@@ -107,7 +105,7 @@ class Fitted:
     def of_one(cls, alone: Blended, shared: SharedChance) -> Fitted:
         """The blend of one generator."""
         none = np.zeros(1)
-        return cls(np.ones(1), alone.loss, _error(alone, shared), 0.0, 0.0, none, none, none)
+        return cls(np.ones(1), alone.loss, _error(alone, shared), 0.0, 0.0, none, none, np.zeros((1, 1)), none)
 
     @classmethod
     def across(cls, halves: Sequence[Objective], best: int, shared: SharedChance) -> Fitted:
@@ -127,6 +125,7 @@ class Fitted:
             gain_error=0.5 * math.hypot(*(each.gain_error for each in scored)),
             slacks=0.5 * (scored[0].slacks + scored[1].slacks),
             slack_errors=0.5 * np.hypot(scored[0].slack_errors, scored[1].slack_errors),
+            covariance=0.25 * (scored[0].covariance + scored[1].covariance),
             apart=np.abs(weights[0] - weights[1]),
         )
 
@@ -141,6 +140,7 @@ class _Scored:
     gain_error: float
     slacks: Floats
     slack_errors: Floats
+    covariance: Floats
 
     @classmethod
     def of(cls, objective: Objective, shared: SharedChance, weights: Floats, best: int) -> _Scored:
@@ -155,6 +155,7 @@ class _Scored:
             gain_error=_error(_difference(single, blend), shared),
             slacks=float(weights @ blend.slopes) - blend.slopes,
             slack_errors=np.sqrt(shared.variances(slack_rows, slack_common)),
+            covariance=shared.covariance(slack_rows, slack_common),
         )
 
 
@@ -180,14 +181,6 @@ def _error(blend: Blended, shared: SharedChance) -> float:
     return math.sqrt(float(shared.variances(columns, common)[0]) + float(blend.extra @ blend.extra))
 
 
-def _curvature(whole: Objective, model: Quadratic, weights: Floats) -> Floats:
-    """K (G, G) of the loss at these weights in the unit of the metric's scale."""
-    value = model.value(weights)
-    step = 1e-6 * max(abs(value), 1e-9)
-    unit = (whole.scaled(value + step) - whole.scaled(value - step)) / (2.0 * step)
-    return unit * model.matrix
-
-
 def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
     """By how much the best blend without each generator is worse, on the metric's scale, by the model."""
     count = len(model.linear)
@@ -201,6 +194,15 @@ def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
         return max(whole.scaled(others.value(least(others))) - lowest, 0.0)
 
     return tuple(without(place) if weights[place] > 0.0 else 0.0 for place in range(count))
+
+
+def _curvature(whole: Objective, weights: Floats) -> Floats:
+    """That of the model, on the metric's scale."""
+    model = whole.model(weights)
+    # `scaled` is the same number or its logarithm.
+    value = model.value(weights)
+    step = 1e-4 * (abs(value) or 1.0)
+    return (whole.scaled(value + step) - whole.scaled(value - step)) / (2.0 * step) * model.matrix
 
 
 def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> tuple[str, ...]:

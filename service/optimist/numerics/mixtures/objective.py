@@ -27,7 +27,7 @@ class Blended:
     """De-biased: the score where lower is better, else minus the score."""
     slopes: Floats
     """(G,): derivative of the loss by each weight, up to a number that all share; de-biased as far as possible."""
-    rows: tuple[Tensor, ...]
+    rows: Sequence[Tensor]
     """For each generator the influence on the loss (b_i,) of its last rows, float64: the loss has the variance
     Σ_i Var(rows_i)/n_i + Σ extra². Already multiplied by the generator's weight: zeros where the weight is 0. Rows are
     the same, in the same order, for every blend of one objective, so that differences are taken row by row."""
@@ -35,7 +35,7 @@ class Blended:
     """Errors (k,) beyond the first order of the rows: second order, and what is extrapolated. They are independent of
     each other, have the same meaning for every blend of one objective, and may have a sign: the difference of two
     blends has the differences of their errors. With a single one of unknown sign, give it the same for every blend."""
-    common: tuple[Tensor | None, ...] = ()
+    common: Sequence[Tensor | None] = ()
     """The same influence of the common rows (m,) of each generator, where these were given."""
     slope_rows: tuple[Tensor, ...] = ()
     """For each generator the influence (r_i, G) of its last rows on `slopes`, r_i ≤ b_i; () if only `rows` are asked

@@ -42,19 +42,41 @@ class SharedChance:
         by the correlation of the common rows.
         """
         spread = np.stack([each.var(0).cpu().numpy() for each in rows])
+        found = (spread / np.array(self.samples, dtype=np.float64)[:, None]).sum(0)
+        paired = self._paired(spread, common)
+        if paired is None:
+            return found
+        scaled, overlap = paired
+        products = np.einsum("imk,jmk->ijk", scaled, scaled)
+        return np.maximum(found + np.einsum("ij,ijk->k", overlap, products), 0.05 * found)
+
+    def covariance(self, rows: Sequence[Tensor], common: Sequence[Tensor | None] = ()) -> Floats:
+        """Covariance (k, k) of the same k numbers, positive semidefinite."""
+        centred = [each - each.mean(0) for each in rows]
+        parts = [(each.T @ each / max(len(each) - 1, 1)).cpu().numpy() for each in centred]
+        found = sum((part / n for part, n in zip(parts, self.samples, strict=True)), np.zeros_like(parts[0]))
+        paired = self._paired(np.stack([np.diag(part) for part in parts]), common)
+        if paired is not None:
+            scaled, overlap = paired
+            others = np.einsum("ij,jmk->imk", overlap, scaled)
+            found = found + np.einsum("imk,iml->kl", scaled, others)
+        values, vectors = np.linalg.eigh(0.5 * (found + found.T))
+        return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+    def _paired(self, spread: Floats, common: Sequence[Tensor | None]) -> tuple[Floats, Floats] | None:
+        """Influences (g, m, k) of common rows whose products over m are covariances, from the variances (G, k), and how
+        much of them counts for two generators (g, g); None where nothing is known."""
         counts = np.array(self.samples, dtype=np.float64)
-        found = (spread / counts[:, None]).sum(0)
         known = [place for place, each in enumerate(common) if each is not None and len(each) >= FEWEST_COMMON]
         if self.share == 0.0 or len(known) < 2:
-            return found
+            return None
         centred = np.stack([_centred(each) for each in common if each is not None])
         lengths = np.sqrt(np.square(centred).sum(1))
         scaled = centred / np.where(lengths > 0.0, lengths, np.inf)[:, None]
         scaled *= np.sqrt(spread[known])[:, None]
-        products = np.einsum("imk,jmk->ijk", scaled, scaled)
         overlap = self.share / np.maximum(counts[known][:, None], counts[known][None, :])
         np.fill_diagonal(overlap, 0.0)
-        return np.maximum(found + np.einsum("ij,ijk->k", overlap, products), 0.05 * found)
+        return scaled, overlap
 
 
 def _centred(influence: Tensor) -> Floats:

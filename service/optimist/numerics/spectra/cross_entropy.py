@@ -74,6 +74,8 @@ class Shares:
     """(b,) of sum 1: the weight of each row in means; ω where all rows are kept."""
     keeps_all: bool
     """Whether all rows of C are kept."""
+    spans: bool
+    """Whether the s_ik of each row sum to 1, as entries of a Gram matrix's eigenvectors do."""
 
 
 class LeaveOneOut:
@@ -90,7 +92,7 @@ class LeaveOneOut:
         self.eigenvalues, self.weights, self.count, self.rank = eigenvalues, weights, count, rank
         self._blended = blended
         self._keeps_all = len(weights) == count if blended is None else blended.keeps_all
-        self._spans_rows = len(eigenvalues) >= (count if blended is None or not blended.keeps_all else len(weights))
+        self._spans_rows = len(eigenvalues) >= count if blended is None else blended.spans
         g = eigenvalues[:, None]
         low, high = math.log(LOWEST / rank), math.log(HIGHEST * float(eigenvalues[0]))
         self.logs = torch.linspace(low, high, POINTS, dtype=g.dtype, device=g.device)

@@ -1,0 +1,456 @@
+"""Mixtures by scorers: a function of logs and positions alone, whoever makes it from whatever it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from made import Made, scoring, until
+from redis.asyncio import Redis
+
+from optimist import Evaluation
+from optimist.evaluation import Question
+from optimist.evaluation.blends import mixture_of
+from optimist.evaluation.stored import metric_of
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.scoring import Scorer, lending
+from optimist.scoring.catching_up import CatchingUp
+from optimist.scoring.mixing import Mixing
+from optimist.scoring.scorer import CLAIM
+from optimist.scoring.warm import WarmGenerator
+from optimist.store import MIXTURE, MIXTURES, EmbeddedRedis, Store, StoredMixture, Unavailable, open_store
+from optimist_client.metrics import RKE, Gaussian
+
+KERNEL = Gaussian(sigma=2.0, features=15)
+SETTINGS: dict[str, Any] = {"metric": RKE(dimension=4, kernel=KERNEL), "rescore_growth": 0.1}
+ROWS = 40
+
+
+@asynccontextmanager
+async def a_scorer(server: EmbeddedRedis, warm_bytes: int | None = None) -> AsyncIterator[Scorer]:
+    """A scorer in this process, on connections of its own."""
+    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
+        yield scorer
+
+
+def rows(generator: int, place: int, count: int = ROWS) -> np.ndarray:
+    """The batch of a place in the generators' common sequence: two parts of what there is, which overlap."""
+    made = np.random.default_rng(place).standard_normal((count, 4))
+    return made * [2.0, 1.0, 0.5, 0.5] if generator % 2 else made * [0.5, 0.5, 2.0, 1.0] + generator / 3
+
+
+async def tell(made: Made, places: Sequence[int], generators: Sequence[int] = (0, 1, 2)) -> None:
+    for place in places:
+        for generator in generators:
+            await made.tell(generator, {"features": rows(generator, place)}, start=ROWS * place)
+
+
+async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> StoredMixture:
+    """The mixture of the logs as they are now, which is asked for as the API does."""
+    state = await made.store.state(made.name)
+    expected = {generator.ordinal: generator.seq for generator in state.mixable}
+    asked = 0
+
+    async def come() -> bool:
+        nonlocal asked
+        if asked % 25 == 0:
+            await made.store.want_mixture(made.name, label)
+        asked += 1
+        found = await made.store.mixture(made.name, label)
+        return found is not None and {g: part.seq for g, part in found.parts.items()} == expected
+
+    await until(come)
+    found = await made.store.mixture(made.name, label)
+    assert found is not None
+    return found
+
+
+async def in_memory(made: Made, stored: StoredMixture, label: str = "", *, published: bool = False) -> Mixture:
+    """The mixture of the whole logs up to the positions of a stored one, by one process that has them all."""
+    question = Question(metric_of(made.experiment, label), rules=made.experiment.rules)
+    tracks = {}
+    for ordinal, part in stored.parts.items():
+        warm = WarmGenerator(question.bound_for({"features": 4}), made.config.rescore_growth, paired=True)
+        log = await made.store.read_log(made.name, ordinal, 0, max_entries=1000)
+        warm.apply([entry for entry in log if entry.seq <= part.seq])
+        assert (warm.seq, warm.track.samples) == part
+        tracks[made.config.generators[ordinal]] = warm.track
+    return mixture_of(tracks, published)
+
+
+async def is_exact(made: Made, stored: StoredMixture, label: str = "") -> bool:
+    return json.loads(stored.payload) == json.loads(json.dumps((await in_memory(made, stored, label)).to_dict()))
+
+
+async def scored(made: Made) -> None:
+    """When all estimates that are due are made; those of a log wait longer for their snapshot."""
+
+    async def done() -> bool:
+        return all(g.estimate_seq >= g.due_seq for g in (await made.store.state(made.name)).generators)
+
+    await until(done)
+
+
+@asynccontextmanager
+async def held_by_another(made: Made) -> AsyncIterator[None]:
+    """While this lasts, somebody has claims on all generators, and does nothing."""
+
+    async def renew() -> None:
+        while True:
+            units = [(generator.ordinal, "") for generator in (await made.store.state(made.name)).generators]
+            await made.store.claims(made.name, units, "somebody", CLAIM)
+            first.set()
+            await asyncio.sleep(CLAIM / 8)
+
+    first = asyncio.Event()
+    renewing = asyncio.create_task(renew())
+    await first.wait()
+    yield
+    renewing.cancel()
+    await asyncio.wait([renewing])
+
+
+async def quiet(scorer: Scorer) -> bool:
+    return all(record.state == "idle" for record in scorer._records.every)
+
+
+async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(make, server: EmbeddedRedis):
+    made = await make(generators=3, keep_log=True, batch_size=ROWS, **SETTINGS)
+    evaluation = Evaluation(made.config.generators, metric=RKE(kernel=KERNEL), rescore_growth=0.1, policy="ucb")
+    async with a_scorer(server):
+        for places in ([0, 1, 2], [*range(3, 12)]):
+            await tell(made, places)
+            for place in places:
+                for generator in range(3):
+                    evaluation.tell(f"g{generator}", rows(generator, place), start=ROWS * place)
+            assert (await made.store.state("x")).mixture is None
+            found = await wanted(made)
+            assert await is_exact(made, found)
+            mixture, shown = Mixture.from_dict(json.loads(found.payload)), evaluation.mixture()
+            assert [one.weight for one in shown.weights] == list(mixture.weights)
+            assert (shown.score, shown.gain, shown.gain_error) == (mixture.score, mixture.gain, mixture.gain_error)
+    points = await made.store.mixture_curve("x")
+    assert [point.samples for point in points] == [9 * ROWS, 36 * ROWS]
+    kept = json.loads(points[-1].point)
+    assert kept["weights"] == list(mixture.weights)
+    assert kept["lower"] < kept["score"] == mixture.score < kept["upper"]
+
+
+async def test_nothing_is_made_that_nobody_asks_for(make, server: EmbeddedRedis):
+    made = await make(generators=3, batch_size=ROWS, **SETTINGS)
+    async with a_scorer(server):
+        await tell(made, [0, 1, 2])
+        await scored(made)
+        assert await made.store.mixture("x") is None
+
+
+@pytest.mark.parametrize("policy", ["ogd", "mixture-greedy"])
+async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: EmbeddedRedis, policy: str):
+    settings = {**SETTINGS, "rescore_growth": 0.0, "goal": "mixture", "policy": policy}
+    made = await make(generators=3, batch_size=ROWS, keep_log=True, **settings)
+    names: list[str] = []
+    async with a_scorer(server) as scorer:
+        for places in ([0], [1], [2], [3], [4]):
+            await tell(made, places)
+
+            async def done() -> bool:
+                state = await made.store.state("x")
+                return state.mixture is not None and not state.needs_mixture
+
+            await until(done)
+            await until(lambda: quiet(scorer))
+            mixture = (await made.store.state("x")).mixture
+            assert mixture is not None
+            names.append(mixture.made)
+            exact = await in_memory(made, mixture, published=policy != "ogd")
+            assert json.loads(mixture.payload) == json.loads(json.dumps(exact.to_dict()))
+        # A generator that joins is waited for, then taken up.
+        await made.store.add_generator("x", "g3")
+        assert not (await made.store.state("x")).owes_mixture
+        made.config.generators.append("g3")
+        await tell(made, [0], [3])
+        await until(done)
+        assert list(((await made.store.state("x")).mixture or mixture).parts) == [0, 1, 2, 3]
+        assert scorer._records.mixtures["x", ""].decides
+    assert len(set(names)) == 5
+
+
+async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_last_bit(
+    make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    made, alone = [await make(name, generators=3, keep_log=True, batch_size=ROWS, **SETTINGS) for name in ("x", "one")]
+    publishing: list[Scorer] = []
+    reached = asyncio.Event()
+    put = Store.put_mixture
+
+    async def held_up(store: Store, name: str, *arguments: Any, **options: Any) -> bool:
+        if name == "x" and not reached.is_set():
+            publishing.extend(scorer for scorer in both if scorer._store is store)
+            reached.set()
+            await asyncio.sleep(600)
+        return await put(store, name, *arguments, **options)
+
+    monkeypatch.setattr(Store, "put_mixture", held_up)
+    async with open_store(server.url) as one, open_store(server.url) as other:
+        both = [Scorer(store) for store in (one, other)]
+        tasks = [asyncio.create_task(scorer.run()) for scorer in both]
+        for name in (made, alone):
+            await tell(name, range(8))
+            await scored(name)
+        holders = {entry.split()[2] for entry in (await redis.hgetall("optimist:{x}:claims")).values()}
+        asking = asyncio.create_task(wanted(made))
+        await reached.wait()
+        at_work = both.index(publishing[0])
+        tasks[at_work].cancel()
+        await asyncio.wait([tasks[at_work]])
+        found = await asking
+        assert holders
+        expected = await wanted(alone)
+        assert found == expected
+        assert await is_exact(made, found)
+        # The other one, alone, makes it of generators that it did not hold: of copies that it keeps for the next time.
+        assert (await redis.hget("optimist:{x}:claims", "mixture")).split()[2].decode() == both[1 - at_work]._owner
+        tasks[1 - at_work].cancel()
+        await asyncio.wait(tasks)
+
+
+async def test_a_scorer_that_dies_is_taken_over_where_the_mixture_is_the_goal(make, server: EmbeddedRedis):
+    """Its claim runs out; the sweep of the other one finds that the mixture is due."""
+    made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
+    dead = await made.store.claim("x", MIXTURE, "dead", 4.0)
+    assert dead is not None
+    async with a_scorer(server):
+        await tell(made, [0, 1])
+
+        async def come() -> bool:
+            return (await made.store.state("x")).mixture is not None
+
+        await until(come)
+        found = (await made.store.state("x")).mixture
+        assert found is not None
+        assert await is_exact(made, found)
+
+
+@pytest.mark.parametrize("warm_bytes", [0, None])
+async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
+    make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, warm_bytes: int | None
+):
+    """The generators are held by a scorer that makes no mixture; its snapshots trim the logs."""
+    settings = {"generators": 3, "batch_size": ROWS, **SETTINGS}
+    made, kept = await make("x", **settings), await make("kept", keep_log=True, **settings)
+    async with a_scorer(server) as holder:
+        hear = holder._records.hear
+        monkeypatch.setattr(holder._records, "hear", lambda heard: [] if heard.channel == MIXTURES else hear(heard))
+        for each in (made, kept):
+            await tell(each, range(2))
+            await scored(each)
+        async with a_scorer(server, warm_bytes) as scorer:
+            for places in (range(2, 4), range(4, 160), range(160, 162)):
+                for each in (made, kept):
+                    await tell(each, places)
+                    await scored(each)
+                assert not any(record.is_held for record in scorer._records.values())
+                found, expected = await wanted(made), await wanted(kept)
+                assert found == expected
+                assert await is_exact(kept, expected)
+                await until(lambda: quiet(scorer))
+                mixtures = [scorer._records.mixtures[name, ""] for name in ("x", "kept")]
+                if warm_bytes is None:
+                    assert [sorted(mixture.copies) for mixture in mixtures] == [[0, 1, 2]] * 2
+                    assert all(mixture.bytes > 3 * 30 * 30 * 8 for mixture in mixtures)
+                else:
+                    assert [mixture.bytes for mixture in mixtures].count(0) >= 1, "the newest ones stay at most"
+    assert (await made.store.state("x")).generators[0].snapshot_seq > 0
+
+
+async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server: EmbeddedRedis, monkeypatch):
+    made = await make(generators=3, keep_log=True, batch_size=ROWS, **SETTINGS)
+    reading: list[str] = []
+    clashes: list[str] = []
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    lend, run = lending.Lending.lend, CatchingUp.run
+
+    async def noted(self: lending.Lending, name: str, ordinal: int, *rest: Any) -> WarmGenerator | None:
+        found = await lend(self, name, ordinal, *rest)
+        reading.append(f"{ordinal}")
+        if len(reading) == 3:
+            begun.set()
+            await go_on.wait()
+        return found
+
+    async def checked(self: CatchingUp) -> None:
+        ordinal = f"{self._record.ordinal}"
+        clashes.extend([ordinal] if ordinal in reading and not go_on.is_set() else [])
+        await run(self)
+
+    monkeypatch.setattr(lending.Lending, "lend", noted)
+    monkeypatch.setattr(CatchingUp, "run", checked)
+    async with a_scorer(server):
+        await tell(made, range(4))
+        await scored(made)
+        positions = {g.ordinal: g.seq for g in (await made.store.state("x")).generators}
+        await made.store.want_mixture("x")
+        await begun.wait()
+        await tell(made, range(4, 12))  # estimates are due meanwhile
+        await asyncio.sleep(1.5)  # a sweep goes by
+        assert clashes == []
+        go_on.set()
+
+        async def come() -> bool:
+            return await made.store.mixture("x") is not None
+
+        await until(come)
+        found = await made.store.mixture("x")
+        assert found is not None
+        assert {g: part.seq for g, part in found.parts.items()} == positions
+        assert await is_exact(made, found)
+        await scored(made)
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_a_retracted_batch_is_in_no_mixture(make, server: EmbeddedRedis, redis: Redis, held: bool):
+    """It is as if the batch had never been told; with statistics that are lent, and with copies."""
+    made, never = [await make(name, generators=2, keep_log=True, **SETTINGS) for name in ("x", "never")]
+    async with contextlib.AsyncExitStack() as stack:
+        if not held:
+            await stack.enter_async_context(held_by_another(made))
+        scorer = await stack.enter_async_context(a_scorer(server))
+        for each in (made, never):
+            for generator in (0, 1):
+                await each.tell_many(generator, 5, ROWS)
+        if held:
+            await scored(made)
+        position = await made.tell(0, {"features": np.full((7, 4), 3.0)})
+        before = await wanted(made)
+        await made.store.retract("x", generator=0, position=position)
+        assert await made.store.mixture("x") is None
+        for each in (made, never):
+            await each.tell_many(0, 2, ROWS, seed=9)
+        after, expected = await wanted(made), await wanted(never)
+        assert json.loads(after.payload) == json.loads(expected.payload) != json.loads(before.payload)
+        assert bool(scorer._records.mixtures["x", ""].copies) == (not held)
+
+
+async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_without_it(
+    make, server: EmbeddedRedis, redis: Redis
+):
+    made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
+    async with a_scorer(server) as scorer:
+        await tell(made, range(2))
+        first = await wanted(made)
+        await redis.xdel("optimist:{x}:log:1", "2-0")
+        for record in scorer._records.every:
+            record.cool()
+        await tell(made, range(2, 8))
+
+        async def said() -> bool:
+            await made.store.want_mixture("x")
+            return (await made.store.state("x")).mixture_damage is not None
+
+        await until(said)
+        note = (await made.store.state("x")).mixture_damage or ""
+        assert "Damaged: log of generator 1" in note
+        assert await made.store.mixture("x") == first, "the last one that could be made stands"
+        await made.store.set_state("x", 1, "retired")
+
+        async def without() -> bool:
+            await made.store.want_mixture("x")
+            found = await made.store.mixture("x")
+            return found is not None and list(found.parts) == [0, 2]
+
+        await until(without)
+        state = await made.store.state("x")
+        assert (state.mixture_damage, state.owes_mixture) == (None, False)
+
+
+async def test_what_fails_once_is_done_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
+    made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
+    failed: list[str] = []
+    for call in ("mixture", "put_mixture"):
+        method = getattr(Store, call)
+
+        async def failing(*arguments: Any, call: str = call, method: Any = method, **options: Any) -> Any:
+            if call not in failed:
+                failed.append(call)
+                raise Unavailable("just now")
+            return await method(*arguments, **options)
+
+        monkeypatch.setattr(Store, call, failing)
+    async with a_scorer(server):
+        await tell(made, range(2))
+
+        async def come() -> bool:
+            return (await made.store.state("x")).mixture is not None
+
+        await until(come)
+    assert failed == ["mixture", "put_mixture"]
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_batches_that_redis_lost_are_in_no_mixture(make, server: EmbeddedRedis, redis: Redis, held: bool):
+    made = await make(generators=2, keep_log=True, **SETTINGS)
+    async with contextlib.AsyncExitStack() as stack:
+        if not held:
+            await stack.enter_async_context(held_by_another(made))
+        await stack.enter_async_context(a_scorer(server))
+        for generator in (0, 1):
+            await made.tell_many(generator, 4, ROWS)
+        await wanted(made)
+        earlier = {key: await redis.dump(key) for key in await redis.keys("optimist:{x}:*")}
+        await made.tell_many(0, 2, ROWS, seed=1)
+        lost = await wanted(made)
+        async with redis.pipeline(transaction=True) as pipeline:
+            for key, value in earlier.items():
+                pipeline.restore(key, 0, value or b"", replace=True)
+            await pipeline.execute()
+        await made.tell_many(0, 2, ROWS, seed=2)
+        found = await wanted(made)
+        assert found.parts == lost.parts
+        assert found.payload != lost.payload
+        assert await is_exact(made, found)
+
+
+async def test_mixtures_of_watched_metrics_are_those_of_experiments_by_them_alone(make, server: EmbeddedRedis):
+    watched = RKE(label="wide", dimension=4, kernel=Gaussian(sigma=5.0, features=15))
+    both = await make("x", generators=2, watch=[watched], columns={"features": 4}, keep_log=True, **SETTINGS)
+    alone = await make("alone", generators=2, keep_log=True, **(SETTINGS | {"metric": watched}))
+    async with a_scorer(server):
+        for made in (both, alone):
+            for generator in (0, 1):
+                await made.tell_many(generator, 6, ROWS)
+        found, expected = await wanted(both, "wide"), await wanted(alone)
+        assert (found.parts, found.payload) == (expected.parts, expected.payload)
+        assert await both.store.mixture("x") is None
+        assert (await wanted(both)).payload != found.payload
+
+
+async def test_an_experiment_that_is_deleted_as_its_mixture_is_made_leaves_nothing(
+    make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    made = await make(generators=2, **SETTINGS)
+    make_of = Mixing._make
+
+    async def deleted(self: Mixing, *arguments: Any) -> None:
+        await made.store.delete_experiment("x")
+        await make_of(self, *arguments)
+
+    async with a_scorer(server) as scorer:
+        for generator in (0, 1):
+            await made.tell_many(generator, 4, ROWS)
+        await scored(made)
+        monkeypatch.setattr(Mixing, "_make", deleted)
+        await made.store.want_mixture("x")
+
+        async def gone() -> bool:
+            return not await redis.keys("optimist:{x}:*") and await quiet(scorer)
+
+        await until(gone)
+        await asyncio.sleep(1.5)  # it sweeps once a second
+        assert not await redis.keys("optimist:{x}:*")
+        assert scorer.is_alive
