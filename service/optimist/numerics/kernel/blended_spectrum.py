@@ -39,13 +39,15 @@ class Part:
 
     @classmethod
     def of(cls, statistic: KernelStatistic, half: Half | None) -> Part:
-        """One half of a log, None: all. `moment` raises ValueError where halves were not kept."""
+        """One half of a log, None: all. Raises ValueError where halves were not kept."""
         rows, samples, last = statistic.rows, statistic.samples, statistic.last_rows
         count = samples if half is None else (samples + 1 - half) // 2
         if half is not None:
             rows = None if rows is None else rows[half::2].clone()
             last = last[(samples - len(last) + half) % 2 :: 2].clone()
         if rows is None and len(last) < count:
+            if half is not None and not statistic.halves:
+                raise ValueError("the halves of the stream are kept only with halves=True")
             return cls(last, None, count, lambda: statistic.moment if half is None else statistic.half_moment(half))
         rows = last if rows is None else rows
         return cls(rows[-KEPT:], rows, count)
