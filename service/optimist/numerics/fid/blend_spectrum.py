@@ -11,6 +11,7 @@ zᵀ(M̂ + w)⁻¹z by its residual.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -23,15 +24,27 @@ from optimist.numerics.spectra import LeaveOneOutCurve, RowWeights, eigen_coordi
 
 CUT = 1e-10
 """Part of the largest eigenvalue of M below which others are raised to it, as the rank of the reference is cut."""
+BUFFER = 256
+"""Number of last rows of each part whose influence on the slopes is computed."""
 VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
 
 class BlendSpectrum:
-    """M at weights (G,), by the parts' covariances with 1/n, or `unbiased`."""
+    """M at weights (G,), by the parts' covariances with 1/n, or `unbiased`; with the parts' rows in its eigenbasis."""
 
-    def __init__(self, space: Space, weights: Floats, *, unbiased: bool) -> None:
+    def __init__(
+        self,
+        space: Space,
+        weights: Floats,
+        *,
+        unbiased: bool,
+        common: Sequence[Tensor | None] = (),
+        lean: bool = False,
+    ) -> None:
+        """common: further rows (m, k) of each part, minus its mean. lean: no derivatives will be asked for."""
         self.space, self.weights = space, weights
+        self._common, self._lean = common, lean
         counts = np.array(space.counts, dtype=np.float64)
         self.scales = (counts - 1.0 + weights) / (counts - 1.0) if unbiased else np.ones_like(counts)
         """Factors (G,) of A S_i A/n_i: the mean of the blend takes part α_i/n_i of a part's covariance."""
@@ -55,10 +68,32 @@ class BlendSpectrum:
         values, vectors = torch.linalg.eigh(self.moment)
         return values.clamp_min(0.0), vectors
 
+    @cached_property
+    def _rows(self) -> tuple[Tensor, dict[int, Tensor], dict[int, Tensor]]:
+        """The eigenvalues, and in the eigenbasis the last and the common rows by part."""
+        own, common = self._shifted(self.space.rows), self._shifted(self._common)
+        blocks = [*own.values(), *common.values()]
+        if self._lean:
+            values, found = eigen_coordinates(self.moment, torch.cat(blocks))
+            turned = iter(found.split([len(block) for block in blocks]))
+        else:
+            values, vectors = self._eigen
+            turned = (block @ vectors for block in blocks)
+        own, common = ({place: next(turned) for place in each} for each in (own, common))
+        return values.clamp_min(0.0), own, common
+
+    def _shifted(self, blocks: Sequence[Tensor | None]) -> dict[int, Tensor]:
+        """Rows from the blend's mean, those of the samples with second moment F_i; if lean, of the support only."""
+        return {
+            place: math.sqrt(float(self.scales[place])) * block + self.offsets[place]
+            for place, block in enumerate(blocks)
+            if block is not None and (place in self.support or not self._lean)
+        }
+
     @property
     def values(self) -> Tensor:
         """Eigenvalues (k), ascending, at least 0."""
-        return self._eigen[0]
+        return self._rows[0] if self._lean else self._eigen[0]
 
     @property
     def root_trace(self) -> float:
@@ -108,48 +143,26 @@ class BlendSpectrum:
         count = len(self.weights)
         return np.zeros(count), np.zeros((count, count))
 
-    def rows(self, place: int, inside: Tensor | None = None) -> Tensor:
-        """Rows (b, k) of a part in the eigenbasis, from the blend's mean; those of the samples have second moment F_i.
-
-        inside: coordinates (b, k) of the rows minus the part's mean; None: its last ones.
-        """
-        rows = (self.space.rows[place] if inside is None else inside) @ self._eigen[1]
-        return math.sqrt(float(self.scales[place])) * rows + self._turned[place]
-
     @cached_property
     def curve(self) -> LeaveOneOutCurve:
         """The population's degrees of freedom."""
-        return self._curve(self.values, {place: self.rows(place) for place in self.support})
-
-    def lone_curve(self) -> LeaveOneOutCurve:
-        """The same without the eigenvectors where these would cost more: for the value alone."""
-        if "_eigen" in vars(self):
-            return self.curve
-        shifted = {
-            place: math.sqrt(float(self.scales[place])) * self.space.rows[place] + self.offsets[place]
-            for place in self.support
-        }
-        values, found = eigen_coordinates(self.moment, torch.cat(list(shifted.values())))
-        rows = found.split([len(each) for each in shifted.values()])
-        return self._curve(values.clamp_min(0.0), dict(zip(shifted, rows, strict=True)))
-
-    def _curve(self, values: Tensor, rows: dict[int, Tensor]) -> LeaveOneOutCurve:
         shares, weight, copies = [], [], []
-        for place, each in rows.items():
-            shares.append(self._shares(values, place, each))
-            weight.append(each.new_full((len(each),), self.weight(place)))
-            copies.append(each.new_full((len(each),), self.space.counts[place] / len(each)))
+        for place in self.support:
+            rows = self._rows[1][place]
+            shares.append(self._shares(place, rows))
+            weight.append(rows.new_full((len(rows),), self.weight(place)))
+            copies.append(rows.new_full((len(rows),), self.space.counts[place] / len(rows)))
         weights = RowWeights(torch.cat(weight), torch.cat(copies))
-        kept = values[-self.kept :]
+        kept = self.values[-self.kept :]
         return leave_one_out_curve(kept, torch.cat(shares), self.degrees, self.space.eigenvalues, weights)
 
     def weight(self, place: int) -> float:
         """α_i/n_i."""
         return float(self.weights[place]) / self.space.counts[place]
 
-    def _shares(self, values: Tensor, place: int, rows: Tensor) -> Tensor:
+    def _shares(self, place: int, rows: Tensor) -> Tensor:
         """U2 of decisions.md §1 (b, kept) of rows (b, k) of a part in the eigenbasis."""
-        kept = values[-self.kept :]
+        kept = self.values[-self.kept :]
         floored = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12)
         return self.weight(place) * rows[:, -self.kept :].square() / floored
 
@@ -163,7 +176,7 @@ class BlendSpectrum:
         found = rows.square() @ self._inverse
         if place not in self.support:
             return found
-        shares, weight = self._shares(self.values, place, rows), rows.new_full((len(rows), 1), self.weight(place))
+        shares, weight = self._shares(place, rows), rows.new_full((len(rows), 1), self.weight(place))
         return found / residuals(self.values[-self.kept :], shares, self.curve.w, self.degrees, weight)
 
     def debiased_gradient(self) -> Floats:
@@ -175,7 +188,7 @@ class BlendSpectrum:
             return self._flat()[0]
         found = self._diagonals() @ self._inverse
         for place in self.support:
-            rows = self.rows(place)
+            rows = self._rows[1][place]
             mean = (rows.square() @ self._inverse).mean(0)
             # The last rows give the ratio alone: all rows are in the moments.
             found[place] *= torch.where(mean > 0.0, self._outside(place, rows).mean(0) / mean, 1.0)
@@ -206,15 +219,19 @@ class BlendSpectrum:
         size = float(self.weights @ self._unscaled @ self.weights)
         return -0.25 * float(self.curve.value) / size if size < 0.0 else 1.0
 
-    def scores(self, place: int, rows: Tensor) -> Tensor:
-        """zᵀTz (b) of rows (b, k) of a part in the eigenbasis, T = M^{-1/2} of the population."""
+    def scores(self, place: int, *, common: bool = False) -> Tensor:
+        """zᵀTz (b) of the last, or of the common, rows z of a part from the blend's mean, T = M^{-1/2}, as if M were
+        without the row.
+        """
+        rows = self._rows[2 if common else 1][place]
         return rows.new_zeros(len(rows)) if self.vanishes else self._outside(place, rows) @ self._ridges
 
-    def bends(self, rows: Tensor) -> Tensor:
-        """Second derivatives (b, G) of −2 tr √M by each weight and by M along zzᵀ, for rows z (b, k) in the eigenbasis.
+    def bends(self, place: int, *, common: bool = False) -> Tensor:
+        """Second derivatives (b, G) of −2 tr √M by each weight and by M along zzᵀ, for the rows z of `scores`.
 
         Included is that the blend's mean moves along z.
         """
+        rows = self._rows[2 if common else 1][place][-BUFFER:]
         if self.vanishes:
             return rows.new_zeros(len(rows), len(self.weights))
         slopes = self._inverse @ self._ridges

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from optimist.numerics.fid.blend_analysis import analyse
+from optimist.numerics.fid.blend_analysis import BlendAnalysis
 from optimist.numerics.fid.blend_spectrum import BlendSpectrum
 from optimist.numerics.fid.parts import Part, Space
 from optimist.numerics.fid.reference import Reference
@@ -116,9 +116,9 @@ class FrechetBlends:
     def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
         """The de-biased distance of a blend and its influences; the gradient, NaN otherwise, only with `slopes`.
 
-        At a vertex that of `FrechetInfluence.analyse`. Two eigenproblems where the samples exceed the rank.
+        At a vertex the distance is that of `FrechetInfluence.analyse`.
         """
-        return analyse(self._parts, self._space, np.asarray(weights, dtype=np.float64), self._common, slopes)
+        return BlendAnalysis(self._parts, self._space, weights, self._common, slopes).blended()
 
     @cached_property
     def _seconds(self) -> Floats:
@@ -159,7 +159,7 @@ class FrechetBlends:
         found = []
         for place, part in enumerate(self._parts):
             distances = (part.last + (part.mean - self._reference.mean)).square().sum(-1)
-            found.append(float((distances - spectrum.scores(place, spectrum.rows(place))).std()))
+            found.append(float((distances - spectrum.scores(place)).std()))
         return np.array(found)
 
 

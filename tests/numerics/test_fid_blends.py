@@ -1,0 +1,301 @@
+"""Blends by FID: parity, derivatives, and whether de-biased losses and their errors are true of known Gaussians."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from optimist.numerics.fid.blends import FrechetBlends
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.mixtures.cross_fitted import cross_fitted
+from optimist.numerics.mixtures.programme import minimise
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.registry import Setting, make_metric
+from optimist_client.metrics import FID
+
+DATA = Path(__file__).parents[1] / "data"
+WIDTH = 24
+SPECTRUM = torch.arange(1, WIDTH + 1, dtype=torch.float64) ** -1.0
+
+
+def metric_of(halves: bool = True) -> FrechetDistance:
+    return FrechetDistance(Reference(np.zeros(WIDTH), SPECTRUM.diag()), halves=halves)
+
+
+def taken(metric: FrechetDistance, rows: Tensor) -> GaussianStatistic:
+    statistic = metric.statistic()
+    for batch in rows.split(29):
+        statistic.update(batch)
+    return statistic
+
+
+class Bed:
+    """Generators with independent Gaussian coordinates, whose blends have a known FID."""
+
+    def __init__(self, spreads: Tensor, shifts: Tensor) -> None:
+        self.metric = metric_of()
+        self.means, self.variances = shifts * SPECTRUM.sqrt(), spreads * SPECTRUM
+
+    @classmethod
+    def inside(cls, count: int = 3) -> "Bed":
+        """The best blend has all generators."""
+        noise = torch.Generator().manual_seed(5)
+        spreads = (0.8 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64)).exp()
+        return cls(spreads, 0.3 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64))
+
+    @classmethod
+    def single(cls, count: int = 3) -> "Bed":
+        """The first generator is the reference's own law; the others have ever less variance."""
+        return cls(torch.tensor([[1.0 - 0.15 * place] for place in range(count)]), torch.zeros(count, 1))
+
+    def draw(self, count: int, seed: int) -> list[Tensor]:
+        noise = torch.Generator().manual_seed(seed)
+        pairs = zip(self.means, self.variances, strict=True)
+        return [
+            mean + torch.randn(count, WIDTH, generator=noise, dtype=torch.float64) * variance.sqrt()
+            for mean, variance in pairs
+        ]
+
+    def statistics(self, count: int, seed: int) -> list[GaussianStatistic]:
+        return [taken(self.metric, rows) for rows in self.draw(count, seed)]
+
+    def loss(self, weights: Floats) -> float:
+        alpha = torch.from_numpy(weights)
+        mean = alpha @ self.means
+        covariance = (alpha * (self.means - mean).T) @ (self.means - mean) + (alpha @ self.variances).diag()
+        root = SPECTRUM.sqrt().diag()
+        roots = torch.linalg.eigvalsh(root @ covariance @ root).clamp_min(0.0).sqrt()
+        return float(mean.square().sum() + covariance.trace() + SPECTRUM.sum() - 2.0 * roots.sum())
+
+
+@pytest.fixture(scope="module")
+def parity() -> tuple[FrechetBlends, dict[str, Floats]]:
+    file = dict(np.load(DATA / "mixture_fid_vendi.npz"))
+    metric = FrechetDistance(Reference(file["mu_r"], file["cov_r"]))
+    statistics = []
+    for mean, covariance in zip(file["mus"], file["covs"], strict=True):
+        # 2d rows that have exactly these moments.
+        factor = math.sqrt(len(mean)) * np.linalg.cholesky(covariance).T
+        statistics.append(taken(metric, torch.from_numpy(np.concatenate([mean + factor, mean - factor]))))
+    return metric.objective(statistics), file
+
+
+def test_parity_of_values_and_gradient(parity):
+    blends, file = parity
+    for vertex, value in zip(np.eye(3), file["fid_single"], strict=True):
+        assert blends.model(vertex, published=True).value(vertex) == pytest.approx(value, rel=1e-6)
+    uniform = np.full(3, 1.0 / 3.0)
+    model = blends.model(uniform, published=True)
+    assert model.value(uniform) == pytest.approx(float(file["fid_uniform"]), rel=1e-9)
+    gradient, expected = model.gradient(uniform), file["fid_gradient_uniform"]
+    np.testing.assert_allclose(gradient - gradient.mean(), expected - expected.mean(), rtol=1e-8, atol=1e-8)
+
+
+def test_parity_of_the_best_weights(parity):
+    blends, file = parity
+    weights = minimise(blends, published=True)
+    np.testing.assert_allclose(weights, file["fid_alpha"], atol=1e-5)
+    assert blends.model(weights, published=True).value(weights) == pytest.approx(float(file["fid_value"]), rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [5, 90], ids=["by the rows' Gram matrix", "by the covariance"])
+def test_gradient_and_hessian_are_finite_differences(count):
+    bed = Bed.inside()
+    blends = bed.metric.objective(bed.statistics(count, 0))
+    weights, ways = np.array([0.5, 0.2, 0.3]), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    model, step = blends.model(weights, published=True), 1e-4
+
+    def there(by: float, way: Floats):
+        moved = weights + by * way
+        found = blends.model(moved, published=True)
+        return found.value(moved), found.gradient(moved)
+
+    for way in ways:
+        (low, slope_below), (high, slope_above) = there(-step, way), there(step, way)
+        assert model.gradient(weights) @ way == pytest.approx((high - low) / (2.0 * step), rel=1e-4, abs=1e-7)
+        for other in ways:
+            second = (slope_above - slope_below) @ other / (2.0 * step)
+            assert 2.0 * (way @ model.matrix @ other) == pytest.approx(second, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [4, 17, WIDTH, WIDTH + 1, 60, 300])
+def test_at_a_vertex_the_value_is_that_of_the_generator_alone(count):
+    bed = Bed.inside()
+    statistics = bed.statistics(count, 1)
+    blends = bed.metric.objective(statistics)
+    for vertex, statistic in zip(np.eye(3), statistics, strict=True):
+        expected = bed.metric.analyse(statistic).estimate
+        for slopes in (False, True):
+            assert blends.analyse(vertex, slopes=slopes).loss == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("count", [20, 40, 61, 200], ids=["rows", "one half below the rank", "above", "far above"])
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_half_is_that_of_its_rows(count, half):
+    bed = Bed.inside()
+    rows = bed.draw(count, 2)
+    whole = bed.metric.objective([taken(bed.metric, each) for each in rows], half)
+    own = bed.metric.objective([taken(bed.metric, each[half::2]) for each in rows])
+    assert whole.samples == own.samples
+    weights = np.array([0.6, 0.0, 0.4])
+    found, expected = (each.analyse(weights, slopes=True) for each in (whole, own))
+    assert found.loss == pytest.approx(expected.loss, rel=1e-6, abs=1e-6)
+    np.testing.assert_allclose(found.slopes, expected.slopes, rtol=1e-5, atol=1e-5)
+    for mine, theirs in zip(found.rows, expected.rows, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+    for published in (False, True):
+        model, same = (each.model(weights, published=published) for each in (whole, own))
+        assert model.value(weights) == pytest.approx(same.value(weights), rel=1e-4)
+
+
+def test_a_blend_is_the_pooled_sample_that_its_weights_draw():
+    bed = Bed.inside()
+    counts, differences, errors = (100, 60, 40), [], []
+    weights = np.array(counts) / sum(counts)
+    for seed in range(20):
+        rows = bed.draw(200, seed)
+        found = bed.metric.objective([taken(bed.metric, each) for each in rows]).analyse(weights)
+        pooled = torch.cat([each[:count] for each, count in zip(rows, counts, strict=True)])
+        alone = bed.metric.analyse(taken(bed.metric, pooled))
+        differences.append(found.loss - alone.estimate)
+        errors.append(alone.stopping_error)
+    # The samples have rows in common, so that the difference is below the pooled sample's error.
+    assert abs(np.mean(differences)) < np.mean(errors)
+    assert np.std(differences) < 1.2 * np.mean(errors)
+
+
+@pytest.mark.parametrize("count", [15, 60, 250])
+@pytest.mark.parametrize("weights", [[0.3, 0.4, 0.3], [0.7, 0.3, 0.0]])
+def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights):
+    bed, alpha = Bed.inside(), np.array(weights)
+    plug_in, losses, slacks = [], [], []
+    step = 1e-5
+    true = bed.loss(alpha)
+    ways = np.eye(3) - alpha
+    true_slacks = np.array([(bed.loss(alpha) - bed.loss(alpha + step * way)) / step for way in ways])
+    for seed in range(30):
+        blends = bed.metric.objective(bed.statistics(count, seed))
+        found = blends.analyse(alpha, slopes=True)
+        variance = sum(float(rows.var()) / count for rows in found.rows) + float(found.extra @ found.extra)
+        losses.append((found.loss - true) / math.sqrt(variance))
+        plug_in.append((blends.model(alpha, published=True).value(alpha) - true) / math.sqrt(variance))
+        moved = [(rows @ rows.new_tensor(alpha)[:, None] - rows).var(0) / count for rows in found.slope_rows]
+        errors = torch.stack(moved).sum(0).sqrt().numpy()
+        slacks.append((alpha @ found.slopes - found.slopes - true_slacks) / errors)
+    assert 0.6 < math.sqrt(np.mean(np.square(losses))) < 1.4
+    assert abs(np.mean(losses)) < min(0.9, 0.7 * np.mean(plug_in))
+    assert 0.6 < math.sqrt(np.mean(np.square(slacks))) < 1.5
+
+
+def test_influences_are_what_leaving_a_row_out_changes():
+    bed, count, weights = Bed.inside(), 240, np.array([0.5, 0.3, 0.2])
+    rows = bed.draw(count, 3)
+    statistics = [taken(bed.metric, each) for each in rows]
+    found = bed.metric.objective(statistics).analyse(weights, slopes=True)
+    for place in range(3):
+        losses, slopes = [], []
+        for row in range(0, count, 12):
+            kept = torch.arange(count) != row
+            fewer = [*statistics]
+            fewer[place] = taken(bed.metric, rows[place][kept])
+            without = bed.metric.objective(fewer).analyse(weights, slopes=True)
+            losses.append((count - 1) * (found.loss - without.loss))
+            change = (count - 1) * (found.slopes - without.slopes)
+            slopes.append(change - weights @ change)
+        influence = found.rows[place][::12].numpy()
+        assert np.corrcoef(influence, losses)[0, 1] > 0.98
+        assert np.std(influence) == pytest.approx(np.std(losses), rel=0.15)
+        expected = found.slope_rows[place][::12].numpy()
+        expected = expected - (expected @ weights)[:, None]
+        for other in range(3):
+            assert np.corrcoef(expected[:, other], np.array(slopes)[:, other])[0, 1] > 0.9
+
+
+def test_common_rows_have_the_influence_of_the_same_rows():
+    bed = Bed.inside()
+    for count in (7, 60):
+        rows = bed.draw(count, 4)
+        common = [{"features": each[:5]} for each in rows]
+        blends = bed.metric.objective([taken(bed.metric, each) for each in rows], None, [*common[:2], None])
+        found = blends.analyse(np.array([0.5, 0.3, 0.2]), slopes=True)
+        assert found.common[2] is None
+        assert found.common_slopes[2] is None
+        for place in range(2):
+            torch.testing.assert_close(found.common[place], found.rows[place][:5], rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(found.common_slopes[place], found.slope_rows[place][:5], rtol=1e-6, atol=1e-6)
+        lean = blends.analyse(np.array([0.5, 0.5, 0.0]))
+        assert not bool(lean.rows[2].any())
+        assert np.isnan(lean.slopes).all()
+
+
+def test_where_one_generator_is_best_the_model_mixes_less_than_the_published_one():
+    bed = Bed.single()
+    losses = {published: [] for published in (False, True)}
+    for seed in range(12):
+        blends = bed.metric.objective(bed.statistics(40, seed))
+        for published in losses:
+            losses[published].append(bed.loss(minimise(blends, published=published)))
+    assert np.mean(losses[False]) < 0.6 * np.mean(losses[True])
+
+
+def test_the_best_weights_are_those_of_the_model():
+    bed = Bed.inside()
+    blends = bed.metric.objective(bed.statistics(200, 6))
+    weights = minimise(blends)
+    model = blends.model(weights)
+    gradient = model.gradient(weights)
+    assert weights @ gradient - gradient.min() < 1e-9
+    assert np.linalg.eigvalsh(model.matrix)[0] > -1e-9 * np.abs(model.matrix).max()
+    assert bed.loss(weights) < 1.05 * min(bed.loss(np.full(3, 1.0 / 3.0)), *map(bed.loss, np.eye(3)))
+
+
+def test_a_mixture_finds_the_gain_of_the_blend():
+    bed = Bed.inside()
+    mixture = cross_fitted(bed.metric, bed.statistics(200, 7), ["a", "b", "c"])
+    true = min(map(bed.loss, np.eye(3))) - bed.loss(np.array(mixture.weights))
+    assert abs(mixture.gain - true) < 4.0 * mixture.gain_error
+    assert mixture.gain > 3.0 * mixture.gain_error
+    assert mixture.gap < 4.0 * max(mixture.slack_errors)
+
+
+def test_where_one_generator_is_best_the_gain_is_not_flattered():
+    bed = Bed.single()
+    claims = 0
+    for seed in range(12):
+        mixture = cross_fitted(bed.metric, bed.statistics(40, seed), ["a", "b", "c"])
+        claims += mixture.gain > 1.645 * mixture.gain_error
+    assert claims <= 2
+
+
+def test_identical_samples_have_a_blend():
+    metric = metric_of()
+    point = torch.ones(6, WIDTH, dtype=torch.float64)
+    for others in (point, 2.0 * point, Bed.inside().draw(6, 0)[0]):
+        mixture = cross_fitted(metric, [taken(metric, point), taken(metric, others)], ["a", "b"])
+        assert mixture.is_sound()
+
+
+def test_experiments_keep_halves_from_rules_6_on():
+    reference = Reference(np.zeros(WIDTH), SPECTRUM.diag())
+    rows = Bed.inside().draw(WIDTH + 6, 0)[0]
+    for rules in (5, 6):
+        metric = make_metric(FID(reference=reference), Setting({"features": WIDTH}, rules=rules))
+        statistic = metric.statistic()
+        statistic.update(rows)
+        if rules == 5:
+            with pytest.raises(ValueError, match="rules 6"):
+                metric.objective([statistic, statistic], 0)
+        else:
+            assert metric.objective([statistic, statistic], 0).samples == (WIDTH // 2 + 3,) * 2
+        assert metric.objective([statistic, statistic]).samples == (WIDTH + 6,) * 2
+
+
+def test_too_few_samples_are_refused():
+    metric = metric_of()
+    with pytest.raises(ValueError, match="4 samples"):
+        metric.objective([taken(metric, torch.ones(3, WIDTH, dtype=torch.float64))])
