@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 DEMO = $(VENV)/.installed-demo
 DEV = $(VENV)/.installed-dev
 
-.PHONY: demo test test-full test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
+.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -18,9 +18,13 @@ demo: $(DEMO)
 PARALLEL = -n 3 --dist worksteal
 
 test: $(DEV)
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(PARALLEL) -m "not long"
 
-# The same tests with many more examples of each property.
+# The tests that take many seconds each: long runs in which things are killed, the whole demo, full memories and disks.
+test-long: $(DEV)
+	$(BIN)/pytest $(PARALLEL) -m long
+
+# All tests, with many more examples of each property.
 test-full: $(DEV)
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full --timeout 1800
 
@@ -29,7 +33,7 @@ test-again: $(DEV)
 	$(BIN)/pytest --last-failed --last-failed-no-failures none -rap
 
 test-fast: $(DEV)
-	$(BIN)/pytest $(PARALLEL) -m "not faults"
+	$(BIN)/pytest $(PARALLEL) -m "not faults and not long"
 
 # The store's tests on Redis 6.2, 7.0 (on PATH, or OPTIMIST_TEST_REDIS=/path/to/redis-server), and clusters.
 test-redis: $(DEV)

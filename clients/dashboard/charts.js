@@ -1,6 +1,6 @@
 // The charts: regret, optimal pick ratio, pick shares, estimates with intervals.
 import { Choice } from "./choice.js";
-import { DRAWN, otherColour, styleValue } from "./colours.js";
+import { otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
 import { count, score, share } from "./format.js";
 import { metricsOf } from "./metrics.js";
@@ -10,7 +10,9 @@ import { ranked, why } from "./standings.js";
 const FLAT = 5; // the axis of the estimates shows the first values unless it gets this many times as long
 
 export class Charts {
-  constructor(metric, palette) {
+  // isBlend: whether a blend is asked for, where regret and the share of one best generator say nothing.
+  constructor(metric, palette, isBlend = false) {
+    this.isBlend = isBlend;
     this.palette = palette;
     this.metric = metric;
     this.charts = {
@@ -24,6 +26,7 @@ export class Charts {
     };
     this.metrics = new Choice("estimates-of", "Metric", () => this.redraw());
     this.problem = h("p", { class: "problem", role: "alert" });
+    if (isBlend) for (const name of ["regret", "ratio"]) delete this.charts[name];
     const cards = Object.values(this.charts).map((one) => one.card);
     this.section = h("section", { class: "charts", "aria-label": "Charts" }, cards, this.problem);
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -51,9 +54,11 @@ export class Charts {
     }
     if (this.latest?.[0] !== report) return;
     const best = report.decision.best;
-    const drawn = ranked(report).slice(0, DRAWN);
-    this.regret(Plotly, report, progressCurve, best);
-    this.ratio(Plotly, progressCurve, best);
+    const drawn = ranked(report).filter(({ generator }) => this.palette.has(generator));
+    if (!this.isBlend) {
+      this.regret(Plotly, report, progressCurve, best);
+      this.ratio(Plotly, progressCurve, best);
+    }
     this.shares(Plotly, report, progressCurve, drawn);
     this.estimates(Plotly, report, progressCurve, drawn);
   }

@@ -26,6 +26,10 @@ export class Palette {
     for (const name of names) if (!this.slots.has(name)) this.slots.set(name, free.shift());
   }
 
+  has(name) {
+    return this.slots.has(name);
+  }
+
   colour(name) {
     const slot = this.slots.get(name);
     return slot === undefined ? otherColour() : (isDark() ? DARK : LIGHT)[slot];

@@ -6,8 +6,9 @@ import { Charts } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
-import { about, answer, cost, count, metricTitle, share } from "./format.js";
+import { about, answer, blendAnswer, cost, count, metricTitle, share } from "./format.js";
 import { Metrics, metricsOf } from "./metrics.js";
+import { heaviest, Mixture } from "./mixture.js";
 import { modes } from "./modes.js";
 import { badges } from "./overview.js";
 import { openPicks } from "./picks.js";
@@ -63,38 +64,42 @@ function page(main, experiment, report, refresh) {
   const palette = new Palette();
   const standings = new Standings(config.name, metricTitle(report), palette, refresh);
   const metrics = new Metrics(palette);
-  const charts = new Charts(metricTitle(report), palette);
+  const isBlend = config.goal === "mixture";
+  const charts = new Charts(metricTitle(report), palette, isBlend);
   const picks = openPicks();
   const manage = actions(config, refresh);
   const odd = batches(config, refresh);
-  const offering = metricsOf(report).filter(({ offers }) => offers.includes("modes"));
-  const shows = offering.length ? modes(config.name, offering) : null;
+  const offering = (what) => metricsOf(report).filter(({ offers }) => offers.includes(what));
+  const shows = offering("modes").length ? modes(config.name, offering("modes")) : null;
+  const blends = offering("mixture").length ? new Mixture(config.name, palette, offering("mixture"), isBlend) : null;
   fill(
     main,
     h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
     h("div", { class: "title" }, h("h1", {}, config.name), state),
     h("section", { class: "card hero", "aria-label": "Answer" }, sentence, notes, facts),
+    isBlend && blends?.section,
     standings.section,
     metrics.section,
     odd.sections,
     charts.section,
+    !isBlend && blends?.section,
     h("div", { class: "columns" }, picks.section, manage.section),
     shows?.section,
   );
   return {
     draw(report, progressCurve) {
-      say(sentence, answer(report));
+      say(sentence, isBlend ? blendAnswer(report) : answer(report));
       const warnings = (report.decision.warnings ?? []).map((text) => `${capitalised(text)}.`);
-      say(notes, [report.hint, ...warnings].filter(Boolean).join(" "));
+      const reason = isBlend && report.samples > 0 && report.why;
+      say(notes, [reason, report.hint, ...warnings].filter(Boolean).join(" "));
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
       fill(facts, known(report, config));
-      // In the order of the experiment, so that with few generators the colours never change.
-      const drawn = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
-      palette.give(drawn.map((standing) => standing.generator));
+      palette.give(coloured(report, isBlend));
       standings.draw(report);
       metrics.draw(report);
       odd.draw(report);
       charts.draw(report, progressCurve);
+      blends?.draw(report, progressCurve);
       picks.draw(report.progress.picks, report.open_picks);
       manage.draw(report);
       shows?.draw(report);
@@ -102,8 +107,17 @@ function page(main, experiment, report, refresh) {
     stop() {
       metrics.stop();
       charts.stop();
+      blends?.stop();
     },
   };
+}
+
+// The generators that have a colour: the best, or the heaviest ones of the blend that is asked for. They come in the
+// order of the experiment, so that with few generators the colours never change.
+function coloured(report, isBlend) {
+  if (isBlend && report.mixture) return heaviest(report.mixture, DRAWN);
+  const best = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
+  return best.map((standing) => standing.generator);
 }
 
 function known(report, config) {
@@ -112,8 +126,8 @@ function known(report, config) {
     ["Rounds", count(report.rounds)],
     ["Metric", `${metricTitle(report)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
     ["Policy", `${config.policy}, batches of ${config.batch_size}`],
-    ["Optimal pick ratio", share(report.optimal_pick_ratio)],
   ];
+  if (config.goal !== "mixture") facts.push(["Optimal pick ratio", share(report.optimal_pick_ratio)]);
   if (report.cost !== undefined) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }

@@ -76,3 +76,30 @@ export function answer(report) {
   if (state === "stopped") return `${leads}; the experiment was stopped.`;
   return `${leads}.`;
 }
+
+const NAMED = 4; // generators of a blend that are named
+
+// The weights of a blend, [[generator, weight], …], as texts, the largest first; those that would be shown as 0 are left
+// out.
+export function recipe(weights) {
+  const parts = weights.filter(([, weight]) => weight >= 0.0005).sort(([, a], [, b]) => b - a);
+  const named = parts.slice(0, NAMED).map(([generator, weight]) => `${share(weight)} ${generator}`);
+  return parts.length > NAMED ? [...named, `${parts.length - NAMED} more`] : named;
+}
+
+// The best blend so far in a sentence, the answer of experiments whose goal it is.
+export function blendAnswer(report) {
+  const { mixture, standings, state } = report;
+  const told = samples(report.samples);
+  if (report.samples === 0) {
+    const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
+    return `Waiting for the first samples. ${names} will be blended by ${metricTitle(report)}.`;
+  }
+  if (!mixture) return `Warming up: ${told} so far, and no blend has been made yet.`;
+  const ended = { "out of budget": "; the budget is spent", stopped: "; the experiment was stopped" }[state] ?? "";
+  const soFar = state === "decided" ? "" : " so far";
+  if (mixture.gain <= 0) return `No blend is better than ${mixture.best} alone${soFar}, after ${told}${ended}.`;
+  const parts = recipe(mixture.weights.map(({ generator, weight }) => [generator, weight]));
+  const blend = parts.length === 1 ? parts[0] : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
+  return `The best blend${soFar} is ${blend}, after ${told}${ended}.`;
+}

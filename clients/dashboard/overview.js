@@ -1,7 +1,7 @@
 // The page with the list of experiments.
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
-import { cost, count, date, error, metricTitle, score } from "./format.js";
+import { cost, count, date, error, metricTitle, recipe, score } from "./format.js";
 import { poll } from "./poll.js";
 
 const PAGE = 50;
@@ -50,8 +50,11 @@ export function showOverview(main, connection, failed) {
 
 function line(experiment) {
   const { decision, decision_cost: decided } = experiment;
-  const leader = decision.best === null ? "No leader yet" : decision.best;
   const sure = decision.confidence_text ? `, ${decision.confidence_text} sure` : "";
+  const blend = recipe(Object.entries(decision.weights ?? {})).join(" + ");
+  const isBlend = experiment.goal === "mixture";
+  const [asked, answer] = isBlend ? ["Best blend", blend || null]
+    : ["Leader", decision.best === null ? null : `${decision.best}${sure}`];
   const spread = error(experiment.error, experiment.score);
   const found = experiment.score === null ? "–" : `${score(experiment.score)} ${spread}`;
   const of = experiment.budget === null ? "" : ` of ${count(experiment.budget)}`;
@@ -66,8 +69,8 @@ function line(experiment) {
     ]),
     h("dl", { class: spent && "priced" }, [
       fact("Metric", metricTitle(experiment)),
-      fact("Leader", `${leader}${sure}`, experiment.decision.best === null && "quiet"),
-      fact("Score", found),
+      fact(asked, answer ?? "None yet", answer === null && "quiet"),
+      isBlend ? fact("Best alone", `${decision.best ?? ""} ${found}`) : fact("Score", found),
       fact("Samples", `${count(experiment.samples)}${of}`),
       spent && fact("Cost", spent),
       fact("Generators", count(experiment.generators)),

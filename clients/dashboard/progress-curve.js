@@ -1,4 +1,5 @@
 // The progress curve of an experiment, combined from the increments of all polls (`Progress` in the OpenAPI document).
+import { MixtureCurve } from "./mixture-curve.js";
 
 export class ProgressCurve {
   constructor() {
@@ -12,6 +13,7 @@ export class ProgressCurve {
     this.samples = [];
     this.batches = new Map(); // generator → cumulative number of batches at each checkpoint
     this.curves = new Map(); // label of the metric, "" for the one that decides → generator → estimates, as columns
+    this.mixture = new MixtureCurve();
   }
 
   // Add the increment after `after` batches. Returns false if it does not continue the known data: request it from 0.
@@ -36,13 +38,14 @@ export class ProgressCurve {
       this.batches.set(generator, before.concat(batches));
       for (const [label, points] of Object.entries({ "": curve, ...watched })) this.extend(label, generator, points);
     }
+    this.mixture.extend(progress.mixture);
     return true;
   }
 
   // Whether an increment continues the known data. It repeats the values at the cursor. If they differ, the store was
   // restored to an earlier state, and the known data may include batches that the store has lost.
-  leadsTo({ instance, told, rounds, samples, generators }) {
-    if (instance !== this.instance || told < this.told) return false;
+  leadsTo({ instance, told, rounds, samples, generators, mixture }) {
+    if (instance !== this.instance || told < this.told || !this.mixture.precedes(mixture)) return false;
     const places = rounds.map((round) => this.rounds.indexOf(round));
     const same = (known, came) => places.every((place, i) => place < 0 || (known?.[place] ?? 0) === came[i]);
     return same(this.samples, samples) && generators.every(({ generator, batches, curve, watched }) =>

@@ -19,9 +19,10 @@ export function ranked(report) {
     });
 }
 
-// Why it was or was not decided; "" before there is anything to compare. An older replica gives only the reason.
-export const why = ({ samples, standings, decision, why: said }) =>
-  samples && standings.length > 1 ? said ?? `${decision.reason}.` : "";
+// Why it was or was not decided; "" before there is anything to compare, and where a blend is asked for, which it is
+// about then. An older replica gives only the reason.
+export const why = ({ samples, standings, decision, goal, why: said }) =>
+  samples && standings.length > 1 && goal !== "mixture" ? said ?? `${decision.reason}.` : "";
 
 const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
 

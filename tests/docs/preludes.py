@@ -116,10 +116,25 @@ def metrics_at_once(url: str) -> dict[str, Any]:
     }
 
 
+def mixtures(url: str) -> dict[str, Any]:
+    shifts = {"a": 0.0, "b": 2.0, "c": 4.0}
+    generators = {name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()}
+    arrays = {name: generators[name](120, place) for place, name in enumerate(shifts)}
+    for name, rows in arrays.items():
+        np.save(f"gen-{name}.npy", rows)
+    kernel = {"name": "gaussian", "sigma": 2.0, "features": 16}
+    with Optimist(url) as optimist:
+        experiment = optimist.create_experiment("running", list(shifts), metric="rke", kernel=kernel, dimension=8)
+        for pick in experiment.picks(60):
+            pick.tell(generators[pick.generator](pick.size, pick.seed))
+    return {**arrays, "generators": generators, "features": lambda samples: samples}
+
+
 PRELUDES: dict[str, Prelude] = {
     "sdk.md": sdk,
     "metrics.md": metrics,
     "metrics-at-once.md": metrics_at_once,
+    "mixtures.md": mixtures,
     "operations.md": operations,
     "pairs.md": pairs,
     "retraction.md": retraction,

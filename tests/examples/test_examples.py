@@ -71,6 +71,17 @@ def test_answers_are_compared_and_shown_by_kind(run: Callable[..., str], url: st
     assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)
 
 
+def test_no_model_alone_is_as_diverse_as_a_blend(run: Callable[..., str], url: str):
+    printed = run("blend", f"--url={url}")
+    assert ", decided" in printed
+    gain, error = re.search(r"([\d.]+)% ± ([\d.]+)% better than \w+ alone", printed).groups()
+    assert float(gain) > 3 * float(error)
+    counts = re.search(r"^Served 100 samples: (.+)\.$", printed, re.MULTILINE).group(1)
+    served = {name: int(count) for count, name in re.findall(r"(\d+) by (\w+)", counts)}
+    assert sum(served.values()) == 100
+    assert max(served, key=served.get) == "straight"
+
+
 def test_a_folder_is_replayed_until_the_answer_is_sure(run: Callable[..., str], url: str):
     printed = run("folder", f"--url={url}", "--name=digits-in-a-folder")
     assert ", decided" in printed

@@ -16,6 +16,7 @@ from .tenants import Call, Waits
 TINY = Scale(rows=100, at_once=2, body=2**20, hold=0.5)
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_attacks_come_out_as_a_table():
     names = ("zeros", "more-rows") if is_full() else ("zeros",)

@@ -35,6 +35,7 @@ SHORT = Plan(
 )
 
 
+@pytest.mark.long
 @pytest.mark.faults
 async def test_whatever_breaks_every_acknowledged_batch_counts_once():
     outcome = await run(0, SHORT)
@@ -112,6 +113,7 @@ class TestChecks:
         assert "was due at 10" in checks.check_numbers(fewer, [question], survivors, growth=0.0)[0][0]
 
 
+@pytest.mark.long
 @pytest.mark.faults
 async def test_a_herd_of_asks_needs_few_attempts_and_spreads_as_if_in_sequence():
     workers = 128 if FULL else 64

@@ -80,6 +80,7 @@ def service(redis: Clocked, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield service
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_turns_and_leases_end_though_the_clock_was_set_back(service: Service, redis: Clocked):
     with Optimist(service.url) as client:

@@ -24,6 +24,7 @@ def tenants() -> Iterator[Tenants]:
         yield tenants
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_the_rounds_of_one_tenant_go_on_while_another_one_hammers(tenants: Tenants):
     with hammering(tenants, SMALL) as answers, Neighbour(tenants) as neighbour:
@@ -34,6 +35,7 @@ def test_the_rounds_of_one_tenant_go_on_while_another_one_hammers(tenants: Tenan
     assert neighbour.failures == []
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_picks_of_one_tenant_are_not_stale_while_another_one_keeps_the_scorer_busy(tenants: Tenants):
     """Estimates of `noisy` are always behind its tells; `quiet` waits for none of them, and all of both come."""

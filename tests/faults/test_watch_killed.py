@@ -38,6 +38,7 @@ def is_scored(experiment: Experiment) -> bool:
     return all(one.scored for one in (report, *report.watched.values()))
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_scorer_killed_in_the_middle_changes_no_number_of_any_metric(shared: Service):
     evaluation = Evaluation(

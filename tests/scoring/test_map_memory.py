@@ -95,6 +95,7 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("warm_bytes", [0, 3 * MAP, None])
 async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: EmbeddedRedis, warm_bytes: int | None):
     """One experiment after the other, several times round, and then all of them at once."""

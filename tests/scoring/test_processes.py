@@ -44,6 +44,7 @@ def batches(made: Made, count: int, rows: int, seed: int) -> list[np.ndarray]:
     return [rng.standard_normal((rows, 4)) for _ in range(count)]
 
 
+@pytest.mark.long
 async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_nothing_and_goes_on(
     make, server: EmbeddedRedis, redis: Redis, tmp_path: Path
 ):

@@ -25,7 +25,7 @@ from optimist.settings import Settings
 from optimist.store import running_url
 from optimist_client import Fix, Optimist, tensors
 
-CONFIG = {"generators": ["a", "b"], "metric": "is", "dimension": 3, "seed": 1}
+CONFIG = {"generators": ["a", "b"], "metric": "is", "dimension": 3, "seed": 1, "max_wait": 0}
 BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
 TENSORS = {"content-type": tensors.MEDIA_TYPE}
 ROWS = {"rows": 2, "dimension": 1, "dtype": "float32", "digest": "0" * 64}

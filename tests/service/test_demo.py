@@ -29,6 +29,7 @@ def fitted_before(digits_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
 
 
+@pytest.mark.long
 def test_the_conditional_demo_names_the_most_diverse_that_follows_its_prompts():
     """By 20,000 samples: class-kde-0.1 14.2, class-kde-0.05 12.2, the one that ignores its prompts 10.5."""
     command = [*DEMO, "--metric", "conditional-vendi", "--seed", "0", *([] if FULL else ["--budget", "600"])]
@@ -54,6 +55,7 @@ def test_a_terminated_demo_leaves_nothing_running(tmp_path: Path):
     assert not is_alive(holder["redis-server"])
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_the_demo_names_the_true_best_though_its_service_is_killed_and_started_again(tmp_path: Path):
     port = free_port()

@@ -110,6 +110,7 @@ class Appended:
         return self._experiment.report()
 
 
+@pytest.mark.long
 def test_kills_in_the_middle_of_a_run_lose_nothing(tmp_path: Path):
     """Of Redis, which the service starts again, twice; of the service, with which its processes end; of both.
 
@@ -158,6 +159,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     assert not runtime.exists()
 
 
+@pytest.mark.long
 def test_two_services_never_share_a_directory(first: Service):
     assert first.process is not None
     second = Service(first.directory, "--no-scoring").start(wait=False)

@@ -124,6 +124,7 @@ def test_what_was_removed_leaves_the_file_of_redis_when_its_disk_is_short(disk: 
         assert others.exists()
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_redis_on_a_full_disk_is_started_until_there_is_room(disk: Path, reference):
     settings = {"OPTIMIST_MIN_FREE_BYTES": "0", "OPTIMIST_ALIVE_WITHOUT_REDIS": "2"}

@@ -137,6 +137,7 @@ def resident(pid: int) -> float:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
+@pytest.mark.long
 def test_a_scorer_of_twelve_large_maps_keeps_one(pair: Pair):
     """16 MiB each, with 4 rows; before, each was kept until its experiment was deleted, and counted as nothing."""
     dimension, features, experiments = 1024, 2048, 12
@@ -172,6 +173,7 @@ D = 512
 SAMPLES = np.random.default_rng(0).standard_normal((64, D))
 
 
+@pytest.mark.long
 def test_a_redis_filled_by_batches_has_room_for_the_snapshot_that_trims_them(pair: Pair):
     """Batches are refused early enough for it."""
     keys = itertools.count()

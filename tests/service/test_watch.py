@@ -181,7 +181,9 @@ def test_a_batch_holds_the_arrays_of_all_metrics(client: Optimist, name: str):
 
 def test_numbers_of_each_sample_may_be_a_list_or_a_column(service: Service, client: Optimist, name: str):
     """All encodings are the same batch, stored as a column."""
-    experiment = client.create_experiment(name, ["a"], reference="watch-real", watch=[*WATCH, SCORE], keep_log=True)
+    experiment = client.create_experiment(
+        name, ["a"], reference="watch-real", watch=[*WATCH, SCORE], keep_log=True, max_wait=0
+    )
     pick = experiment.ask()
     assert pick is not None
     whole = batch()
@@ -224,8 +226,8 @@ def test_numbers_are_checked_by_what_reads_them(client: Optimist, name: str):
 
 def test_values_of_a_judge_repeat_and_have_a_range(client: Optimist, name: str):
     """Few values repeat by themselves: only the other arrays tell a copy."""
-    both = client.create_experiment(name, ["a"], reference="watch-real", watch=[WinRate()])
-    alone = client.create_experiment(f"{name}-alone", ["a"], metric=WinRate(), watch=[Mean(reads="cost")])
+    both = client.create_experiment(name, ["a"], reference="watch-real", watch=[WinRate()], max_wait=0)
+    alone = client.create_experiment(f"{name}-alone", ["a"], metric=WinRate(), watch=[Mean(reads="cost")], max_wait=0)
     won, features = np.array([0.0, 0.5, 1.0, 1.0, 1.0]), batch()["features"]
 
     def tell(experiment: Experiment, **arrays: np.ndarray) -> None:
@@ -246,7 +248,7 @@ def test_values_of_a_judge_repeat_and_have_a_range(client: Optimist, name: str):
 
 def test_sizes_are_compared_by_array(client: Optimist, name: str):
     """An array of large numbers beside one of small ones is nothing odd; a number far above its own array's is."""
-    experiment = client.create_experiment(name, ["a"], reference="watch-real", watch=[*WATCH, SCORE])
+    experiment = client.create_experiment(name, ["a"], reference="watch-real", watch=[*WATCH, SCORE], max_wait=0)
 
     def tell(seed: int, **changes: np.ndarray) -> None:
         pick = experiment.ask()

@@ -70,7 +70,7 @@ def experiment(service: Service):
     """An experiment that ran to its budget, all of it scored."""
     with Optimist(service.url) as client:
         made = client.create_experiment(
-            "several",
+            "several-in-a-run",
             [*SHIFTS],
             reference=REAL,
             watch=WATCH,
@@ -123,7 +123,7 @@ def test_contrasts_by_each_metric(experiment: Experiment, service: Service):
     with pytest.raises(Fix, match="metric: expected one of fid, is, rke, mean-brightness, fid-dinov2; got 'kid'"):
         experiment.contrast("far", "best", metric="kid")
     answer = httpx.get(
-        f"{service.url}/v1/experiments/several/contrast",
+        f"{service.url}/v1/experiments/several-in-a-run/contrast",
         params={"generator": "far", "against": "best", "metric": "rke"},
     )
     assert answer.json() == experiment.contrast("far", "best", metric="rke").model_dump()

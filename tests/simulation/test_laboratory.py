@@ -76,6 +76,7 @@ def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, poli
         assert [int(row["generator"]) for row in csv.DictReader(table)] == picks.tolist()
 
 
+@pytest.mark.long
 def test_jobs_and_company_change_nothing(played: Result):
     sources = bed(0.0, 0.8, 1.0)
     for again in (simulated(sources, policies=["top-two", "ucb"], jobs=2), simulated(sources, policies="top-two,ucb")):

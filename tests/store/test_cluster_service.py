@@ -81,6 +81,7 @@ def rounds(experiment: Experiment, count: int) -> list[bool]:
     return stale
 
 
+@pytest.mark.long
 def test_namespaces_share_a_cluster_and_see_nothing_of_each_other(servers: Cluster, service: Service, tmp_path: Path):
     """Each has an experiment and a reference of the same names; the scorer that has both is killed, another goes on."""
     with ExitStack() as stack:

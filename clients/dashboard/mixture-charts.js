@@ -1,0 +1,110 @@
+// The charts of the best blend over time: its weights, and its score against that of the best single generator.
+import { DRAWN, otherColour, styleValue } from "./colours.js";
+import { h } from "./dom.js";
+import { count, score, share } from "./format.js";
+import { chart, line, plain, plotly, react } from "./plot.js";
+
+const FLAT = 4; // all values are shown unless the axis gets this many times as long as for the second half
+
+export class MixtureCharts {
+  constructor(palette) {
+    this.palette = palette;
+    this.weights = chart("weights", "Weights over time", "The share of each generator in the best blend, as far as it was known.", "h3");
+    this.blend = chart("blend", "The blend against one generator alone",
+      "The score of the best blend with its interval, and that of the generator that was the best one alone.", "h3");
+    this.element = h("div", { class: "charts" }, this.weights.card, this.blend.card);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.redraw = () => this.latest && this.draw(...this.latest);
+    this.scheme.addEventListener("change", this.redraw);
+  }
+
+  stop() {
+    this.scheme.removeEventListener("change", this.redraw);
+    if (window.Plotly) for (const { plot } of [this.weights, this.blend]) window.Plotly.purge(plot);
+    this.latest = null;
+  }
+
+  // curve: a `MixtureCurve`; title: of the metric.
+  async draw(curve, title) {
+    this.latest = [curve, title];
+    const isEmpty = curve.told.length === 0;
+    this.weights.waiting(isEmpty);
+    this.blend.waiting(isEmpty);
+    if (isEmpty) return;
+    let Plotly;
+    try {
+      Plotly = await plotly();
+    } catch {
+      return; // the other charts say so
+    }
+    if (this.latest?.[0] !== curve) return;
+    this.drawWeights(Plotly, curve);
+    this.drawBlend(Plotly, curve, title);
+  }
+
+  drawWeights(Plotly, { samples, weights }) {
+    const drawn = [...weights.keys()].filter((name) => this.palette.has(name));
+    const shown = drawn.map((name) => [name, weights.get(name), this.palette.colour(name)]);
+    if (weights.size > drawn.length) {
+      const rest = samples.map((_, i) => Math.max(0, 1 - shown.reduce((sum, [, y]) => sum + y[i], 0)));
+      const others = weights.size - drawn.length;
+      shown.push([`${others} ${others === 1 ? "other" : "others"}`, rest, otherColour()]);
+    }
+    this.weights.label(`Now: ${shown.map(([name, y]) => `${name} ${share(y.at(-1))}`).join(", ")}`);
+    react(Plotly, this.weights, shown.map(([name, y, color]) => area(name, samples, y, color)), {
+      xaxis: { rangemode: "tozero", ...within(samples) },
+      yaxis: { range: [0, 1], tickformat: ".0%" },
+      showlegend: shown.length <= DRAWN + 1,
+    });
+  }
+
+  drawBlend(Plotly, curve, title) {
+    const { samples, scores, lower, upper, best, best_scores: alone } = curve;
+    this.blend.label(`Now: blend ${score(scores.at(-1))}, ${best.at(-1)} alone ${score(alone.at(-1))}`);
+    const color = styleValue("--accent");
+    const quiet = styleValue("--quiet");
+    const said = samples.map((told, i) =>
+      `${count(told)} samples<br>Blend ${score(scores[i])} (${score(lower[i])} to ${score(upper[i])})`);
+    const named = best.map((name, i) => `${plain(name)} alone ${score(alone[i])}`);
+    const errors = {
+      type: "data", symmetric: false, color: `${color}90`, thickness: 1.5, width: 3,
+      array: upper.map((end, i) => (end === null ? 0 : end - scores[i])),
+      arrayminus: lower.map((end, i) => (end === null ? 0 : scores[i] - end)),
+    };
+    const marked = (name, y, colour, text, more) => ({
+      ...line(name, samples, y, colour), mode: "lines+markers", marker: { color: colour, size: 7 },
+      hoverinfo: "text", hovertext: text, ...more,
+    });
+    react(Plotly, this.blend, [
+      marked("Best single generator", alone, quiet, named, { line: { color: quiet, width: 1.5, dash: "dot" } }),
+      marked("Best blend", scores, color, said, { error_y: errors }),
+    ], {
+      xaxis: { rangemode: "tozero", ...within(samples) },
+      yaxis: { range: range(curve), title: { text: plain(title) } },
+      showlegend: true,
+    });
+  }
+}
+
+function area(name, samples, y, color) {
+  const single = samples.length === 1; // an area of one point has no width
+  const [x, heights] = single ? [[0, samples[0]], [y[0], y[0]]] : [samples, y];
+  return {
+    ...line(name, x, heights, color), mode: "lines", stackgroup: "all", fillcolor: color,
+    line: { width: 0.5, color }, hovertemplate: `${plain(name)} %{y:.2%}<extra></extra>`,
+  };
+}
+
+const within = (samples) => (samples.length === 1 ? { range: [0, 1.1 * samples[0]] } : {});
+
+// The range of the axis: all scores and intervals, or those of the second half if the first ones would make it flat.
+function range({ scores, best_scores: alone, lower, upper }) {
+  const ends = (from) => {
+    const all = [scores, alone, lower, upper].flatMap((column) => column.slice(from)).filter((end) => end !== null);
+    return [Math.min(...all), Math.max(...all)];
+  };
+  const [whole, settled] = [ends(0), ends(Math.floor(scores.length / 2))];
+  const [least, most] = whole[1] - whole[0] <= FLAT * (settled[1] - settled[0]) ? whole : settled;
+  const margin = 0.08 * (most - least) || Math.abs(most) * 0.1 || 1;
+  return [least - margin, most + margin];
+}
