@@ -122,7 +122,8 @@ def test_marks_are_within_the_rounds():
 
 
 def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[..., None]):
-    np.savez(tmp_path / "bed.npz", **rows())
+    samples: dict[str, Any] = dict(rows())
+    np.savez(tmp_path / "bed.npz", **samples)
     told = ["--goal=mixture", "--metric=rke", "--sigma=1.5", "--frequencies=16", f"--features={tmp_path / 'bed.npz'}"]
     size = ["--rounds=24", "--trials=2", "--policy=ogd", "--policy=uniform"]
     files = {name: tmp_path / f"{name}.{name}" for name in ("json", "csv")} | {"picks": tmp_path / "picks.csv"}
