@@ -11,8 +11,9 @@ import numpy as np
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.moments import Moments
 
-RIDGES: Floats = np.geomspace(1e-3, 1e6, 37)
-"""Ridges κ among which the likelihood chooses; the largest makes a regression a mean."""
+RIDGES: Floats = np.geomspace(0.1, 1e5, 37)
+"""Ridges κ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt, less
+its mean: the largest κ makes a regression a mean."""
 FEWEST = 3
 """Samples from which a generator has a variance of its own."""
 
@@ -82,7 +83,7 @@ class Regressions:
             _Likelihood.of(a, b - a @ shared, max(yy - 2.0 * shared @ b + shared @ a @ shared, 0.0), n - 1.0)
             for (a, b, yy), n in zip(parts, counts, strict=True)
         ]
-        ridge = RIDGES[int(np.argmax(sum(each.values for each in left)))]
+        ridge = _mean_ridge(sum(each.values for each in left))
         known = [each.noise(ridge) for each in left if each.degrees >= FEWEST - 1]
         pooled = float(np.mean(known)) if known else 1.0
         noise = [each.noise(ridge) if each.degrees >= FEWEST - 1 else pooled for each in left]
@@ -137,7 +138,7 @@ class _Likelihood:
     @property
     def solution(self) -> Floats:
         """The weights (r,) at the ridge of the largest likelihood."""
-        return self.at(float(RIDGES[int(np.argmax(self.values))]))
+        return self.at(_mean_ridge(self.values))
 
     def at(self, ridge: float) -> Floats:
         """The weights (r,) at this ridge."""
@@ -151,6 +152,15 @@ class _Likelihood:
     def factor(self, ridge: float) -> Floats:
         """F (r, r) with FᵀF = (gram + ridge·I)⁻¹."""
         return (self.basis / np.sqrt(self.eigenvalues + ridge)).T
+
+
+def _mean_ridge(values: Floats) -> float:
+    """The ridge of the mean prior variance, over ridges as likely as their log likelihoods say.
+
+    The likeliest ridge alone would stop all exploration: of few samples it is often the largest.
+    """
+    weights = np.exp(values - values.max())
+    return float(weights.sum() / (weights / RIDGES).sum())
 
 
 def _inverse_factor(gram: Floats, ridge: float) -> Floats:
