@@ -66,7 +66,9 @@ class ScoredPrompts:
         prompt, generator = np.nonzero(~np.isnan(scores))
         named = tuple(names) or tuple(f"generator-{place}" for place in range(scores.shape[1]))
         if len(named) != scores.shape[1]:
-            raise ValueError(f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}")
+            raise ValueError(
+                f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}"
+            )
         found = scores[prompt, generator]
         return cls(named, contexts, prompt, generator, found, np.ones(len(found)), costs)
 

@@ -11,8 +11,8 @@ class KernelRidge:
     """One generator's regression, updated by a sample at a time: mean k_yᵀ(K + aI)⁻¹v and width
     a^{−1/2} √(k(y, y) − k_yᵀ(K + aI)⁻¹k_y), Gaussian kernel exp(−‖x − y‖²/(2σ²)) (arXiv 2410.13287).
 
-    `script_start`: as the authors' script begins, whose first inverse is 1/k + a instead of 1/(k + a), so that the first
-    sample counts four times at a = 1. The inverse grows by blocks, in time O(n²) a sample.
+    `script_start`: as the authors' script begins, whose first inverse is 1/k + a instead of 1/(k + a), so that the
+    first sample counts four times at a = 1. The inverse grows by blocks, in time O(n²) a sample.
     """
 
     def __init__(self, bandwidth: float, ridge: float = 1.0, *, script_start: bool = False) -> None:

@@ -12,8 +12,8 @@ from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.moments import Moments
 
 RIDGES: Floats = np.geomspace(0.1, 1e5, 37)
-"""Ridges κ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt, less
-its mean: the largest κ makes a regression a mean."""
+"""Ridges κ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt,
+less its mean: the largest κ makes a regression a mean."""
 FEWEST = 3
 """Samples from which a generator has a variance of its own."""
 
