@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
 
 from optimist.evaluation.routing import RouteGain, ScoredPrompts
 from optimist.numerics.routing.features import ContextMap, Floats, median_distance
@@ -30,12 +31,12 @@ class TypeScore:
 
 @dataclass(frozen=True)
 class PromptType:
-    """A mode of the prompts' kernel: the prompts that it represents best."""
+    """A cluster of prompts."""
 
     share: float
     """Part of all prompts."""
     examples: tuple[int, ...]
-    """The prompts that show it best, by their places."""
+    """The places of the prompts nearest to its centre."""
     scores: dict[str, TypeScore]
     winner: str
     """The generator of the highest mean score, less the price of its cost."""
@@ -56,26 +57,29 @@ def types_of(
 ) -> list[PromptType]:
     """Up to `count` types, the most frequent first.
 
-    They are the modes of a Gaussian kernel of the prompts (equations.md §3c): the eigenvectors of the largest
-    eigenvalues of Σφφᵀ/m. A prompt is of the mode that its kernel with itself has the largest part of.
+    Prompts are clustered by k-means in the span of the `count` largest modes of their Gaussian kernel (equations.md
+    §3c), where each has length 1: spectral clustering (Ng, Jordan and Weiss 2001). The modes alone would not do, as the
+    largest one is often what all prompts have in common.
     """
     sigma = NARROW * median_distance(known.contexts)
     phi = ContextMap.drawn(known.contexts.shape[1], features, sigma, seed)(known.contexts)
     _, vectors = np.linalg.eigh(phi.T @ phi)
-    parts = np.square(phi @ vectors[:, ::-1][:, :count])
-    mode = parts.argmax(1)
+    inside = phi @ vectors[:, ::-1][:, :count]
+    inside /= np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-300)
+    centres, cluster = kmeans2(inside, count, minit="++", rng=np.random.default_rng(seed), missing="warn")
+    near = -np.square(inside - centres[cluster]).sum(1)
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
-    kinds = [_type(known, found, charged, parts[:, one], mode == one) for one in range(parts.shape[1])]
+    kinds = [_type(known, found, charged, near, cluster == one) for one in range(count)]
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
 
 
 def _type(
-    known: ScoredPrompts, found: RouteGain, charged: Floats, parts: Floats, inside: NDArray[np.bool_]
+    known: ScoredPrompts, found: RouteGain, charged: Floats, near: Floats, inside: NDArray[np.bool_]
 ) -> PromptType | None:
     places = np.flatnonzero(inside)
     if not len(places):
         return None
-    order = places[np.argsort(-parts[places], kind="stable")]
+    order = places[np.argsort(-near[places], kind="stable")]
     scores = {name: _score(known, place, inside) for place, name in enumerate(known.names)}
     worth = [
         -math.inf if score.score is None else score.score - cost

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +131,7 @@ def route_gain(
     phi = ContextMap.drawn(known.contexts.shape[1], features, sigma, seed)(known.contexts)
     fold = np.random.default_rng(seed).permutation(len(phi)) % folds
     parts = [_moments(known, phi, fold == one) for one in range(folds)]
-    whole = [sum(rest, first) for first, *rest in zip(*parts, strict=True)]
+    whole = [reduce(add, of_one) for of_one in zip(*parts, strict=True)]
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
     routed, single = np.zeros(len(phi), dtype=np.int64), np.zeros(len(phi), dtype=np.int64)
     predicted = np.zeros((len(phi), len(known.names)))

@@ -32,7 +32,6 @@ def best_chances(means: Floats, errors: Floats, floor: float = 0.0) -> Floats:
     high = (means + REACH * errors).max(axis=-1, keepdims=True)
     grid = low + (high - low) * np.linspace(0.0, 1.0, POINTS)
     below = normal_below((grid[..., None, :] - means[..., :, None]) / errors[..., :, None])
-    below[..., 0], below[..., -1] = 0.0, 1.0
     inside = np.maximum(np.diff(below, axis=-1), 0.0)
     middle = np.maximum(0.5 * (below[..., 1:] + below[..., :-1]), 1e-300)
     others = np.exp(np.log(middle).sum(axis=-2, keepdims=True) - np.log(middle))

@@ -77,13 +77,13 @@ class Regressions:
         """The regressions of generators with these moments, of one sample or more each."""
         parts = [each.centred for each in moments]
         counts = np.array([float(each.samples) for each in moments])
-        gram, cross, squares = (sum(part[place] for part in parts) for place in range(3))
-        shared = _Likelihood.of(gram, cross, squares, counts.sum() - len(counts)).solution
+        gram, cross, squares = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+        shared = _Likelihood.of(gram, cross, squares, float(counts.sum()) - len(counts)).solution
         left = [
-            _Likelihood.of(a, b - a @ shared, max(yy - 2.0 * shared @ b + shared @ a @ shared, 0.0), n - 1.0)
-            for (a, b, yy), n in zip(parts, counts, strict=True)
+            _Likelihood.of(a, b - a @ shared, max(float(yy - 2.0 * shared @ b + shared @ a @ shared), 0.0), n - 1.0)
+            for (a, b, yy), n in zip(parts, counts.tolist(), strict=True)
         ]
-        ridge = _mean_ridge(sum(each.values for each in left))
+        ridge = _mean_ridge(np.sum([each.values for each in left], axis=0))
         known = [each.noise(ridge) for each in left if each.degrees >= FEWEST - 1]
         pooled = float(np.mean(known)) if known else 1.0
         noise = [each.noise(ridge) if each.degrees >= FEWEST - 1 else pooled for each in left]
@@ -165,7 +165,7 @@ def _mean_ridge(values: Floats) -> float:
 
 def _inverse_factor(gram: Floats, ridge: float) -> Floats:
     lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
-    return np.linalg.inv(lower)
+    return np.asarray(np.linalg.inv(lower), dtype=np.float64)
 
 
 def _lengths(factors: Floats, features: Floats) -> Floats:
