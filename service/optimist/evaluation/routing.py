@@ -99,6 +99,8 @@ class RouteGain:
     single_cost: float | None
     routed: NDArray[np.int64]
     """Place of the generator that each prompt would be given to (m,), by what was learned from other prompts."""
+    singles: NDArray[np.int64]
+    """Place of the best single generator by what was learned from other prompts (m,)."""
     gains: Floats
     """Gain on each prompt (m,), whose mean is `gain`; NaN where it is not known."""
     prompts: int
@@ -158,6 +160,7 @@ def route_gain(
         cost=None if known.costs is None else float(known.costs[routed].mean()),
         single_cost=None if known.costs is None else float(known.costs[single].mean()),
         routed=routed,
+        singles=single,
         gains=gains,
         prompts=len(phi),
     )
