@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -78,7 +79,7 @@ async def in_memory(made: Made, stored: StoredMixture, label: str = "", *, publi
     for ordinal, part in stored.parts.items():
         warm = WarmGenerator(question.bound_for({"features": 4}), made.config.rescore_growth, paired=True)
         log = await made.store.read_log(made.name, ordinal, 0, max_entries=1000)
-        warm.apply([entry for entry in log if entry.seq <= part.seq])
+        warm.apply([entry for entry in log if entry.seq <= part.seq], part.seq)
         assert (warm.seq, warm.track.samples) == part
         tracks[made.config.generators[ordinal]] = warm.track
     return mixture_of(tracks, published)
@@ -311,6 +312,44 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         assert {g: part.seq for g, part in found.parts.items()} == positions
         assert await is_exact(made, found)
         await scored(made)
+
+
+@pytest.mark.parametrize("threads", [[1], [2, 1]])
+async def test_every_mixture_is_exact_while_batches_come(
+    make, redis: Redis, monkeypatch: pytest.MonkeyPatch, threads: list[int]
+):
+    """One scorer with one thread; and two scorers, which share the generators."""
+    made = await make(generators=4, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
+    stored: list[StoredMixture] = []
+    put = Store.put_mixture
+
+    async def noted(store: Store, *arguments: Any, **options: Any) -> bool:
+        stands = await put(store, *arguments, **options)
+        found = (await made.store.state("x")).mixture
+        stored.extend([found] if stands and found is not None else [])
+        return stands
+
+    async def has_made() -> bool:
+        return not (await made.store.state("x")).needs_mixture
+
+    monkeypatch.setattr(Store, "put_mixture", noted)
+    rng = np.random.default_rng(0)
+    async with contextlib.AsyncExitStack() as stack:
+        for count in threads:
+            await stack.enter_async_context(scoring(Store(redis), threads=count))
+        places = itertools.count()
+        for _ in range(3):
+            while await has_made():
+                await tell(made, [next(places)], rng.permutation(4)[: rng.integers(1, 5)].tolist())
+            # It is due, and batches still come.
+            while not await has_made():
+                await made.store.want_mixture("x")
+                await tell(made, [next(places)], [int(rng.integers(4))])
+                await asyncio.sleep(rng.uniform(0.1, 0.5))
+        await scored(made)
+    assert len(stored) >= 3
+    for mixture in stored:
+        assert await is_exact(made, mixture)
 
 
 @pytest.mark.parametrize("held", [True, False])

@@ -10,9 +10,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from mixed import put_mixture
 from processes import Service, losing_replies, until
+from redis.asyncio import Redis
 
 from optimist import Evaluation
+from optimist.store import Store, running_url
 from optimist_client import AsyncOptimist, Conflict, Experiment, Fix, Optimist, tensors
 from optimist_client.metrics import FID, RKE, Gaussian, Vendi
 
@@ -172,13 +175,30 @@ def test_what_cannot_be_blended_is_said(service: Service, client: Optimist, told
 
 
 def test_without_a_scorer_an_old_mixture_is_marked_and_none_is_an_error(not_scoring: Service, name: str):
-    with Optimist(not_scoring.url, patience=0.0) as client:
-        experiment = client.create_experiment(name, ["a", "b"], **CONFIG)
-        for generator in "ab":
-            append(not_scoring.url, name, generator, 60)
-        reply = httpx.get(f"{not_scoring.url}/v1/experiments/{name}/mixture", timeout=30)
-        assert (reply.status_code, reply.json()["type"]) == (503, "urn:optimist:problem:no-scorer")
-        assert experiment.report().mixture is None
+    url = running_url(not_scoring.directory)
+    assert url is not None
+
+    async def put() -> None:
+        async with Redis.from_url(url) as redis:
+            await put_mixture(Store(redis, namespace="default"), f"{name}-old", a=0.7, b=0.3)
+
+    def asked(experiment: str) -> httpx.Response:
+        return httpx.get(f"{not_scoring.url}/v1/experiments/{experiment}/mixture", timeout=30)
+
+    with Optimist(not_scoring.url, patience=0.0) as client, ThreadPoolExecutor(2) as pool:
+        for label in ("old", "none"):
+            client.create_experiment(f"{name}-{label}", ["a", "b"], **CONFIG)
+            for generator in "ab":
+                append(not_scoring.url, f"{name}-{label}", generator, 60)
+        asyncio.run(put())
+        append(not_scoring.url, f"{name}-old", "a", 60, seed=1)
+        old, none = pool.map(asked, (f"{name}-old", f"{name}-none"))
+        assert (none.status_code, none.json()["type"]) == (503, "urn:optimist:problem:no-scorer")
+        assert (old.status_code, old.json()["stale"], old.json()["samples"]) == (200, True, 120)
+        report = client.experiment(f"{name}-old").report()
+        assert report.mixture is not None
+        assert report.mixture.stale
+        assert client.experiment(f"{name}-old").blend(10).counts == {"a": 7, "b": 3}
 
 
 def test_blends_of_many_workers_sum_to_the_weights(told: Experiment):
