@@ -255,9 +255,7 @@ def texts(data: Path) -> Bed:
     return Bed("texts", pools, lambda: rows, sigma=0.7)
 
 
-CLOSED: dict[str, Callable[[], Bed]] = {
-    made.__name__: made for made in (interior, sparse, single, clusters, wide)
-}
+CLOSED: dict[str, Callable[[], Bed]] = {made.__name__: made for made in (interior, sparse, single, clusters, wide)}
 REAL: dict[str, Callable[[], Bed]] = {"kinds": kinds, "truncations": truncations}
 OF_DATA: dict[str, Callable[[Path], Bed]] = {"mnist": mnist, "texts": texts}
 

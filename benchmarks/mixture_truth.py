@@ -120,7 +120,10 @@ class Truth:
     def weights(self) -> Floats:
         """The best weights."""
         found: list[Any] = []
-        for start in (np.full(self.generators, 1.0 / self.generators), *(np.eye(self.generators) * 0.9 + 0.1 / self.generators)):
+        for start in (
+            np.full(self.generators, 1.0 / self.generators),
+            *(np.eye(self.generators) * 0.9 + 0.1 / self.generators),
+        ):
             start = start / start.sum()
             found.append(
                 minimize(
