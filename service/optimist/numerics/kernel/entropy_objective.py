@@ -74,7 +74,7 @@ class EntropyObjective:
     def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
         """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows.
 
-        Slopes are 0 unless they are asked for.
+        Slopes are NaN unless they are asked for.
         """
         spectrum = BlendedSpectrum(self._parts, weights)
         places = range(len(weights))
@@ -85,7 +85,7 @@ class EntropyObjective:
         given = list(enumerate(self._common))
         return Blended(
             loss=-found.estimate,
-            slopes=found.slopes if slopes else np.zeros(len(weights)),
+            slopes=found.slopes if slopes else np.full(len(weights), np.nan),
             rows=tuple(found.of_rows(place) for place in places),
             extra=found.beyond,
             common=tuple(None if rows is None else found.of_common(place, *rows) for place, rows in given),
