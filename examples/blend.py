@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from local_service import options, serving
 from optimist_client import Optimist
 from optimist_client.embedders import Function
-from optimist_client.metrics import RKE
+from optimist_client.metrics import RKE, Gaussian
 
 KINDS = {"round": (0, 3, 6, 8, 9), "straight": (1, 4, 7), "curved": (2, 3, 5), "loops": (6, 8, 9)}
 NOISE = 0.1
@@ -40,10 +40,10 @@ def main() -> None:
         experiment = optimist.create_experiment(
             chosen.name or "digits-blend",
             list(models),
-            metric=RKE(kernel={"name": "gaussian", "sigma": 2.0, "features": 64}, dimension=64),
+            metric=RKE(kernel=Gaussian(2.0, features=64), dimension=64),
             embedding=pixels.name,
             goal="mixture",
-            tolerance="10%",  # decided once no other blend is better by more
+            tolerance="5%",  # decided once no other blend is better by more
             batch_size=20,
             budget=chosen.budget,
         )

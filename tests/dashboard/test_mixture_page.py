@@ -14,12 +14,11 @@ from playwright.sync_api import Page, expect
 from processes import Service
 
 from optimist_client import Experiment, Optimist, Report
-from optimist_client.metrics import RKE
+from optimist_client.metrics import RKE, Gaussian
 from optimist_client.models import MixtureCurve
 
 expect.set_options(timeout=WAIT)
-KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
-MODEL = RKE(kernel=KERNEL, dimension=4)
+MODEL = RKE(kernel=Gaussian(1.5, features=16), dimension=4)
 KINDS = {"left": (-2.0, 0.0), "middle": (0.0,), "right": (0.0, 3.0), "copy": (0.0,)}
 """Where each generator's samples are: no one has all places, and `copy` adds nothing to the others."""
 
@@ -112,7 +111,7 @@ def test_new_blends_come_as_samples_do(open_page: OpenPage, client: Optimist):
     blended(experiment)
     expect(page.locator(".answer")).to_contain_text("The best blend so far is")
     points = "() => document.querySelector('#plot-blend')?.data?.[1].y.length ?? 0"
-    page.wait_for_function(f"({points})() > 0", timeout=WAIT)
+    page.wait_for_function(f"() => ({points})() > 0", timeout=WAIT)
     before = page.evaluate(points)
     work(experiment, 60)
     blended(experiment)
@@ -120,7 +119,7 @@ def test_new_blends_come_as_samples_do(open_page: OpenPage, client: Optimist):
 
 
 def test_the_best_blend_can_be_asked_for_by_any_metric_that_has_one(open_page: OpenPage, client: Optimist):
-    wide = RKE(kernel={**KERNEL, "sigma": 3.0}, dimension=4, label="wide")
+    wide = RKE(kernel=Gaussian(3.0, features=16), dimension=4, label="wide")
     experiment = create(client, "blend-asked", watch=[wide], stop=False)
     work(experiment, 120)
     page = open_page("/#/e/blend-asked", charts=False)

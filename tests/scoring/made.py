@@ -45,9 +45,9 @@ class Made:
 
 
 @asynccontextmanager
-async def scoring(store: Store, warm_bytes: int | None = None) -> AsyncIterator[Scorer]:
+async def scoring(store: Store, warm_bytes: int | None = None, threads: int = 2) -> AsyncIterator[Scorer]:
     """A scorer beside what else the event loop does."""
-    scorer = Scorer(store, warm_bytes=warm_bytes)
+    scorer = Scorer(store, threads, warm_bytes=warm_bytes)
     task = asyncio.create_task(scorer.run())
     try:
         yield scorer

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from mixed import put_mixture
 
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
-from optimist.numerics.mixtures.mixture import Mixture
-from optimist.numerics.mixtures.quadratic import Quadratic
-from optimist.store import MIXTURE, MIXTURES, Batch, MixedPart, Store
+from optimist.store import MIXTURES, Batch, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
 
 LONG = 50.0
@@ -59,42 +56,7 @@ class World:
 
     async def put(self, slack: float = 0.5, **weights: float) -> str:
         """The mixture of the logs as they are. Returns its name."""
-        stored = await self.store.state("x")
-        claim = await self.store.claim("x", MIXTURE, "me", 60)
-        assert claim is not None
-        parts = []
-        for g in stored.mixable:
-            [entry] = await self.store.read_log("x", g.ordinal, g.seq - 1)
-            parts.append(MixedPart(g.ordinal, g.seq, g.samples, entry.chain))
-        names = [g.name for g in stored.mixable]
-        made = mixture(names, [g.samples for g in stored.mixable], [weights.get(name, 0.0) for name in names], slack)
-        assert await self.store.put_mixture("x", json.dumps(made.to_dict()), claim.token, parts)
-        found = await self.store.mixture("x")
-        assert found is not None
-        return found.made
-
-
-def mixture(names: list[str], samples: list[int], weights: list[float], slack: float) -> Mixture:
-    count = len(names)
-    total = sum(weights)
-    return Mixture(
-        generators=tuple(names),
-        samples=tuple(samples),
-        weights=tuple(weight / total for weight in weights),
-        value=1.0,
-        error=0.1,
-        best=names[0],
-        best_value=0.9,
-        gain=0.1,
-        gain_error=0.02,
-        slacks=(slack,) * count,
-        slack_errors=(0.0,) * count,
-        contributions=(0.0,) * count,
-        model=Quadratic(np.diag(np.arange(1.0, count + 1.0)), np.zeros(count)),
-        deviations=(0.0,) * count,
-        scale="log",
-        lower_is_better=False,
-    )
+        return await put_mixture(self.store, "x", slack, **weights)
 
 
 async def made(store: Store, **config: object) -> World:

@@ -10,7 +10,7 @@ from typing import Any
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import InThread, ScoredExperiment
 from optimist.scoring.fairness import FairQueue
-from optimist.scoring.record import GeneratorRecord, Record
+from optimist.scoring.record import GeneratorRecord, Key, Record
 from optimist.scoring.records import Records
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import Store
@@ -37,6 +37,7 @@ class Lending:
         self._queue = queue
         self._turns = turns
         self._schedule = schedule
+        self._lent: dict[Key, GeneratorRecord] = {}
 
     def is_busy(self, name: str, ordinal: int, label: str) -> bool:
         """Whether a turn of the generator goes on, for whose end `lend` would wait."""
@@ -54,6 +55,7 @@ class Lending:
         record = self._records.get((name, ordinal, label))
         if record is None:
             return None
+        self._lent[record.key] = record
         record.is_lent, warm = True, None
         try:
             while (turn := self._turns.get(record)) is not None:
@@ -70,7 +72,7 @@ class Lending:
 
     def take_back(self, name: str, ordinal: int, label: str) -> None:
         """Let a generator that was lent have turns again."""
-        record = self._records[name, ordinal, label]
+        record = self._lent.pop((name, ordinal, label))
         record.is_lent, record.state = False, "idle"
         if record.again:
             record.again = False
@@ -82,11 +84,11 @@ class Lending:
         if not record.is_held or record.experiment is not experiment:
             return None
         try:
-            record.again = True
-            while record.again or (record.warm is not None and record.warm.seq < position):
+            while True:
                 record.again = False
                 await CatchingUp(self._store, self._in_thread, record, experiment).run()
-            return record.warm
+                if record.warm is None or record.warm.seq >= position:
+                    return record.warm
         except Exception as error:
             _log.debug("%s is not lent: %s", record, error)
             # The statistic may hold what could not be published. Its own turn begins from the snapshot, and says what

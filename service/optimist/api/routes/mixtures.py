@@ -125,7 +125,7 @@ async def _awaited(context: Context, wanted: _Wanted) -> Mixture:
             return made
         # A note of earlier is not believed before a scorer had the time to try again.
         if first and now >= first + BELIEVED and (note := await context.store.mixture_damage(name, label)):
-            raise invalid(note)
+            raise invalid(note.removeprefix("ValueError: "))
         if now >= deadline:
             raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
         if now >= ask_at:
