@@ -63,7 +63,10 @@ def test_the_standings_by_a_watched_metric_have_the_form_of_the_others():
     report = report_of(state_of(THREE), watched=watched_of(scores))
     assert list(report.watched) == ["rke", "spread"]
     by = report.watched["rke"]
-    assert (by.metric, by.title, by.lower_is_better, by.scale, by.offers) == ("rke", "RKE", False, "log", ["modes"])
+    assert (by.metric, by.title, by.lower_is_better, by.scale, by.offers) == (
+        *("rke", "RKE", False, "log"),
+        ["mixture", "modes"],
+    )
     assert [row.generator for row in by.standings] == ["a", "b", "c"]
     first = by.standings[0]
     assert first.score == pytest.approx(2.0)
