@@ -76,10 +76,11 @@ class EntropyObjective:
 
         Slopes are NaN unless they are asked for.
         """
-        spectrum = BlendedSpectrum(self._parts, weights)
+        needs_vectors = slopes or self._order > 2.0 or any(rows is not None for rows in self._common)
+        spectrum = BlendedSpectrum(self._parts, weights, vectors=needs_vectors)
         places = range(len(weights))
         if has_collapsed(spectrum.raw):
-            return self._collapsed(spectrum)
+            return self._collapsed(BlendedSpectrum(self._parts, weights))
         entropy = self._entropy(spectrum)
         found = Influences(spectrum, entropy, self._order)
         given = list(enumerate(self._common))
@@ -105,7 +106,7 @@ class EntropyObjective:
 
     def _alone_of(self, place: int) -> Alone:
         if place not in self._alone:
-            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place])
+            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place], vectors=False)
             if has_collapsed(spectrum.raw):
                 self._alone[place] = Alone(0.0, 0.0, 0.0)
             else:
