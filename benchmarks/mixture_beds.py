@@ -1,4 +1,4 @@
-"""Test beds of mixtures, whose true losses are known: Gaussian mixtures in closed form, and pools drawn with replacement.
+"""Test beds of mixtures with known losses: Gaussian mixtures in closed form, and pools drawn with replacement.
 
 The truth is computed here from the laws themselves, without the code that is measured: by the exact mean of random
 Fourier features under a normal law, E cos(ωᵀx) = exp(−ωᵀΣω/2) cos(ωᵀμ), or by the pool's own moments.

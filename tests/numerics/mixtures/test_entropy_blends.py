@@ -205,7 +205,7 @@ def test_errors_of_blends_are_right():
     """Root-mean-square z of the loss, of the gain and of the slacks, over repeats."""
     metric, weights, repeats, count = score(1.0, 48), WEIGHTS, 24, 60
     large = objective(metric, drawn(10, (10_000,) * 3))
-    truth, alone = large.analyse(weights), large.analyse(np.eye(3)[0])
+    truth, alone = large.analyse(weights, slopes=True), large.analyse(np.eye(3)[0])
     expected = np.array([truth.loss, alone.loss - truth.loss, *(weights @ truth.slopes - truth.slopes)])
     found, errors = np.empty((repeats, 5)), np.empty((repeats, 5))
     for seed in range(repeats):

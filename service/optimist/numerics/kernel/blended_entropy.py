@@ -159,21 +159,24 @@ class AboveTwo:
 
 
 def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
-    """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share."""
-    return np.array([_mean_influence(spectrum, entropy, place) for place in range(len(spectrum.parts))])
+    """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share.
 
-
-def _mean_influence(spectrum: BlendedSpectrum, entropy: BlendedEntropy, place: int) -> float:
-    """Of all rows of a generator: that of C_i, and from the kept rows the difference that leaving out makes."""
-    kept = entropy.influence(place)
-    if spectrum.parts[place].keeps_all:
-        return float(kept.mean())
+    Of a generator that has more rows than are kept, that of C_i, and of the kept rows the difference that leaving out
+    makes.
+    """
+    kept = [entropy.influence(place) for place in range(len(spectrum.parts))]
+    found = np.array([float(each.mean()) for each in kept])
+    more = [place for place, part in enumerate(spectrum.parts) if not part.keeps_all]
+    if not more:
+        return found
     size = len(spectrum.values)
-    each = entropy.influence_of(torch.eye(size, dtype=kept.dtype, device=kept.device), 0.0)
-    beyond = float(entropy.influence_of(kept.new_zeros(1, size), 0.0))
-    squares = spectrum.squares(place)
-    inside = squares @ each + beyond * (1.0 - squares.sum(-1)).clamp_min(0.0)
-    return spectrum.mean(place, each, beyond) + float((kept - inside).mean())
+    each = entropy.influence_of(torch.eye(size, dtype=kept[0].dtype, device=kept[0].device), 0.0)
+    beyond = float(entropy.influence_of(kept[0].new_zeros(1, size), 0.0))
+    for place, mean in zip(more, spectrum.means(more, each, beyond), strict=True):
+        squares = spectrum.squares(place)
+        inside = squares @ each + beyond * (1.0 - squares.sum(-1)).clamp_min(0.0)
+        found[place] += mean - float(inside.mean())
+    return found
 
 
 def _repeated(values: list[float], rows: list[Tensor]) -> Tensor:
