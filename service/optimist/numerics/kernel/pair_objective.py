@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Protocol, TypeVar, overload
 
 import numpy as np
@@ -205,7 +205,8 @@ class PairObjective:
 
     def _seen_by(self, weights: Floats) -> Callable[[int, _Rows], Tensor]:
         """Σ_j α_j κ̄_j(x) (b,) of rows x of i; κ̄_i is over the samples of i but x itself."""
-        blend = self._pairs.blend(weights / np.array(self.samples))
+        # Made when it is needed: not for one generator alone.
+        blend = cache(lambda: self._pairs.blend(weights / np.array(self.samples)))
         found: dict[_Rows, Tensor] = {}
 
         def seen(i: int, rows: _Rows) -> Tensor:
@@ -213,7 +214,7 @@ class PairObjective:
             if share == 1.0:
                 return rows.own
             if rows not in found:
-                among = blend(rows.features)
+                among = blend()(rows.features)
                 found[rows] = among if share == 0.0 else among + share * rows.apart
             return found[rows]
 
