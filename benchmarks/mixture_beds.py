@@ -1,4 +1,4 @@
-"""Test beds of mixtures, whose true losses are known: Gaussian mixtures in closed form, and pools drawn with replacement.
+"""Test beds of mixtures with known losses: Gaussian mixtures in closed form, and pools drawn with replacement.
 
 The truth is computed here from the laws themselves, without the code that is measured: by the exact mean of random
 Fourier features under a normal law, E cos(ωᵀx) = exp(−ωᵀΣω/2) cos(ωᵀμ), or by the pool's own moments.
@@ -255,9 +255,7 @@ def texts(data: Path) -> Bed:
     return Bed("texts", pools, lambda: rows, sigma=0.7)
 
 
-CLOSED: dict[str, Callable[[], Bed]] = {
-    made.__name__: made for made in (interior, sparse, single, clusters, wide)
-}
+CLOSED: dict[str, Callable[[], Bed]] = {made.__name__: made for made in (interior, sparse, single, clusters, wide)}
 REAL: dict[str, Callable[[], Bed]] = {"kinds": kinds, "truncations": truncations}
 OF_DATA: dict[str, Callable[[Path], Bed]] = {"mnist": mnist, "texts": texts}
 

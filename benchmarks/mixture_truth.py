@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mixture_beds import Bed, Floats
+from optimist.numerics.mmd.maps import orthogonal_normals
 
 METRICS = ("rke", "vendi", "vendi-2", "vendi-1.5", "mmd", "fid")
 
@@ -18,7 +19,9 @@ METRICS = ("rke", "vendi", "vendi-2", "vendi-1.5", "mmd", "fid")
 class Loss(Protocol):
     """A convex loss of weights (G,) on the scale of estimates, with its gradient (G,)."""
 
-    def __call__(self, weights: Floats) -> tuple[float, Floats]: ...
+    def __call__(self, weights: Floats) -> tuple[float, Floats]:
+        """Loss and gradient."""
+        ...
 
 
 class Entropy:
@@ -54,9 +57,11 @@ class Discrepancy:
     """‖Σ α_i m_i − m_r‖² − `excess`."""
 
     def __init__(self, bed: Bed) -> None:
-        firsts = [np.concatenate(law.waves(bed.omegas)) for law in bed.laws.values()]
+        # MMD draws its frequencies in another way than RKE.
+        omegas = orthogonal_normals(bed.dimension, bed.features, 0) / bed.sigma
+        firsts = [np.concatenate(law.waves(omegas)) for law in bed.laws.values()]
         self._firsts = np.stack(firsts) / math.sqrt(bed.features)
-        angles = bed.real_rows @ bed.omegas
+        angles = bed.real_rows @ omegas
         real = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / math.sqrt(bed.features)
         self._real, rows = real.mean(0), len(real)
         # The reference's own sampling error, of which the unbiased score is free.
@@ -120,7 +125,10 @@ class Truth:
     def weights(self) -> Floats:
         """The best weights."""
         found: list[Any] = []
-        for start in (np.full(self.generators, 1.0 / self.generators), *(np.eye(self.generators) * 0.9 + 0.1 / self.generators)):
+        for start in (
+            np.full(self.generators, 1.0 / self.generators),
+            *(np.eye(self.generators) * 0.9 + 0.1 / self.generators),
+        ):
             start = start / start.sum()
             found.append(
                 minimize(

@@ -136,3 +136,14 @@ def test_metrics_without_blends_have_no_mixture():
         evaluation.tell(name, rows(name, 20, 0))
     with pytest.raises(ValueError, match="no score of blends"):
         evaluation.mixture()
+
+
+@pytest.mark.parametrize(
+    "metric", [FID(reference=(np.zeros(2), np.diag([5.0, 1.0]))), Vendi(kernel=Gaussian(1.0, features=40))]
+)
+def test_other_metrics(metric: FID | Vendi):
+    evaluation = Evaluation(NAMES, metric=metric, goal="mixture", batch_size=10, tolerance="20%")
+    picks = run(evaluation, 24)
+    assert picks.count("middle") < picks.count("left")
+    assert evaluation.mixture().gain > 0.0
+    assert evaluation.decision().best in NAMES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from streams import rows_of
@@ -10,6 +11,7 @@ from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.numerics.fid import statistic as gaussian_module
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.kernel import statistic as kernel_module
+from optimist.numerics.kernel.second_moment import SecondMoment, blended, inner_products
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.rows import LastRows
 from optimist.numerics.symmetric import PANEL, SymmetricSum
@@ -31,6 +33,26 @@ def test_half_a_matrix_says_all_of_it(width: int):
     assert added.packed.numel() <= width * (width + PANEL) / 2 + PANEL**2
     with pytest.raises(ValueError, match="packed entries"):
         SymmetricSum(width, packed=added.packed[1:])
+
+
+@pytest.mark.parametrize("width", [3, PANEL + 77, 2 * PANEL])
+def test_inner_products_of_sums_are_those_of_the_matrices(width: int):
+    """By rows, by sums, and by the sums of two halves."""
+    rows = [rows_of(seed, count, width) for seed, count in enumerate((width + 5, 2 * width, 9))]
+    even, odd = SymmetricSum(width), SymmetricSum(width)
+    even.add(rows[1][::2])
+    odd.add(rows[1][1::2])
+    parts = [SecondMoment(rows[0]), SecondMoment(sums=(even, odd), count=2 * width), SecondMoment(rows[2])]
+    expected = [[float((one @ other.T).square().sum()) for other in rows] for one in rows]
+    for chosen in ([0, 1, 2], [0, 2], [2], [1]):
+        found = inner_products([parts[place] for place in chosen])
+        np.testing.assert_allclose(found, np.array(expected)[np.ix_(chosen, chosen)], rtol=1e-11)
+    asked, shares = rows_of(7, 4, width), np.array([0.5, 0.2, 0.0])
+    seen = [0.5 * (asked @ rows[0].T).square().sum(1), 0.2 * (asked @ rows[1].T).square().sum(1)]
+    torch.testing.assert_close(blended(parts, shares)(asked), seen[0] + seen[1], rtol=1e-11, atol=1e-9)
+    few = blended([parts[2]], np.array([2.0]))(asked)
+    torch.testing.assert_close(few, 2.0 * (asked @ rows[2].T).square().sum(1), rtol=1e-11, atol=1e-9)
+    torch.testing.assert_close(parts[1].last_column, rows[1].T @ rows[1][:, -1], rtol=1e-11, atol=1e-9)
 
 
 @pytest.mark.parametrize("feature_map", [GaussianFourier.draw(5, 150, 2.0), Cosine(5)])

@@ -295,4 +295,4 @@ class TestDue:
         mixture = made(np.eye(3))
         assert is_mixture_due(arms_of((100, 100, 100, 4), "abcd"), mixture, 0.25)
         assert is_mixture_due(arms_of((100, 100), "ab"), mixture, 0.25)
-        assert is_mixture_due(arms_of((100, 100, 95)), mixture, 0.25)
+        assert not is_mixture_due(arms_of((100, 100, 100)), mixture, 0.25)

@@ -16,6 +16,7 @@ from made import Made, scoring, until
 from redis.asyncio import Redis
 
 from optimist import Evaluation
+from optimist.dispatch.mixture_curve import curve_point
 from optimist.evaluation import Question
 from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.stored import metric_of
@@ -30,7 +31,7 @@ from optimist_client.metrics import RKE, Gaussian
 
 KERNEL = Gaussian(sigma=2.0, features=15)
 SETTINGS: dict[str, Any] = {"metric": RKE(dimension=4, kernel=KERNEL), "rescore_growth": 0.1}
-ROWS = 40
+ROWS = 100
 
 
 @asynccontextmanager
@@ -138,9 +139,7 @@ async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(ma
             assert (shown.score, shown.gain, shown.gain_error) == (mixture.score, mixture.gain, mixture.gain_error)
     points = await made.store.mixture_curve("x")
     assert [point.samples for point in points] == [9 * ROWS, 36 * ROWS]
-    kept = json.loads(points[-1].point)
-    assert kept["weights"] == list(mixture.weights)
-    assert kept["lower"] < kept["score"] == mixture.score < kept["upper"]
+    assert points[-1].point == curve_point(mixture, made.config.delta)
 
 
 async def test_nothing_is_made_that_nobody_asks_for(make, server: EmbeddedRedis):
@@ -252,7 +251,7 @@ async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
             await tell(each, range(2))
             await scored(each)
         async with a_scorer(server, warm_bytes) as scorer:
-            for places in (range(2, 4), range(4, 160), range(160, 162)):
+            for places in (range(2, 4), range(4, 66), range(66, 68)):
                 for each in (made, kept):
                     await tell(each, places)
                     await scored(each)
@@ -319,7 +318,7 @@ async def test_every_mixture_is_exact_while_batches_come(
     make, redis: Redis, monkeypatch: pytest.MonkeyPatch, threads: list[int]
 ):
     """One scorer with one thread; and two scorers, which share the generators."""
-    made = await make(generators=4, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
+    made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
     stored: list[StoredMixture] = []
     put = Store.put_mixture
 
@@ -338,16 +337,16 @@ async def test_every_mixture_is_exact_while_batches_come(
         for count in threads:
             await stack.enter_async_context(scoring(Store(redis), threads=count))
         places = itertools.count()
-        for _ in range(3):
+        for _ in range(2):
             while await has_made():
-                await tell(made, [next(places)], rng.permutation(4)[: rng.integers(1, 5)].tolist())
+                await tell(made, [next(places)], rng.permutation(3)[: rng.integers(1, 4)].tolist())
             # It is due, and batches still come.
             while not await has_made():
                 await made.store.want_mixture("x")
-                await tell(made, [next(places)], [int(rng.integers(4))])
+                await tell(made, [next(places)], [int(rng.integers(3))])
                 await asyncio.sleep(rng.uniform(0.1, 0.5))
         await scored(made)
-    assert len(stored) >= 3
+    assert len(stored) >= 2
     for mixture in stored:
         assert await is_exact(made, mixture)
 

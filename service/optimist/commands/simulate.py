@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -33,6 +33,9 @@ from optimist_client.tolerance import parsed as parsed_tolerance
 if TYPE_CHECKING:
     from optimist.simulation.sources import SourceSet
 
+DEFAULTS = {"best": ("ucb", "uniform"), "mixture": ("ogd", "mixture-greedy", "uniform")}
+"""The policies that are compared if none is named, by goal."""
+
 
 def simulate(
     features: Annotated[
@@ -47,6 +50,10 @@ def simulate(
         typer.Option(help="Samples: an exported experiment with keep_log; its metric and settings are used, too."),
     ] = None,
     generators: Annotated[Literal["digits"] | None, typer.Option(help="Samples: the demo's live generators.")] = None,
+    goal: Annotated[
+        Literal["best", "mixture"],
+        typer.Option(help="What policies are to find: the best generator, or the best blend of all."),
+    ] = "best",
     metric: Annotated[
         MetricName | None, typer.Option(help="The metric to compare by; by default the experiment's, or fid.")
     ] = None,
@@ -56,7 +63,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             help="A policy or preset, optionally with settings: ucb:bound=theorem,delta=0.1. May be given several "
-            "times; by default ucb and uniform."
+            "times; by default ucb and uniform, for blends ogd, mixture-greedy and uniform."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Batches per trial.")] = 1000,
@@ -107,9 +114,12 @@ def simulate(
     """Compare policies on given samples.
 
     Each policy runs in many trials. The report shows their regret and the samples that they need to find the best
-    generator. In each trial all policies see the same samples, drawn without replacement. Results do not depend on
+    generator; with --goal mixture, how much worse than the best blend are the samples that they draw and the weights
+    that they name. In each trial all policies see the same samples, drawn without replacement. Results do not depend on
     --jobs.
     """
+    if truth is not None and goal == "mixture":
+        raise typer.BadParameter("--truth has scores of single generators, so it does not go with --goal mixture")
     if sum(source is not None for source in (features, experiment, generators)) != 1:
         raise typer.BadParameter("expected exactly one of --features, --experiment and --generators")
     with extras("simulate" if generators is None else "simulate,demo"):
@@ -126,12 +136,15 @@ def simulate(
         shared = kernels | ({} if reference is None else {"reference": read_reference(reference)})
         further = watched(watch or [], shared)
         place = features if further else None
+        # Which class the result has depends on the goal.
+        asked_for: dict[str, Any] = {"goal": goal}
         result = laboratory.simulate(
             place or _samples(features, experiment, metric or "fid", reference),
+            **asked_for,
             metric=metric or ("fid" if place else None),
             watch=further,
             reference=reference,
-            policies=policy or ["ucb", "uniform"],
+            policies=policy or list(DEFAULTS[goal]),
             rounds=rounds,
             batch_size=batch,
             trials=trials,
@@ -150,7 +163,7 @@ def simulate(
             progress=True,
         )
         # If the output is not a terminal, do not wrap lines.
-        Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(reporting.rendered(result))
+        Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(result.rendered())
         if json_file is not None:
             result.to_json(json_file)
         if csv_file is not None:

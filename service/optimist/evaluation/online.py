@@ -14,6 +14,7 @@ from optimist.evaluation.told import Start, Told, checked_costs, checked_prompts
 from optimist.evaluation.tracks import Tracks, score_due
 from optimist.numerics.checks import check_number, check_whole
 from optimist.numerics.devices import find_device
+from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
 from optimist.policies import Arm, Decision, Stopping, blended
 from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are
@@ -198,6 +199,11 @@ class Evaluation(Readings):
         shared = zip(self.generators, counts, strict=True)
         weights = dict(zip(self.generators, found.weights, strict=True))
         return Blend(counts={name: count for name, count in shared if count}, weights=weights)
+
+    @property
+    def latest_mixture(self) -> Mixture | None:
+        """With the goal "mixture" the newest mixture, by which picks are made; None before the first."""
+        return self._aim.mixture
 
     @property
     def _questions(self) -> list[Question]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from typing import NamedTuple
 
 from optimist.dispatch.mixture_curve import curve_point
 from optimist.evaluation.blends import mixture_of
+from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import InThread, ScoredExperiment
@@ -19,6 +22,18 @@ from optimist.store import Damaged, GeneratorState, LogGap, MixedPart, Store, Su
 
 ATTEMPTS = 5
 """How often a log is read from the snapshot on, where another scorer trims it meanwhile."""
+
+
+class _Made(NamedTuple):
+    """A mixture as it is stored, and what charts keep of it."""
+
+    payload: str
+    point: str
+
+
+def _made(tracks: Mapping[str, Track], experiment: ScoredExperiment) -> _Made:
+    mixture = mixture_of(tracks, experiment.published)
+    return _Made(json.dumps(mixture.to_dict(), allow_nan=False), curve_point(mixture, experiment.delta))
 
 
 class Mixing:
@@ -75,13 +90,13 @@ class Mixing:
                 found[generator.ordinal] = warm
             tracks = {generator.name: found[generator.ordinal].track for generator in generators}
             parts = [MixedPart(g, found[g].seq, found[g].track.samples, found[g].chain) for g in sorted(found)]
-            made, record.seconds = await self._in_thread(timed, mixture_of, tracks, self._experiment.published)
+            made, record.seconds = await self._in_thread(timed, _made, tracks, self._experiment)
         metric = self._experiment.bound.metric.name
         SCORING_SECONDS.labels(metric, "mixture").observe(record.seconds)
         await self._store.put_mixture(
-            *(record.name, json.dumps(made.to_dict(), allow_nan=False), record.token, parts),
+            *(record.name, made.payload, record.token, parts),
             kernels=self._experiment.kernels,
-            point=curve_point(made, self._experiment.delta),
+            point=made.point,
             label=record.label,
         )
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from optimist.policies import NAMES
-from optimist_client.config import BoundOptions, presets
+from optimist_client.config import BoundOptions, Goal, MixturePolicy, presets
 from optimist_client.tolerance import parsed as parsed_tolerance
 
-POLICIES = (*NAMES, *(name for name in presets() if name not in NAMES))
-"""The names of policies and presets."""
+POLICIES: dict[str, tuple[str, ...]] = {
+    "best": (*NAMES, *(name for name in presets() if name not in NAMES)),
+    "mixture": (*get_args(MixturePolicy), "uniform"),
+}
+"""The names of policies and presets by goal."""
+DEFAULT = {"best": "ucb", "mixture": "ogd"}
+"""The policy that is played if none is named."""
 _KINDS: dict[str, Callable[[str], Any]] = {
     "bound": str,
     "delta": float,
@@ -33,28 +38,31 @@ class Contender:
     settings: dict[str, Any]
 
 
-def contenders(policies: str | Sequence[str] | Mapping[str, str]) -> list[Contender]:
+def contenders(policies: str | Sequence[str] | Mapping[str, str] | None, goal: Goal = "best") -> list[Contender]:
     """Parse specifications such as "ucb:bound=theorem,delta=0.1". One text may hold several, separated by commas.
 
     The keys of a mapping are the labels; otherwise each specification is its own label. Raises ValueError for unknown
-    names and options, with a list of the known ones, and for duplicate labels.
+    names and options, with a list of the known ones, and for duplicate labels. None is the default of the goal.
     """
+    if goal not in POLICIES:
+        raise ValueError(f"goal: expected {' or '.join(map(repr, POLICIES))}, got {goal!r}")
+    policies = DEFAULT[goal] if policies is None else policies
     if isinstance(policies, Mapping):
-        found = [Contender(label, settings(text)) for label, text in policies.items()]
+        found = [Contender(label, settings(text, goal)) for label, text in policies.items()]
     else:
         texts = [policies] if isinstance(policies, str) else policies
-        found = [Contender(part, settings(part)) for text in texts for part in _parts(text)]
+        found = [Contender(part, settings(part, goal)) for text in texts for part in _parts(text)]
     labels = [contender.label for contender in found]
     if not labels or len(set(labels)) < len(labels):
         raise ValueError(f"policies: expected at least one, without duplicates; got {', '.join(labels) or 'none'}")
     return found
 
 
-def settings(text: str) -> dict[str, Any]:
+def settings(text: str, goal: Goal = "best") -> dict[str, Any]:
     """Parse one specification as parameters of `Evaluation`. Raises ValueError like `contenders`."""
     name, _, rest = text.partition(":")
-    if name not in POLICIES:
-        raise ValueError(f"policy {text!r}: expected one of {', '.join(POLICIES)}, got {name!r}")
+    if name not in POLICIES[goal]:
+        raise ValueError(f"policy {text!r}: expected one of {', '.join(POLICIES[goal])}, got {name!r}")
     found: dict[str, Any] = {"policy": name}
     for pair in filter(None, rest.split(",")):
         option, equals, value = pair.partition("=")

@@ -1,50 +1,70 @@
-"""Runs policies on given samples in many trials and compares their regret and how soon they find the best."""
+"""Runs policies on given samples in many trials and compares what they cost and how soon they find what is asked."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
-import numpy as np
-import torch
-
-from optimist.evaluation import Question, first_rows, prepared, with_real_data
-from optimist.evaluation.arrays import check_arrays
-from optimist.evaluation.offline import read_reference
-from optimist.evaluation.question import by_label
-from optimist.numerics.batches import BatchError
+from optimist.evaluation import Question
 from optimist.numerics.checks import check_whole
+from optimist.simulation.asked import Asked, SimulationWarning, check_amounts
 from optimist.simulation.contenders import contenders
+from optimist.simulation.mixtures import MixtureResult, TrueBlends, checked_truth, compare
+from optimist.simulation.plan import Plan
 from optimist.simulation.result import Result
 from optimist.simulation.run import Run
 from optimist.simulation.runner import Runner
-from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
+from optimist.simulation.sources import Source, SourceSet
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
-from optimist.simulation.watched import Watched, arrays_read, parts_for, source_of
-from optimist_client.config import RULES
-from optimist_client.metrics import Metric, find
+from optimist.simulation.watched import Watched
+from optimist_client.config import Goal
+from optimist_client.metrics import Metric
 from optimist_client.tolerance import checked as checked_tolerance
+
+__all__ = ["SimulationWarning", "simulate"]
 
 MOST_ROUNDS = 10_000_000
 """Maximum rounds in all trials of a policy together. They are kept in memory and take about 500 MB."""
-DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0, "rules": RULES}
 
 
-class SimulationWarning(UserWarning):
-    """A warning about the simulation's input, for example that a generator has too few samples."""
-
-
+@overload
 def simulate(
     sources: SourceSet | Mapping[str, Any] | str | Path,
     *,
+    goal: Literal["mixture"],
     metric: str | Metric | None = None,
     watch: Sequence[Metric] = (),
-    policies: str | Sequence[str] | Mapping[str, str] = "ucb",
+    policies: str | Sequence[str] | Mapping[str, str] | None = None,
+    rounds: int = 1000,
+    batch_size: int = 5,
+    trials: int = 20,
+    seed: int = 0,
+    stop: bool = False,
+    delta: float | None = None,
+    tolerance: float | str | None = None,
+    jobs: int | None = None,
+    reference: Any = None,
+    order: float | None = None,
+    truncation: int | None = None,
+    kernel: Mapping[str, Any] | None = None,
+    prompt_kernel: Mapping[str, Any] | None = None,
+    truth: TrueBlends | None = None,
+    shuffle: bool = True,
+    progress: bool = False,
+    rules: int | None = None,
+    paired: bool | None = None,
+) -> MixtureResult: ...
+@overload
+def simulate(
+    sources: SourceSet | Mapping[str, Any] | str | Path,
+    *,
+    goal: Literal["best"] = "best",
+    metric: str | Metric | None = None,
+    watch: Sequence[Metric] = (),
+    policies: str | Sequence[str] | Mapping[str, str] | None = None,
     rounds: int = 1000,
     batch_size: int = 5,
     trials: int = 20,
@@ -63,8 +83,37 @@ def simulate(
     progress: bool = False,
     rules: int | None = None,
     paired: bool | None = None,
-) -> Result:
+) -> Result: ...
+def simulate(
+    sources: SourceSet | Mapping[str, Any] | str | Path,
+    *,
+    goal: Goal = "best",
+    metric: str | Metric | None = None,
+    watch: Sequence[Metric] = (),
+    policies: str | Sequence[str] | Mapping[str, str] | None = None,
+    rounds: int = 1000,
+    batch_size: int = 5,
+    trials: int = 20,
+    seed: int = 0,
+    stop: bool = False,
+    delta: float | None = None,
+    tolerance: float | str | None = None,
+    jobs: int | None = None,
+    reference: Any = None,
+    order: float | None = None,
+    truncation: int | None = None,
+    kernel: Mapping[str, Any] | None = None,
+    prompt_kernel: Mapping[str, Any] | None = None,
+    truth: Mapping[str, float] | TrueBlends | None = None,
+    shuffle: bool = True,
+    progress: bool = False,
+    rules: int | None = None,
+    paired: bool | None = None,
+) -> Result | MixtureResult:
     """Run each policy in `trials` trials of `rounds` batches with `batch_size` samples, and compare their costs.
+
+    `goal` "mixture" asks for the best blend of the generators in place of the best one of them; the result is then a
+    `MixtureResult`, the policies are those of this goal ("ogd" by default), and `truth` is a `TrueBlends`, if given.
 
     `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
     tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),
@@ -106,73 +155,48 @@ def simulate(
     check_whole("seed", seed, 0)
     if jobs == 0:
         raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
-    competing = contenders(policies)
-    further = list(map(with_real_data, watch))
-    source_set = _source_set(sources, metric, reference, further)
-    brought = source_set.settings if _name(metric) in (None, _name(source_set.settings.get("metric", metric))) else {}
-    settings = {**DEFAULTS, **brought} | _not_none(given)
-    declared = _declared(metric, brought, of_metric)
-    declared.check_tolerance(settings["tolerance"])
-    question = Question(prepared(declared), delta=settings["delta"], rules=settings["rules"])
-    everything = source_set.sources
-    if further or declared.reads is not None:
-        source_set = replace(source_set, sources=parts_for(declared, everything))
-    _check_sources(source_set.sources, question)
-    watched: dict[str, tuple[Question, dict[str, Source]]] = {}
-    for label, one in list(by_label([declared, *further]).items())[1:]:
-        asked, parts = Question(prepared(one), rules=settings["rules"]), parts_for(one, everything)
-        _check_sources(parts, asked)
-        watched[label] = _fitted(asked, parts, seed), parts
-    is_paired = _is_paired(paired, source_set, question.rules)
-    question = _fitted(question, source_set.sources, seed)
-    shared: dict[str, Any] = {name: settings[name] for name in DEFAULTS}
-    shared |= {"metric": question.metric, "batch_size": batch_size}
-    for contender in competing:
-        try:
-            Trial(source_set.sources, contender, shared, 0, 1, seed, stop, shuffle, is_paired).evaluation()
-        except ValueError as error:
-            raise ValueError(f"policy {contender.label!r}: {error}") from None
-    _check_amounts(source_set.sources, batch_size, rounds)
-
-    known = None if truth is None else given_scores(truth, source_set.sources, question.metric)
+    competing = contenders(policies, goal)
+    asked = Asked.of(sources, metric, watch, of_metric, given, paired, seed)
+    plan = Plan(asked, competing, goal, rounds, batch_size, trials, seed, stop, shuffle)
+    plan.check()
+    check_amounts(asked.sources, batch_size, rounds)
+    if goal == "mixture":
+        blends = checked_truth(truth, asked)
+        with Runner(jobs, progress) as runner:
+            return compare(plan, runner, blends)
+    if isinstance(truth, TrueBlends):
+        raise ValueError("truth: expected scores by generator, got TrueBlends, which is for the goal 'mixture'")
+    known = None if truth is None else given_scores(truth, asked.sources, asked.question.metric)
     with Runner(jobs, progress) as runner:
-        if known is None:
-            scored = runner.run(
-                "true scores", [partial(_score, *each, question, seed) for each in source_set.sources.items()]
-            )
-            known = dict(zip(source_set.sources, scored, strict=True))
-        others = {
-            label: runner.run(f"true scores by {label}", [partial(_score, *each, asked, seed) for each in part.items()])
-            for label, (asked, part) in watched.items()
-        }
-        shared["metric"] = _portable(question.metric, declared)
-        plays = runner.run(
-            "trials",
-            [
-                Trial(source_set.sources, contender, shared, number, rounds, seed, stop, shuffle, is_paired).play
-                for number in range(trials)
-                for contender in competing
-            ],
-        )
-    behind, is_best = gaps(known, question.metric, settings["tolerance"])
-    runs = {
-        contender.label: Run.of(plays[place :: len(competing)], rounds, batch_size, behind, is_best)
-        for place, contender in enumerate(competing)
+        return _compare(plan, runner, known)
+
+
+def _compare(plan: Plan, runner: Runner, known: dict[str, TrueScore] | None) -> Result:
+    asked, question = plan.asked, plan.asked.question
+    if known is None:
+        tasks = [partial(_score, *each, question, plan.seed) for each in asked.sources.items()]
+        known = dict(zip(asked.sources, runner.run("true scores", tasks), strict=True))
+    others = {
+        label: runner.run(f"true scores by {label}", [partial(_score, *each, one, plan.seed) for each in part.items()])
+        for label, (one, part) in asked.watched.items()
     }
+    plays = plan.sorted(runner.run("trials", [trial.play for trial in plan.trials_of(Trial)]))
+    behind, is_best = gaps(known, question.metric, asked.settings["tolerance"])
+    runs = {label: Run.of(own, plan.rounds, plan.batch_size, behind, is_best) for label, own in plays.items()}
     return Result(
         metric=question.metric.name,
         truth=known,
         gaps=behind,
         is_best=is_best,
-        batch_size=batch_size,
-        rounds=rounds,
-        seed=seed,
-        stop=stop,
-        paired=is_paired,
+        batch_size=plan.batch_size,
+        rounds=plan.rounds,
+        seed=plan.seed,
+        stop=plan.stop,
+        paired=asked.paired,
         runs=runs,
         watched={
-            label: Watched.of(asked.metric, dict(zip(everything, others[label], strict=True)), runs)
-            for label, (asked, _) in watched.items()
+            label: Watched.of(one.metric, dict(zip(asked.everything, others[label], strict=True)), runs)
+            for label, (one, _) in asked.watched.items()
         },
     )
 
@@ -180,113 +204,3 @@ def simulate(
 def _score(name: str, source: Source, question: Question, seed: int) -> TrueScore:
     with one_thread():
         return true_score(name, source, question, seed)
-
-
-def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch: Sequence[Metric]) -> SourceSet:
-    """The `sources` argument of `simulate` as a `SourceSet`, with the arrays of all metrics."""
-    if isinstance(sources, SourceSet):
-        return sources
-    arrays = arrays_read([metric if isinstance(metric, Metric) else find(metric or "fid")(), *watch])
-    if isinstance(sources, str | Path):
-        if Path(sources).suffix == ".zip":
-            return experiment(sources)
-        beside = Path(reference) if isinstance(reference, str | Path) else None
-        return SourceSet(files(sources, arrays, beside=beside))
-    if not isinstance(sources, Mapping) or not sources:
-        raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
-    return SourceSet({name: source_of(name, made, arrays) for name, made in sources.items()})
-
-
-def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:
-    """The metric asked for, by default that of the sources. Settings that are not `given` are taken from there, too."""
-    chosen = brought.get("metric", "fid") if metric is None else metric
-    name = chosen if isinstance(chosen, str) else chosen.name
-    settings = {setting: brought[setting] for setting in find(name).settings() & brought.keys()}
-    settings |= {} if isinstance(chosen, str) else _set(chosen)
-    settings |= _not_none(given)
-    if "reference" in find(name).needs and settings.get("reference") is None:
-        raise ValueError(
-            f"reference: expected real features or their moments, which the metric {name!r} compares with; found none"
-        )
-    if isinstance(settings.get("reference"), str | Path):
-        settings["reference"] = read_reference(Path(settings["reference"]))
-    return with_real_data(name, **_not_none(settings))
-
-
-def _name(metric: str | Metric | None) -> str | None:
-    return metric.name if isinstance(metric, Metric) else metric
-
-
-def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
-    """Raise ValueError unless all sources have the metric's tensors with equal widths and valid numbers."""
-    known = {
-        question.reads[own]: (width, "the reference" if question.reference else "the kernel")
-        for own, width in question.widths.items()
-    }
-    names = list(question.reads.values())
-    for source in sources.values():
-        if set(source.widths) != set(names):
-            found = f"expected {', '.join(names)}, found {', '.join(source.widths)}"
-            raise ValueError(f"{source.origin}: {found}")
-        if isinstance(source, ArraySource):
-            try:
-                check_arrays(source.rows, [question], source.widths)
-            except BatchError as error:
-                raise ValueError(f"{source.origin}: {error}") from None
-        for tensor, width in source.widths.items():
-            wanted, whose = known.setdefault(tensor, (width, source.origin))
-            if width != wanted:
-                raise ValueError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
-
-
-def _is_paired(asked: bool | None, made: SourceSet, rules: int) -> bool:
-    """Whether trials are paired. Raises ValueError if that is asked for and not possible."""
-    if rules < 4 and asked:
-        raise ValueError(f"paired: expected rules 4 or later, got {rules}")
-    return rules >= 4 and made.is_paired(asked)
-
-
-def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Question:
-    """The question with its open kernels fitted to a random draw from each source, separate from all trials."""
-    if not question.open_kernels:
-        return question
-    needed = question.rows_to_fit(len(sources))
-    logs: list[list[dict[str, torch.Tensor]]] = []
-    for name, source in sources.items():
-        count = needed if source.samples is None else min(needed, source.samples)
-        rows = source.stream(Draw(seed, None, name)).take(count)
-        assert rows is not None
-        tensors = {tensor: torch.from_numpy(part.astype(np.float64)) for tensor, part in rows.items()}
-        logs.append([question.own(tensors)])
-    return question.fitted(first_rows(logs, needed))
-
-
-def _check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) -> None:
-    """Raise ValueError if a source has less than one batch; warn if one has fewer samples than a policy may draw."""
-    amounts = [(source.origin, source.samples) for source in sources.values() if source.samples is not None]
-    for origin, samples in amounts:
-        if samples < batch_size:
-            raise ValueError(f"{origin}: expected at least one batch of {batch_size} samples, found {samples}")
-    needed = rounds * batch_size
-    short = [f"{samples:,} in {origin}" for origin, samples in amounts if samples < needed]
-    if short:
-        warnings.warn(
-            f"expected {needed:,} samples of each generator, as many as {rounds:,} rounds may draw; found "
-            f"{', '.join(short)}. A trial ends early when the samples of a generator are used up",
-            SimulationWarning,
-            stacklevel=3,
-        )
-
-
-def _portable(metric: Metric, declared: Metric) -> Metric:
-    """The metric for all trials, with the real data as `declared`: joblib shares arrays, but would copy tensors."""
-    data = declared.setting("reference")
-    return metric if data is None else metric.model_copy(update={"reference": data})
-
-
-def _set(metric: Metric) -> dict[str, Any]:
-    return {name: metric.setting(name) for name in metric.model_fields_set}
-
-
-def _not_none(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,17 @@ LONGEST = 40
 
 def draw(result: Result, directory: Path) -> list[Path]:
     """Write every figure as PNG and SVG to `directory`, which is created if needed, and return the files."""
+    return save({name: partial(make, result) for name, make in FIGURES.items()}, directory)
+
+
+def save(figures: Mapping[str, Callable[[], Figure]], directory: Path) -> list[Path]:
+    """Make figures by name, write them as PNG and SVG to a directory, and return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     # No date and a fixed salt: the same result always gives the same files. A "$" in a name does not start a formula.
     with rc_context({"svg.hashsalt": "optimist", "text.parse_math": False}):
-        for name, make in FIGURES.items():
-            figure = make(result)
+        for name, make in figures.items():
+            figure = make()
             for suffix in SUFFIXES:
                 files.append(directory / f"{name}{suffix}")
                 figure.savefig(files[-1], dpi=150, metadata={"Date": None} if suffix == ".svg" else None)
@@ -110,7 +116,7 @@ FIGURES: dict[str, Callable[[Result], Figure]] = {
 def _curves(result: Result, measure: str, label: str, is_share: bool = False, has_band: bool = True) -> Figure:
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
-    for (policy, run), style in zip(result.runs.items(), _styles(), strict=False):
+    for (policy, run), style in zip(result.runs.items(), styles(), strict=False):
         curve = run.curve(measure)
         rounds = np.flatnonzero(curve.trials) + 1
         mean, error = curve.mean[rounds - 1], np.nan_to_num(curve.error[rounds - 1])
@@ -161,7 +167,7 @@ def _unit(result: Result) -> str:
     return f"in {shown(result.metric)}"
 
 
-def _styles() -> Iterator[dict[str, Any]]:
+def styles() -> Iterator[dict[str, Any]]:
     """A colour and a dash pattern for each line, so that lines can be told apart without colour."""
     for place in count():
         yield {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}

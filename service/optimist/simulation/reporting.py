@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from html import escape
 from io import StringIO
@@ -21,8 +21,11 @@ from rich.text import Text
 from optimist_client.metrics import find
 
 if TYPE_CHECKING:
+    from optimist.simulation.mixtures.run import MixtureSummary
     from optimist.simulation.result import Result
     from optimist.simulation.run import Summary
+
+    Ended = Summary | MixtureSummary
 
 WIDE = 200
 """Width in columns of text that is not written to a terminal."""
@@ -36,23 +39,38 @@ def shown(metric: str) -> str:
 
 def rendered(result: Result) -> Group:
     """The result for a terminal."""
-    tables = [_drawn(table) for table in _tables(result)]
-    tables[0].title = title(result)
-    return Group(*tables, *(Text(line) for line in notes(result)))
+    return group(title(result), _tables(result), notes(result))
 
 
 def text(result: Result) -> str:
     """The result as plain text, up to `WIDE` columns."""
-    out = StringIO()
-    Console(file=out, width=WIDE, color_system=None).print(rendered(result))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return plain(rendered(result))
 
 
 def html(result: Result) -> str:
     """The result for a notebook."""
-    caption, below = escape(title(result)), "".join(f"<p>{escape(note)}</p>" for note in notes(result))
-    tables = "".join(f"<table>{''.join(map(_html_row, table))}</table>" for table in _tables(result))
-    return f"<p><b>{caption}</b></p>{tables}{below}"
+    return as_html(title(result), _tables(result), notes(result))
+
+
+def group(title: str, tables: Iterable[list[list[str]]], notes: Iterable[str]) -> Group:
+    """Tables for a terminal, with a title above and notes below."""
+    made = [as_table(table) for table in tables]
+    made[0].title = title
+    return Group(*made, *map(Text, notes))
+
+
+def plain(shown: Group) -> str:
+    """What a terminal shows as plain text, up to `WIDE` columns."""
+    out = StringIO()
+    Console(file=out, width=WIDE, color_system=None).print(shown)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def as_html(title: str, tables: Iterable[list[list[str]]], notes: Iterable[str]) -> str:
+    """The same for a notebook."""
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    shown = "".join(f"<table>{''.join(map(html_row, table))}</table>" for table in tables)
+    return f"<p><b>{escape(title)}</b></p>{shown}{below}"
 
 
 def to_json(result: Result) -> str:
@@ -121,12 +139,17 @@ def notes(result: Result) -> Iterator[str]:
     if result.paired:
         yield "Paired: sample i of every generator had the same seed or prompt, and scores were compared by sample."
     for summary in result.summaries:
-        if summary.exhausted:
-            names = sorted({name for name in result[summary.policy].exhausted if name is not None})
-            yield (
-                f"{summary.policy}: {summary.exhausted} of {summary.trials} trials ended early, the first after "
-                f"{summary.first_exhausted:,} batches, because no samples of {', '.join(names)} were left."
-            )
+        yield from ended_early(summary, result[summary.policy].exhausted)
+
+
+def ended_early(summary: Ended, exhausted: Iterable[str | None]) -> Iterator[str]:
+    """A note on the trials of a policy that ended because a generator ran out of samples, if there are any."""
+    if summary.exhausted:
+        names = sorted({name for name in exhausted if name is not None})
+        yield (
+            f"{summary.policy}: {summary.exhausted} of {summary.trials} trials ended early, the first after "
+            f"{summary.first_exhausted:,} batches, because no samples of {', '.join(names)} were left."
+        )
 
 
 def _tables(result: Result) -> Iterator[list[list[str]]]:
@@ -160,7 +183,8 @@ def _stopped(summary: Summary) -> list[str]:
     ]
 
 
-def _drawn(rows: list[list[str]]) -> Table:
+def as_table(rows: list[list[str]]) -> Table:
+    """Rows of cells, the first one the headers, for a terminal."""
     table = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for place, header in enumerate(rows[0]):
         table.add_column(header, justify="right" if place else "left", overflow="fold")
@@ -169,7 +193,8 @@ def _drawn(rows: list[list[str]]) -> Table:
     return table
 
 
-def _html_row(cells: list[str]) -> str:
+def html_row(cells: list[str]) -> str:
+    """Cells as a row of a table in HTML."""
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 

@@ -15,6 +15,8 @@ from optimist.simulation.watched import Watched
 if TYPE_CHECKING:
     from os import PathLike
 
+    from rich.console import Group
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -62,6 +64,10 @@ class Result:
     def summaries(self) -> list[Summary]:
         """The numbers of every policy."""
         return [run.summary(policy) for policy, run in self.runs.items()]
+
+    def rendered(self) -> Group:
+        """The tables and notes for a terminal."""
+        return reporting.rendered(self)
 
     def table(self) -> str:
         """The numbers of every policy as text, mean ± standard error, with notes on the true scores."""

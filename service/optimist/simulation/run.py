@@ -143,14 +143,7 @@ class Run:
 
     def curve(self, measure: str) -> Curve:
         """The mean over trials of a measure (one of `MEASURES`) after each round."""
-        values: Floats = getattr(self, measure)
-        known = ~np.isnan(values)
-        count = known.sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(known, values, 0.0).sum(axis=0) / count
-            squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0)
-            error = np.sqrt(squares / (count - 1) / count)
-        return Curve(mean, error, count)
+        return curve_of(getattr(self, measure))
 
     def summary(self, policy: str) -> Summary:
         """The numbers at the end of the trials, averaged over them."""
@@ -165,10 +158,8 @@ class Run:
             "accuracy": accuracy,
             "samples": drawn,
         }
-        numbers = {key: value for name, values in named.items() for key, value in _mean(name, values).items()}
-        stops: dict[str, Any] = {"stop_samples": None, "stop_samples_se": None}
-        if self.decided.any():
-            stops = _mean("stop_samples", drawn[self.decided])
+        numbers = {key: value for name, values in named.items() for key, value in mean_of(name, values).items()}
+        stops = mean_of("stop_samples", drawn[self.decided])
         to_95, to_95_error = self._samples_to_95()
         return Summary(
             policy=policy,
@@ -210,9 +201,23 @@ class Run:
         return (float(found[0]) if math.isfinite(found[0]) else None), error
 
 
-def _mean(name: str, values: NDArray[Any]) -> dict[str, Any]:
-    error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-    return {name: float(np.mean(values)), f"{name}_se": error}
+def curve_of(values: Floats) -> Curve:
+    """Mean and standard error over trials of values (trials, …), where NaN is unknown."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, values, 0.0).sum(axis=0) / count
+        squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0)
+        error = np.sqrt(squares / (count - 1) / count)
+    return Curve(mean, error, count)
+
+
+def mean_of(name: str, values: NDArray[Any]) -> dict[str, Any]:
+    """The mean of the known values (trials,) by name and its standard error by name_se; None where there is none."""
+    known = values[~np.isnan(values)]
+    mean = float(np.mean(known)) if len(known) else None
+    error = float(np.std(known, ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+    return {name: mean, f"{name}_se": error}
 
 
 def _first_right(weights: Floats, accuracy: Floats) -> Floats:

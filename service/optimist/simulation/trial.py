@@ -66,28 +66,40 @@ class Trial:
         with one_thread():
             return self._play(advance)
 
-    def _play(self, advance: Callable[[], None]) -> TrialResult:
-        evaluation, names = self.evaluation(), list(self.sources)
+    def told(self, evaluation: Evaluation) -> Iterator[int]:
+        """Ask, draw and tell: after each round the place of its generator. Ends early if that has no full batch left.
+
+        The generator without one is then what `evaluation` asks for.
+        """
+        names = list(self.sources)
         places = {name: place for place, name in enumerate(names)}
         draws = {name: Draw(self.seed, self.number, name, self.shuffle, self.paired) for name in names}
         streams = {name: source.stream(draws[name]) for name, source in self.sources.items()}
-        picks, named = (np.full(self.rounds, NO_GENERATOR, np.int32) for _ in range(2))
-        samples = np.zeros(len(names), np.int64)
-        decided, exhausted, played = False, None, 0
-        while played < self.rounds and not decided:
+        for _ in range(self.rounds):
             name = evaluation.ask()
             batch = streams[name].take(evaluation.batch_size)
             if batch is None:
-                exhausted = name
-                break
+                return
             evaluation.tell(name, batch)
+            yield places[name]
+
+    def _play(self, advance: Callable[[], None]) -> TrialResult:
+        evaluation, names = self.evaluation(), list(self.sources)
+        places = {name: place for place, name in enumerate(names)}
+        picks, named = (np.full(self.rounds, NO_GENERATOR, np.int32) for _ in range(2))
+        samples = np.zeros(len(names), np.int64)
+        decided, played = False, 0
+        for place in self.told(evaluation):
             decision = evaluation.decision(explain=False)
-            picks[played] = places[name]
+            picks[played] = place
             named[played] = NO_GENERATOR if decision.best is None else places[decision.best]
-            samples[places[name]] += evaluation.batch_size
+            samples[place] += evaluation.batch_size
             decided = self.stop and decision.decided
             played += 1
             advance()
+            if decided:
+                break
+        exhausted = None if decided or played == self.rounds else evaluation.ask()
         return TrialResult(picks[:played], named[:played], _ends(evaluation), samples, decided, exhausted)
 
 

@@ -220,3 +220,27 @@ def test_older_rules_have_no_halves_past_the_width():
     assert new.objective([fed(new, rows) for rows in streams()], 0).samples == (20, 12, 16)
     with pytest.raises(ValueError, match="at least 4"):
         new.objective([fed(new, rows_of(0, 3, 3)), fed(new, rows_of(0, 9, 3))])
+
+
+def test_on_a_list_of_prompts_a_generator_alone_scores_as_its_own_estimate():
+    """Each prompt equally often: then how prompts differ adds nothing to the error of the score on exactly these."""
+    length, passes = 10, 6
+    prompts = torch.arange(length).repeat(passes)
+    metric = RenyiKernelEntropy(METRICS["rke"]().feature_map, prompts=length, halves=True)
+    places = 2.0 * rows_of(5, length, 3)
+    statistics, common = [], []
+    for seed, centre in enumerate(CENTRES):
+        statistic, rows = metric.statistic(), places[prompts] + 0.5 * rows_of(seed, length * passes, 3, centre)
+        statistic.update(rows, listed=prompts)
+        statistics.append(statistic)
+        common.append({"features": rows, "listed": prompts})
+    objective = metric.objective(statistics, None, common)
+    plain = METRICS["rke"]().objective([fed(METRICS["rke"](), each["features"]) for each in common])
+    for place, vertex in enumerate(np.eye(3)):
+        found, expected = objective.analyse(vertex), metric.analyse(statistics[place])
+        assert -found.loss == pytest.approx(expected.estimate, abs=1e-9)
+        assert float(found.rows[place].std()) / 60**0.5 == pytest.approx(expected.stopping_error, rel=0.35)
+        assert found.rows[place].std() < 0.8 * plain.analyse(vertex).rows[place].std()
+    blend = objective.analyse(np.array([0.4, 0.3, 0.3]), slopes=True)
+    assert [rows.shape for rows in blend.slope_rows] == [(60, 3)] * 3
+    assert [rows.shape for rows in blend.common_slopes if rows is not None] == [(60, 3)] * 3

@@ -26,8 +26,6 @@ class Influences:
         self._spectrum, self._entropy, self._order = spectrum, entropy, order
         self.estimate = entropy.estimate
         """H."""
-        self.slopes: Floats = -slopes_of(spectrum, entropy)
-        """∂(−H)/∂α (G,)."""
         derivative = slopes(spectrum.values, order)
         outside = inside = 0.0
         for place in spectrum.support:
@@ -36,6 +34,11 @@ class Influences:
             inside += size * float((spectrum.squares(place) @ derivative).var())
         larger = max(1.0, inside / outside) if outside > 0.0 else 1.0
         self._scale = math.sqrt(entropy.inflation * larger)
+
+    @cached_property
+    def slopes(self) -> Floats:
+        """∂(−H)/∂α (G,)."""
+        return -slopes_of(self._spectrum, self._entropy)
 
     @cached_property
     def beyond(self) -> Floats:
@@ -50,20 +53,27 @@ class Influences:
 
     def of_rows(self, place: int) -> Tensor:
         """On the loss (b,), of the kept rows of a generator."""
-        return -self._scale * float(self._spectrum.weights[place]) * self._entropy.influence(place)
+        weight, kept = float(self._spectrum.weights[place]), self._spectrum.parts[place].kept
+        return kept.new_zeros(len(kept)) if weight == 0.0 else -self._scale * weight * self._entropy.influence(place)
 
     def of_rows_on_slopes(self, place: int) -> Tensor:
         """On the slopes (b, G)."""
-        return self._on_slopes(place, self._entropy.influence(place), self._spectrum.kept[place])
+        return self._on_slopes(place, self._entropy.influence(place), self._spectrum.kept(place))
 
-    def of_common(self, place: int, features: Tensor, is_sample: Tensor) -> tuple[Tensor, Tensor]:
-        """On the loss (m,) and on the slopes (m, G), of rows φ (m, width) of a generator, of which some are samples."""
-        coordinates, share = self._spectrum.coordinates(features), self._spectrum.share(place)
-        squares = coordinates.square()
+    def of_common(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
+        """On the loss (m,), of rows φ (m, width) of a generator, of which some are samples."""
+        return -self._scale * float(self._spectrum.weights[place]) * self._of_any(place, features, is_sample)
+
+    def of_common_on_slopes(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
+        """On the slopes (m, G)."""
+        influence = self._of_any(place, features, is_sample)
+        return self._on_slopes(place, influence, self._spectrum.coordinates(features))
+
+    def _of_any(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
+        """On the score (m,)."""
+        squares, share = self._spectrum.coordinates(features).square(), self._spectrum.share(place)
         inside, outside = (self._entropy.influence_of(squares, each) for each in (share, 0.0))
-        influence = torch.where(is_sample, inside, outside)
-        on_loss = -self._scale * float(self._spectrum.weights[place]) * influence
-        return on_loss, self._on_slopes(place, influence, coordinates)
+        return torch.where(is_sample, inside, outside)
 
     def _on_slopes(self, place: int, influence: Tensor, coordinates: Tensor) -> Tensor:
         """Of rows of a generator with these influences (b,) on the score: through C, and on their own slope."""

@@ -13,7 +13,7 @@ from optimist.numerics.kernel.spectrum import floored_at
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.mixtures.quadratic import Floats
-from optimist.numerics.spectra import symmetric_product
+from optimist.numerics.spectra import eigen_coordinates, symmetric_product
 
 KEPT = 512
 """Last rows of each generator by which influences are found, as in an estimate of one."""
@@ -39,13 +39,15 @@ class Part:
 
     @classmethod
     def of(cls, statistic: KernelStatistic, half: Half | None) -> Part:
-        """One half of a log, None: all. `moment` raises ValueError where halves were not kept."""
+        """One half of a log, None: all. Raises ValueError where halves were not kept."""
         rows, samples, last = statistic.rows, statistic.samples, statistic.last_rows
         count = samples if half is None else (samples + 1 - half) // 2
         if half is not None:
             rows = None if rows is None else rows[half::2].clone()
             last = last[(samples - len(last) + half) % 2 :: 2].clone()
         if rows is None and len(last) < count:
+            if half is not None and not statistic.halves:
+                raise ValueError("the halves of the stream are kept only with halves=True")
             return cls(last, None, count, lambda: statistic.moment if half is None else statistic.half_moment(half))
         rows = last if rows is None else rows
         return cls(rows[-KEPT:], rows, count)
@@ -67,19 +69,27 @@ class BlendedSpectrum:
     """Eigenvalues of the blend of some parts, and their rows in its eigenbasis.
 
     The Gram matrix's eigenvectors span the rows of the generators with a weight, and only a part of others' rows.
+    vectors: whether anything is asked but `kept` and `leverages` of these generators, which costs up to twice as much.
     """
 
-    def __init__(self, parts: Sequence[Part], weights: Floats) -> None:
+    def __init__(self, parts: Sequence[Part], weights: Floats, *, vectors: bool = True) -> None:
         weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
         self.parts, self.weights = parts, weights / weights.sum()
+        self._kept: dict[int, Tensor] = {}
         self.support: list[int] = np.flatnonzero(weights).tolist()
         """Places of the generators with a weight above 0."""
         total = sum(parts[place].count for place in self.support)
         is_held = all(parts[place].rows is not None for place in self.support)
         self.by_rows = is_held and total <= parts[0].kept.shape[1]
         """Whether by the Gram matrix."""
-        values, vectors = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
-        self._vectors = vectors.flip(-1)
+        if self.by_rows or vectors:
+            values, found = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
+        else:
+            kept = [parts[place].kept for place in self.support]
+            values, rotated = eigen_coordinates(self._covariance(), torch.cat(kept))
+            self._kept = dict(zip(self.support, rotated.flip(-1).split([len(rows) for rows in kept]), strict=True))
+            found = values.new_zeros(0, 0)
+        self._vectors = found.flip(-1)
         """(N, k) of the Gram matrix, (width, k) of C."""
         self.raw = values.flip(-1).clamp_min(0.0)
         """Eigenvalues (k), descending."""
@@ -97,7 +107,7 @@ class BlendedSpectrum:
 
     def squares(self, place: int) -> Tensor:
         """(v_kᵀφ)² (b, k) of the kept rows of a generator."""
-        return self._squares[place]
+        return self.kept(place).square()
 
     def coordinates(self, features: Tensor) -> Tensor:
         """v_kᵀφ (m, k) of any rows φ (m, width)."""
@@ -105,14 +115,11 @@ class BlendedSpectrum:
             return features @ self._vectors
         return (features @ self._weighted.T) @ (self._vectors / self.values.sqrt())
 
-    @cached_property
-    def kept(self) -> list[Tensor]:
-        """v_kᵀφ (b, k) of the kept rows of each generator."""
-        return [self._rotated(place, all_rows=False) for place in range(len(self.parts))]
-
-    @cached_property
-    def _squares(self) -> list[Tensor]:
-        return [each.square() for each in self.kept]
+    def kept(self, place: int) -> Tensor:
+        """v_kᵀφ (b, k) of the kept rows of a generator."""
+        if place not in self._kept:
+            self._kept[place] = self._rotated(place, all_rows=False)
+        return self._kept[place]
 
     def leverages(self, place: int) -> Tensor:
         """ω (v_kᵀφ)²/g_k (b, k) of the kept rows of a generator of the support, known where g_k is 0, too."""
@@ -120,13 +127,18 @@ class BlendedSpectrum:
             return self._entries(place)[-KEPT:].square()
         return self.squares(place) * (self.share(place) / self.values)
 
-    def mean(self, place: int, values: Tensor, beyond: float) -> float:
-        """tr C_i f(C) for f with these values (k) on the eigenvalues, and `beyond` in directions outside their span."""
-        part = self.parts[place]
-        if part.rows is None:
-            return float((part.moment() * ((self._vectors * values) @ self._vectors.T)).sum())
-        seen = self._rotated(place, all_rows=True).square().mean(0)
-        return float(seen @ values) + beyond * max(1.0 - float(seen.sum()), 0.0)
+    def means(self, places: Sequence[int], values: Tensor, beyond: float) -> list[float]:
+        """tr C_i f(C) of these generators, for f with these values (k), and `beyond` outside the eigenvectors' span."""
+        needs_matrix = any(self.parts[place].rows is None for place in places)
+        matrix = (self._vectors * values) @ self._vectors.T if needs_matrix else values
+        found: list[float] = []
+        for place in places:
+            if self.parts[place].rows is None:
+                found.append(float((self.parts[place].moment() * matrix).sum()))
+            else:
+                seen = self._rotated(place, all_rows=True).square().mean(0)
+                found.append(float(seen @ values) + beyond * max(1.0 - float(seen.sum()), 0.0))
+        return found
 
     @cached_property
     def leading(self) -> list[Tensor]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from optimist.numerics.kernel.pair_objective import ROWS, PairObjective, Seen, checked, places_in
@@ -44,6 +45,7 @@ class SquaredKernel:
         self._metric, self._statistics, self._half = metric, statistics, half
         self._parts = [statistic.part(half) for statistic in statistics]
         self.samples = tuple(part.count for part in self._parts)
+        self._prompts = [None if rows is None else rows.get("listed") for rows in common]
         self._common = [None if rows is None else self._common_features(rows) for rows in common]
 
     def total(self, i: int, j: int) -> float:
@@ -55,12 +57,16 @@ class SquaredKernel:
         return inner_products(self._parts)
 
     def unbiased(self, i: int) -> float:
-        """As in an estimate of this generator alone."""
+        """As in an estimate of this generator alone. For a list of prompts a half is corrected as much as the whole is:
+        its pairs are any of the whole's."""
         n, statistic = self.samples[i], self._statistics[i]
-        apart = self.total(i, i) - n
-        if statistic.listed is not None and self._half is None:
-            return statistic.listed.mean_square(apart, n, statistic.rows)
-        return apart / (n * (n - 1))
+        found = (self.total(i, i) - n) / (n * (n - 1))
+        if statistic.listed is None:
+            return found
+        everything = statistic.samples
+        apart = statistic.square_sum - everything
+        listed = statistic.listed.mean_square(apart, everything, statistic.rows)
+        return found + listed - apart / (everything * (everything - 1))
 
     def features(self, i: int) -> tuple[Tensor, Tensor]:
         """φ of the last rows."""
@@ -75,6 +81,18 @@ class SquaredKernel:
     def seen(self, features: Tensor, j: int) -> Tensor:
         """φᵀS_jφ."""
         return self._parts[j].within(features)
+
+    def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
+        """As `ListedPrompts.weighed` does where prompts are a list."""
+        listed = self._statistics[i].listed
+        if listed is None:
+            return influence
+        count = len(influence)
+        prompts = self._prompts[i] if common else listed.last[len(listed.last) - count :]
+        columns = influence.reshape(count, -1).unbind(1)
+        last = min(self._statistics[i].samples, ROWS)
+        found = [listed.weighed(column.contiguous(), prompts, last) for column in columns]
+        return torch.stack(found, dim=1).reshape(influence.shape)
 
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
         """Over all samples while their φ are held, then over the last ones."""

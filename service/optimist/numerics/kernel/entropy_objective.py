@@ -72,22 +72,28 @@ class EntropyObjective:
         return self._loss.rate(-found.loss) * np.array(own)
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
-        """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows."""
-        spectrum = BlendedSpectrum(self._parts, weights)
+        """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows.
+
+        Slopes are NaN unless they are asked for.
+        """
+        needs_vectors = slopes or self._order > 2.0 or any(rows is not None for rows in self._common)
+        spectrum = BlendedSpectrum(self._parts, weights, vectors=needs_vectors)
         places = range(len(weights))
         if has_collapsed(spectrum.raw):
-            return self._collapsed(spectrum)
+            return self._collapsed(BlendedSpectrum(self._parts, weights))
         entropy = self._entropy(spectrum)
         found = Influences(spectrum, entropy, self._order)
-        common = [None if rows is None else found.of_common(place, *rows) for place, rows in enumerate(self._common)]
+        given = list(enumerate(self._common))
         return Blended(
             loss=-found.estimate,
-            slopes=found.slopes,
+            slopes=found.slopes if slopes else np.full(len(weights), np.nan),
             rows=tuple(found.of_rows(place) for place in places),
             extra=found.beyond,
-            common=tuple(None if each is None else each[0] for each in common),
+            common=tuple(None if rows is None else found.of_common(place, *rows) for place, rows in given),
             slope_rows=tuple(found.of_rows_on_slopes(place) for place in places) if slopes else (),
-            common_slopes=tuple(None if each is None else each[1] for each in common) if slopes else (),
+            common_slopes=tuple(
+                None if rows is None or not slopes else found.of_common_on_slopes(place, *rows) for place, rows in given
+            ),
         )
 
     def _entropy(self, spectrum: BlendedSpectrum) -> BlendedEntropy:
@@ -100,7 +106,7 @@ class EntropyObjective:
 
     def _alone_of(self, place: int) -> Alone:
         if place not in self._alone:
-            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place])
+            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place], vectors=False)
             if has_collapsed(spectrum.raw):
                 self._alone[place] = Alone(0.0, 0.0, 0.0)
             else:
@@ -110,12 +116,12 @@ class EntropyObjective:
     def _collapsed(self, spectrum: BlendedSpectrum) -> Blended:
         """A blend of identical rows: no error is known. Any generator but these would help."""
         count, same = len(self._parts), (spectrum.raw > 0.5).to(spectrum.raw.dtype)
-        others = [1.0 - spectrum.mean(place, same, 0.0) for place in range(count)]
+        others = 1.0 - np.array([float((spectrum.squares(place) @ same).mean()) for place in range(count)])
         none = [part.kept.new_zeros(len(part.kept)) for part in self._parts]
         common = tuple(None if rows is None else rows[0].new_zeros(len(rows[0])) for rows in self._common)
         return Blended(
             loss=-log_vendi(spectrum.raw, self._order),
-            slopes=-COLLAPSED_SLOPE * np.array(others),
+            slopes=-COLLAPSED_SLOPE * others,
             rows=tuple(none),
             extra=np.zeros(count * (count + 1)),
             common=common,

@@ -209,7 +209,7 @@ def _by_halves(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) 
     )
 
 
-def few_rows_inflation(n: int) -> float:
+def few_rows_inflation(n: float) -> float:
     """κ = 1 + 20/n of all recipes but `by_leave_one_out`."""
     return 1.0 + 20.0 / n
 

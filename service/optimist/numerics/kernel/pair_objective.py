@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Protocol, TypeVar, overload
 
 import numpy as np
@@ -71,6 +71,10 @@ class Pairs(Protocol):
 
     def seen(self, features: Tensor, j: int) -> Tensor:
         """Σ κ (b,) between each of these features (b, w) and the samples of j."""
+        ...
+
+    def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
+        """Influences (b,) or (b, k) of the rows of i so that they vary as the mean over all samples does."""
         ...
 
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
@@ -152,7 +156,7 @@ class PairObjective:
         def deviation(i: int) -> float:
             rows, share = self._rows_of(i), float(weights[i])
             added = seen(i, rows) + share * rows.own if share > 0.0 else seen(i, rows)
-            return float((2.0 * self._inflation(i) * added).std())
+            return float(self._pairs.weighed(i, 2.0 * self._inflation(i) * added, False).std())
 
         return np.array([deviation(i) for i in range(len(weights))])
 
@@ -185,20 +189,24 @@ class PairObjective:
 
         def of_common(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor | None:
             rows = self._common_of(i)
-            return None if rows is None else wanted(i, rows)
+            return None if rows is None else self._pairs.weighed(i, wanted(i, rows), True)
+
+        def of_rows(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor:
+            return self._pairs.weighed(i, wanted(i, self._rows_of(i)), False)
 
         return Blended(
             loss=self.scaled(value),
             slopes=gradient,
-            rows=_Later(len(weights), lambda i: influence(i, self._rows_of(i))),
+            rows=_Later(len(weights), partial(of_rows, influence)),
             common=_Later(len(weights), partial(of_common, influence)),
-            slope_rows=tuple(on_slopes(i, self._rows_of(i)) for i in places) if slopes else (),
+            slope_rows=tuple(of_rows(on_slopes, i) for i in places) if slopes else (),
             common_slopes=tuple(of_common(on_slopes, i) for i in places) if slopes else (),
         )
 
     def _seen_by(self, weights: Floats) -> Callable[[int, _Rows], Tensor]:
         """Σ_j α_j κ̄_j(x) (b,) of rows x of i; κ̄_i is over the samples of i but x itself."""
-        blend = self._pairs.blend(weights / np.array(self.samples))
+        # Made when it is needed: not for one generator alone.
+        blend = cache(lambda: self._pairs.blend(weights / np.array(self.samples)))
         found: dict[_Rows, Tensor] = {}
 
         def seen(i: int, rows: _Rows) -> Tensor:
@@ -206,7 +214,7 @@ class PairObjective:
             if share == 1.0:
                 return rows.own
             if rows not in found:
-                among = blend(rows.features)
+                among = blend()(rows.features)
                 found[rows] = among if share == 0.0 else among + share * rows.apart
             return found[rows]
 

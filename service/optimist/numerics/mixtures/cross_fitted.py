@@ -2,9 +2,9 @@
 
 So neither the gain nor the slacks are flattered by the choice of the weights. The best single generator is that by all
 samples: where several are nearly as good, the gain is too small rather than too large. Were it, too, chosen by one half
-and scored by the other, a gain over a wrong one would count: up to 31 % of the lower 95 % ends were then above the true
-gain over the best, and now 0 to 6 % are (six closed-form beds of RKE). Generators of the same seeds share chance: the
-common rows show by how much, as in `policies.paired`.
+and scored by the other, a gain over a wrong one would count: up to 31 % of the lower ends of one-sided 95 % intervals
+were then above the true gain over the best, and now 0 to 6 % are (six closed-form beds of RKE). Generators of the same
+seeds share chance: the common rows show by how much, as in `policies.paired`.
 """
 
 from __future__ import annotations

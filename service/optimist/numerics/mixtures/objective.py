@@ -26,7 +26,8 @@ class Blended:
     loss: float
     """De-biased: the score where lower is better, else minus the score."""
     slopes: Floats
-    """(G,): derivative of the loss by each weight, up to a number that all share; de-biased as far as possible."""
+    """(G,): derivative of the loss by each weight, up to a number that all share; de-biased as far as possible. NaN
+    where they cost much and were not asked for."""
     rows: Sequence[Tensor]
     """For each generator the influence on the loss (b_i,) of its last rows, float64: the loss has the variance
     Σ_i Var(rows_i)/n_i + Σ extra². Already multiplied by the generator's weight: zeros where the weight is 0. Rows are
@@ -69,7 +70,7 @@ class Objective(Protocol):
         ...
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
-        """The de-biased loss of a blend and its influences. slopes: with `slope_rows`, too."""
+        """The de-biased loss of a blend and its influences. slopes: with `slopes` and `slope_rows`, too."""
         ...
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 def differences(values: Tensor, power: float = 0.0) -> Tensor:
     """(a^p − b^p)/(a − b) of all pairs (k, k) of values > 0 (k), of the logarithm for p = 0; p a^{p−1} where a = b.
 
-    With u = ½ log(a/b) it is √(ab)^{p−1} sinh(pu)/sinh(u), which loses no digits where values are close or tiny.
+    With u = ½ |log(a/b)| it is √(ab)^{p−1} sinh(pu)/sinh(u), which loses no digits where values are close or tiny.
     """
     logs = values.log()
-    apart = 0.5 * (logs[:, None] - logs)
+    apart = 0.5 * (logs[:, None] - logs).abs()
     middle = 0.5 * (logs[:, None] + logs)
     equal = apart == 0.0
     apart = torch.where(equal, 1.0, apart)

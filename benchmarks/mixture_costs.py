@@ -1,6 +1,6 @@
 """What a mixture costs beside an estimate: processor seconds and bytes of an update, as the scorer makes it.
 
-    python benchmarks/mixtures.py [--generators 20] [--features 1000] [--samples 2500] [--metrics rke vendi mmd fid]
+    python benchmarks/mixture_costs.py [--generators 20] [--features 1000] [--samples 2500] [--metrics rke vendi mmd fid]
 
 By default 20 generators with 2r = 2000 columns of random Fourier features (FID: as many columns), each with more
 samples than columns, so that its statistic no longer holds rows. A scorer may hold the statistics of all generators
@@ -24,10 +24,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from optimist.dispatch.mixture_curve import curve_point
 from optimist.evaluation import Question, Track
 from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.question import prepared, with_real_data
-from optimist.scoring.mixing import point_of
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import LogEntry
 from optimist_client import tensors
@@ -91,7 +91,7 @@ def row(metric: str, generators: int, features: int, samples: int) -> list[str]:
     payload = json.dumps(mixture.to_dict())
     cells = [metric, f"{estimate:.2f} s", f"{warm.bytes / 2**20:.0f} MiB", f"{seconds:.2f} s"]
     cells += [f"{seconds / estimate:.1f}", f"{(peak() - before) / 2**20:.0f} MiB"]
-    cells += [f"{len(payload) / 1024:.1f} KiB", f"{len(point_of(mixture, 0.05)):,} B"]
+    cells += [f"{len(payload) / 1024:.1f} KiB", f"{len(curve_point(mixture, 0.05)):,} B"]
     return [*cells, f"{len(body) / 2**20:.0f} MiB", f"{thawing:.2f} s"]
 
 

@@ -1,0 +1,282 @@
+"""Mixtures: are gain and score as exact as their errors say, and does the bound of the gap hold?
+
+    python benchmarks/mixture_gain.py [--metrics rke vendi mmd fid] [--beds …] [--repeats 100] [--data DIR]
+    python benchmarks/mixture_gain.py --pooled [--metrics …]
+    python benchmarks/mixture_gain.py --stopping [--metrics …] [--runs 20]
+
+The first command draws samples of every generator of a test bed (`mixture_beds.py`), independent ones and with the same
+seeds, and makes the mixture. z of the gain is (gain − true gain of the weights named)/`gain_error`, z of the score the
+same with `value` and `error`; the true gain is against the generator that is best in truth. Root mean square z is 1
+where errors are right, more where they are too small. Cells: root mean square z (mean z), and how often the interval of
+95 % has the true gain. "gap" is how often the true excess of the weights named is larger than `gap_bound` at the z of
+the stopping rule with δ = 0.05; "excess" is the mean of that excess, as a share of the least loss.
+
+`--pooled` scores 100,000 samples that are drawn from the generators by the best weights, as those of one generator, and
+compares with the mixture of 2,000 samples of each and with the truth. `--stopping` runs the policy "ogd" with a
+tolerance of 5 % and 1 % until it stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, bed_named
+from mixture_truth import METRICS, Truth
+from optimist import Evaluation
+from optimist.numerics.mixtures.cross_fitted import cross_fitted
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.pairing import COMMON
+from optimist.numerics.real_data import RealData
+from optimist.numerics.registry import Setting, make_metric, make_reference
+from optimist.policies import Stopping
+from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
+
+COUNTS = (25, 50, 100, 200, 500)
+BATCH = 5
+DELTA = 0.05
+POOLED = 100_000
+TOLERANCES = ("5%", "1%")
+STOPPING_BATCH = 20
+
+
+def declared(bed: Bed, metric: str) -> Metric:
+    """A metric, one of `METRICS`, with the kernel of the bed and real data still to be prepared."""
+    kernel = Gaussian(bed.sigma, features=bed.features)
+    if metric == "rke":
+        return RKE(kernel=kernel)
+    if metric == "mmd":
+        return MMD(kernel=kernel, reference=real_data(bed))
+    if metric == "fid":
+        return FID(reference=real_data(bed))
+    return Vendi(kernel=kernel, order=float(metric.partition("-")[2] or 1))
+
+
+def real_data(bed: Bed) -> RealData:
+    """The real rows with their moments."""
+    rows = bed.real_rows
+    return RealData(rows.mean(0), np.cov(rows, rowvar=False), rows)
+
+
+def score_of(bed: Bed, metric: str) -> Any:
+    """What computes the metric on a bed."""
+    made = declared(bed, metric)
+    if made.setting("reference") is not None:
+        made = made.model_copy(update={"reference": make_reference(made, made.setting("reference"))})
+    return make_metric(made, Setting({"features": bed.dimension}))
+
+
+def mixture_of(score: Any, bed: Bed, rows: Sequence[Any], paired: bool) -> Mixture:
+    """The mixture of these rows (n, d) of each generator."""
+    statistics: list[Any] = []
+    for own in rows:
+        statistic = score.statistic()
+        for part in torch.from_numpy(own).split(50):
+            statistic.update(part)
+        statistics.append(statistic)
+    common = [{"features": torch.from_numpy(own[:COMMON])} for own in rows] if paired else ()
+    return cross_fitted(score, statistics, bed.generators, common)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One mixture beside the truth."""
+
+    z_gain: float
+    z_value: float
+    gain: float
+    true_gain: float
+    gain_error: float
+    excess: float
+    share: float
+    gap_bound: float
+
+
+def judged(mixture: Mixture, truth: Truth) -> Judged:
+    """A mixture beside the truth."""
+    weights = np.array(mixture.weights)
+    sign = 1.0 if mixture.lower_is_better else -1.0
+    loss, true_gain = truth.loss(weights)[0], truth.gain(weights)
+    z = Stopping(DELTA).threshold(len(weights), mixture.total // BATCH)
+    return Judged(
+        z_gain=_ratio(mixture.gain - true_gain, mixture.gain_error),
+        z_value=_ratio(sign * mixture.value - loss, mixture.error),
+        gain=mixture.gain,
+        true_gain=true_gain,
+        gain_error=mixture.gain_error,
+        excess=loss - truth.least,
+        share=truth.share(weights),
+        gap_bound=mixture.gap_bound(z),
+    )
+
+
+def _ratio(apart: float, error: float) -> float:
+    """z. A blend that is a single generator gains nothing, without error."""
+    if error > 0.0:
+        return apart / error
+    return 0.0 if abs(apart) < 1e-9 else math.copysign(math.inf, apart)
+
+
+def repeats_of(bed: Bed, metric: str, paired: bool, repeats: int, counts: Sequence[int]) -> dict[int, list[Judged]]:
+    """Mixtures of growing samples, from `repeats` draws."""
+    truth, score = Truth.of(bed, metric), score_of(bed, metric)
+    found: dict[int, list[Judged]] = {n: [] for n in counts}
+    for seed in range(repeats):
+        rows = [bed.sample(place, max(counts), seed, paired) for place in range(len(bed.generators))]
+        for n in counts:
+            found[n].append(judged(mixture_of(score, bed, [own[:n] for own in rows], paired), truth))
+    return found
+
+
+def rms(values: Sequence[float]) -> float:
+    """Root mean square."""
+    return math.sqrt(float(np.square(values).mean()))
+
+
+def cells(name: str, found: dict[int, list[Judged]]) -> Iterator[list[str]]:
+    """Rows of the table, a row for each count."""
+    for n, each in found.items():
+        gains, values = [one.z_gain for one in each], [one.z_value for one in each]
+        held = np.mean([abs(z) <= 1.96 for z in gains])
+        beyond = sum(one.excess > one.gap_bound for one in each)
+        yield [
+            name,
+            f"{n}",
+            f"{rms(gains):.2f} ({np.mean(gains):+.2f})",
+            f"{held:.0%}",
+            f"{rms(values):.2f} ({np.mean(values):+.2f})",
+            f"{np.mean([one.gain for one in each]):.3f} ± {np.mean([one.gain_error for one in each]):.3f}",
+            f"{np.mean([one.true_gain for one in each]):.3f}",
+            f"{100 * np.mean([one.share for one in each]):.2f} %",
+            f"{beyond} of {len(each)}",
+            f"{np.mean([one.gap_bound for one in each]):.3g}",
+        ]
+
+
+def calibration(options: argparse.Namespace) -> None:
+    """Print the table of each metric, a test bed at a time."""
+    heads = (
+        "bed",
+        "n",
+        "z of the gain",
+        "holds",
+        "z of the score",
+        "gain",
+        "true gain",
+        "excess",
+        "beyond the gap",
+        "gap bound",
+    )
+    for metric in options.metrics:
+        for name in options.beds:
+            table = Table(*heads, title=f"{metric}: {options.repeats} repeats", box=box.MARKDOWN)
+            bed = bed_named(name, options.data)
+            for paired in options.paired:
+                begun = time.perf_counter()
+                found = repeats_of(bed, metric, paired, options.repeats, options.counts)
+                for row in cells(f"{bed.name}{', paired' * paired}", found):
+                    table.add_row(*row)
+                Console(stderr=True).print(f"{metric}, {name}, paired {paired}: {time.perf_counter() - begun:.0f} s")
+            Console(width=220).print(table)
+
+
+def pooled(options: argparse.Namespace) -> None:
+    """Print how the score of the blend compares with that of samples drawn by its weights, as of one generator."""
+    table = Table("bed", "metric", "blend", "pooled", "truth", "z apart", "z of the pooled", box=box.MARKDOWN)
+    for name in options.beds:
+        bed = bed_named(name, options.data)
+        for metric in options.metrics:
+            truth, score = Truth.of(bed, metric), score_of(bed, metric)
+            rows = [bed.sample(place, 2000, 1) for place in range(len(bed.generators))]
+            mixture = mixture_of(score, bed, rows, paired=False)
+            rng, statistic = np.random.default_rng(2), score.statistic()
+            laws = list(bed.laws.values())
+            for _ in range(POOLED // 5000):
+                counts = rng.multinomial(5000, mixture.weights)
+                drawn = [law.sample(count, rng) for law, count in zip(laws, counts, strict=True) if count]
+                statistic.update(torch.from_numpy(rng.permutation(np.concatenate(drawn))))
+            found = score.analyse(statistic)
+            sign = 1.0 if mixture.lower_is_better else -1.0
+            value = sign * truth.loss(np.array(mixture.weights))[0]
+            apart = (mixture.value - found.estimate) / math.hypot(mixture.error, found.stopping_error)
+            table.add_row(
+                bed.name,
+                metric,
+                f"{mixture.value:.5g} ± {mixture.error:.2g}",
+                f"{found.estimate:.5g} ± {found.stopping_error:.2g}",
+                f"{value:.5g}",
+                f"{apart:+.2f}",
+                f"{(found.estimate - value) / found.stopping_error:+.2f}",
+            )
+    Console(width=200).print(table)
+
+
+def stopping(options: argparse.Namespace) -> None:
+    """Print when the policy stops, and whether the weights are then within the tolerance."""
+    heads = ("bed", "metric", "tolerance", "stopped", "samples, median", "excess, mean", "beyond the tolerance")
+    for name in options.beds:
+        table = Table(*heads, title=f"{options.runs} runs, at most {options.cap:,} samples", box=box.MARKDOWN)
+        bed = bed_named(name, options.data)
+        for metric in options.metrics:
+            truth = Truth.of(bed, metric)
+            for tolerance in TOLERANCES:
+                runs = [stopped(bed, metric, tolerance, seed, options.cap) for seed in range(options.runs)]
+                ended = [weights for weights, _, is_decided in runs if is_decided]
+                shares = [truth.share(weights) for weights in ended]
+                wrong = sum(share > float(tolerance.rstrip("%")) / 100.0 for share in shares)
+                samples = np.median([drawn for _, drawn, _ in runs])
+                excess = f"{100 * np.mean(shares):.2g} %" if shares else "—"
+                row = (f"{len(ended)} of {len(runs)}", f"{samples:,.0f}", excess, f"{wrong} of {len(ended)}")
+                table.add_row(bed.name, metric, tolerance, *row)
+        Console(width=200).print(table)
+
+
+def stopped(bed: Bed, metric: str, tolerance: str, seed: int, cap: int) -> tuple[Floats, int, bool]:
+    """The weights named when the policy "ogd" stops, the samples by then, and whether it was before the cap."""
+    settings: dict[str, Any] = {"metric": declared(bed, metric), "goal": "mixture", "tolerance": tolerance}
+    evaluation = Evaluation(bed.generators, **settings, batch_size=STOPPING_BATCH, seed=seed, delta=DELTA, paired=False)
+    streams = {name: bed.stream(place, seed) for place, name in enumerate(bed.generators)}
+    judged_last: Mixture | None = None
+    is_decided, drawn = False, 0
+    while drawn < cap and not is_decided:
+        name = evaluation.ask()
+        evaluation.tell(name, bed.laws[name].sample(STOPPING_BATCH, streams[name]))
+        drawn += STOPPING_BATCH
+        newest = evaluation.latest_mixture
+        if newest is not None and newest is not judged_last:
+            judged_last, is_decided = newest, evaluation.decision(explain=False).decided
+    assert judged_last is not None
+    return np.array(judged_last.weights), drawn, is_decided
+
+
+def main() -> None:
+    """Print the tables that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--metrics", nargs="+", choices=METRICS, default=["rke"])
+    parser.add_argument("--beds", nargs="+", choices=[*CLOSED, *REAL, *OF_DATA], default=list(CLOSED))
+    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="samples of each generator")
+    parser.add_argument("--paired", type=int, nargs="+", default=[0, 1], help="0: independent samples, 1: same seeds")
+    parser.add_argument("--data", type=Path, help="directory with mnist_lenet_generators.npz and llmfao_minilm.npz")
+    parser.add_argument("--pooled", action="store_true", help="compare with samples that are drawn by the weights")
+    parser.add_argument("--stopping", action="store_true", help="run until the stopping rule decides")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--cap", type=int, default=8_000, help="samples of all generators at which a run ends")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    (pooled if options.pooled else stopping if options.stopping else calibration)(options)
+
+
+if __name__ == "__main__":
+    main()

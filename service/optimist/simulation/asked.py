@@ -1,0 +1,199 @@
+"""What a simulation is about: its sources with the arrays of its metrics, and the questions that they answer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from optimist.evaluation import Question, first_rows, prepared, with_real_data
+from optimist.evaluation.arrays import check_arrays
+from optimist.evaluation.offline import read_reference
+from optimist.evaluation.question import by_label
+from optimist.numerics.batches import BatchError
+from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
+from optimist.simulation.watched import arrays_read, parts_for, source_of
+from optimist_client.config import RULES
+from optimist_client.metrics import Metric, find
+from optimist_client.tolerance import checked as checked_tolerance
+
+DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0, "rules": RULES}
+
+
+class SimulationWarning(UserWarning):
+    """A warning about the simulation's input, for example that a generator has too few samples."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The sources of a simulation, checked, and the question that policies answer, its open kernels fitted."""
+
+    everything: Mapping[str, Source]
+    """The sources with the arrays of all metrics."""
+    sources: Mapping[str, Source]
+    """The same with those of the metric that decides."""
+    question: Question
+    metric: Metric
+    """That of the question with its real data as it was given: joblib shares arrays, but would copy tensors."""
+    settings: dict[str, Any]
+    """δ, tolerance and rules."""
+    watched: dict[str, tuple[Question, dict[str, Source]]]
+    """Question and sources of each further metric, by label."""
+    paired: bool
+
+    @classmethod
+    def of(
+        cls,
+        sources: SourceSet | Mapping[str, Any] | str | Path,
+        metric: str | Metric | None,
+        watch: Sequence[Metric],
+        of_metric: Mapping[str, Any],
+        given: Mapping[str, Any],
+        paired: bool | None,
+        seed: int,
+    ) -> Asked:
+        """The arguments of `simulate`. `of_metric`: the settings of a metric given by name. Raises as it does."""
+        further = list(map(with_real_data, watch))
+        source_set = _source_set(sources, metric, of_metric["reference"], further)
+        same = _name(metric) in (None, _name(source_set.settings.get("metric", metric)))
+        brought = source_set.settings if same else {}
+        settings = {**DEFAULTS, **brought} | _not_none(given)
+        settings["tolerance"] = checked_tolerance(settings["tolerance"])
+        declared = _declared(metric, brought, of_metric)
+        declared.check_tolerance(settings["tolerance"])
+        question = Question(prepared(declared), delta=settings["delta"], rules=settings["rules"])
+        everything = source_set.sources
+        if further or declared.reads is not None:
+            source_set = replace(source_set, sources=parts_for(declared, everything))
+        _check_sources(source_set.sources, question)
+        watched: dict[str, tuple[Question, dict[str, Source]]] = {}
+        for label, one in list(by_label([declared, *further]).items())[1:]:
+            asked, parts = Question(prepared(one), rules=settings["rules"]), parts_for(one, everything)
+            _check_sources(parts, asked)
+            watched[label] = _fitted(asked, parts, seed), parts
+        is_paired = _is_paired(paired, source_set, question.rules)
+        question = _fitted(question, source_set.sources, seed)
+        return cls(
+            everything,
+            source_set.sources,
+            question,
+            _portable(question.metric, declared),
+            {name: settings[name] for name in DEFAULTS},
+            watched,
+            is_paired,
+        )
+
+
+def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch: Sequence[Metric]) -> SourceSet:
+    """The `sources` argument of `simulate` as a `SourceSet`, with the arrays of all metrics."""
+    if isinstance(sources, SourceSet):
+        return sources
+    arrays = arrays_read([metric if isinstance(metric, Metric) else find(metric or "fid")(), *watch])
+    if isinstance(sources, str | Path):
+        if Path(sources).suffix == ".zip":
+            return experiment(sources)
+        beside = Path(reference) if isinstance(reference, str | Path) else None
+        return SourceSet(files(sources, arrays, beside=beside))
+    if not isinstance(sources, Mapping) or not sources:
+        raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
+    return SourceSet({name: source_of(name, made, arrays) for name, made in sources.items()})
+
+
+def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:
+    """The metric asked for, by default that of the sources. Settings that are not `given` are taken from there, too."""
+    chosen = brought.get("metric", "fid") if metric is None else metric
+    name = chosen if isinstance(chosen, str) else chosen.name
+    settings = {setting: brought[setting] for setting in find(name).settings() & brought.keys()}
+    settings |= {} if isinstance(chosen, str) else _set(chosen)
+    settings |= _not_none(given)
+    if "reference" in find(name).needs and settings.get("reference") is None:
+        raise ValueError(
+            f"reference: expected real features or their moments, which the metric {name!r} compares with; found none"
+        )
+    if isinstance(settings.get("reference"), str | Path):
+        settings["reference"] = read_reference(Path(settings["reference"]))
+    return with_real_data(name, **_not_none(settings))
+
+
+def _name(metric: str | Metric | None) -> str | None:
+    return metric.name if isinstance(metric, Metric) else metric
+
+
+def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
+    """Raise ValueError unless all sources have the metric's tensors with equal widths and valid numbers."""
+    known = {
+        question.reads[own]: (width, "the reference" if question.reference else "the kernel")
+        for own, width in question.widths.items()
+    }
+    names = list(question.reads.values())
+    for source in sources.values():
+        if set(source.widths) != set(names):
+            found = f"expected {', '.join(names)}, found {', '.join(source.widths)}"
+            raise ValueError(f"{source.origin}: {found}")
+        if isinstance(source, ArraySource):
+            try:
+                check_arrays(source.rows, [question], source.widths)
+            except BatchError as error:
+                raise ValueError(f"{source.origin}: {error}") from None
+        for tensor, width in source.widths.items():
+            wanted, whose = known.setdefault(tensor, (width, source.origin))
+            if width != wanted:
+                raise ValueError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
+
+
+def _is_paired(asked: bool | None, made: SourceSet, rules: int) -> bool:
+    """Whether trials are paired. Raises ValueError if that is asked for and not possible."""
+    if rules < 4 and asked:
+        raise ValueError(f"paired: expected rules 4 or later, got {rules}")
+    return rules >= 4 and made.is_paired(asked)
+
+
+def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Question:
+    """The question with its open kernels fitted to a random draw from each source, separate from all trials."""
+    if not question.open_kernels:
+        return question
+    needed = question.rows_to_fit(len(sources))
+    logs: list[list[dict[str, torch.Tensor]]] = []
+    for name, source in sources.items():
+        count = needed if source.samples is None else min(needed, source.samples)
+        rows = source.stream(Draw(seed, None, name)).take(count)
+        assert rows is not None
+        tensors = {tensor: torch.from_numpy(part.astype(np.float64)) for tensor, part in rows.items()}
+        logs.append([question.own(tensors)])
+    return question.fitted(first_rows(logs, needed))
+
+
+def check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) -> None:
+    """Raise ValueError if a source has less than one batch; warn if one has fewer samples than a policy may draw."""
+    amounts = [(source.origin, source.samples) for source in sources.values() if source.samples is not None]
+    for origin, samples in amounts:
+        if samples < batch_size:
+            raise ValueError(f"{origin}: expected at least one batch of {batch_size} samples, found {samples}")
+    needed = rounds * batch_size
+    short = [f"{samples:,} in {origin}" for origin, samples in amounts if samples < needed]
+    if short:
+        warnings.warn(
+            f"expected {needed:,} samples of each generator, as many as {rounds:,} rounds may draw; found "
+            f"{', '.join(short)}. A trial ends early when the samples of a generator are used up",
+            SimulationWarning,
+            stacklevel=3,
+        )
+
+
+def _portable(metric: Metric, declared: Metric) -> Metric:
+    """The metric for all trials, with the real data as `declared`: joblib shares arrays, but would copy tensors."""
+    data = declared.setting("reference")
+    return metric if data is None else metric.model_copy(update={"reference": data})
+
+
+def _set(metric: Metric) -> dict[str, Any]:
+    return {name: metric.setting(name) for name in metric.model_fields_set}
+
+
+def _not_none(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}

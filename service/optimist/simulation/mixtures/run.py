@@ -1,0 +1,203 @@
+"""The trials of one policy with the goal "mixture": what the samples drawn and the weights named are worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist.simulation.mixtures.trial import Named, Play
+from optimist.simulation.run import Curve, curve_of, mean_of
+from optimist.simulation.trial import NO_GENERATOR
+
+MARKS = 24
+"""Rounds at which losses are computed, at most: the true loss of a blend can take as long as an estimate."""
+MEASURES = ("drawn_excess", "named_excess", "drawn_share", "named_share", "gain_holds")
+"""The curves of a run, by name."""
+
+
+def marks_of(rounds: int, generators: int) -> NDArray[np.int64]:
+    """The rounds at which losses are computed, evenly in their logarithm, from one batch of each generator on."""
+    first = min(generators, rounds)
+    return np.unique(np.geomspace(first, rounds, MARKS).round().astype(np.int64))
+
+
+@dataclass(frozen=True)
+class MixtureSummary:
+    """The numbers of one policy at the end of its trials, each with the standard error of its mean over trials.
+
+    None if unknown. Excesses are true losses above the least one, on the metric's scale; shares are of the least loss.
+    """
+
+    policy: str
+    drawn_excess: float
+    """Of the samples drawn: of the blend in which every sample counts alike."""
+    drawn_excess_se: float | None
+    drawn_share: float | None
+    drawn_share_se: float | None
+    named_excess: float | None
+    """Of the weights named."""
+    named_excess_se: float | None
+    named_share: float | None
+    named_share_se: float | None
+    gain: float | None
+    """By how much the blend is said to be better than the best single generator."""
+    gain_se: float | None
+    gain_holds: float | None
+    """In which part of the trials the interval of the gain has the true gain of the weights named."""
+    gain_holds_se: float | None
+    samples: float
+    samples_se: float | None
+    decided: int
+    stop_samples: float | None
+    """Samples until the decision, in the trials that have one."""
+    stop_samples_se: float | None
+    wrong_stops: int
+    """Decisions on weights whose excess is larger than the tolerance."""
+    exhausted: int
+    first_exhausted: int | None
+    trials: int
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureRun:
+    """The trials of one policy. Curves are known after the rounds `marks` (M,)."""
+
+    marks: NDArray[np.int64]
+    picks: NDArray[np.int32]
+    """(trials, rounds), `NO_GENERATOR` after the end."""
+    samples: NDArray[np.int64]
+    """Samples drawn from each generator (trials, G)."""
+    weights: Floats
+    """The last weights named (trials, G); NaN without."""
+    drawn_excess: Floats
+    """(trials, M) as the other curves: NaN where unknown; after a decision the last value is repeated."""
+    named_excess: Floats
+    drawn_share: Floats
+    named_share: Floats
+    gain_holds: Floats
+    """1 where the interval of the newest mixture's gain has the true gain of its weights, else 0."""
+    gains: Floats
+    """The last gain (trials,); NaN without."""
+    decided: NDArray[np.bool_]
+    exhausted: tuple[str | None, ...]
+    batch_size: int
+    tolerated: float
+    """The excess that does not matter to the stopping rule."""
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Rounds played in each trial (trials,)."""
+        return (self.picks != NO_GENERATOR).sum(axis=1)
+
+    @property
+    def pick_shares(self) -> Floats:
+        """The fraction of all samples that was drawn from each generator (trials, G)."""
+        return self.samples / np.maximum(self.samples.sum(axis=1, keepdims=True), 1)
+
+    def curve(self, measure: str) -> Curve:
+        """The mean over trials of a measure (one of `MEASURES`) at each of the `marks`."""
+        return curve_of(getattr(self, measure))
+
+    def summary(self, policy: str) -> MixtureSummary:
+        """The numbers at the end of the trials, averaged over them."""
+        drawn = self.lengths * self.batch_size
+        ends = {measure: _last(getattr(self, measure)) for measure in MEASURES} | {"gain": self.gains}
+        numbers = {key: value for name, values in ends.items() for key, value in mean_of(name, values).items()}
+        early = [length for length, name in zip(self.lengths.tolist(), self.exhausted, strict=True) if name is not None]
+        return MixtureSummary(
+            policy=policy,
+            **numbers,
+            **mean_of("samples", drawn),
+            decided=int(self.decided.sum()),
+            **mean_of("stop_samples", drawn[self.decided]),
+            wrong_stops=int((ends["named_excess"][self.decided] > self.tolerated).sum()),
+            exhausted=len(early),
+            first_exhausted=min(early, default=None),
+            trials=len(self.picks),
+        )
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges plays by the truth."""
+
+    loss: Callable[[Floats], float]
+    least: float
+    best_single: float
+    """The least loss of a single generator."""
+    is_log: bool
+    """Whether losses are logarithms, so that a share is of that of which they are."""
+    tolerated: float
+    delta: float
+
+    def share(self, excess: Floats) -> Floats:
+        """An excess as a share of the least loss; NaN where that is not above 0."""
+        if self.is_log:
+            return np.expm1(excess)
+        return excess / self.least if self.least > 0.0 else np.full_like(excess, math.nan)
+
+    def run_of(self, plays: Sequence[Play], generators: int, rounds: int, batch_size: int) -> MixtureRun:
+        """The run of a policy from its trials of at most `rounds` rounds."""
+        marks = marks_of(rounds, generators)
+        picks = np.full((len(plays), rounds), NO_GENERATOR, np.int32)
+        for row, play in zip(picks, plays, strict=True):
+            row[: len(play.picks)] = play.picks
+        rows = [self._judged(play, marks, generators) for play in plays]
+        drawn, named, holds = (np.stack(each) for each in zip(*rows, strict=True))
+        last = [play.named[-1].mixture if play.named else None for play in plays]
+        return MixtureRun(
+            marks=marks,
+            picks=picks,
+            samples=np.stack([np.bincount(play.picks, minlength=generators) * batch_size for play in plays]),
+            weights=np.stack([np.full(generators, math.nan) if m is None else np.array(m.weights) for m in last]),
+            drawn_excess=drawn,
+            named_excess=named,
+            drawn_share=self.share(drawn),
+            named_share=self.share(named),
+            gain_holds=holds,
+            gains=np.array([math.nan if m is None else m.gain for m in last]),
+            decided=np.array([play.decided for play in plays]),
+            exhausted=tuple(play.exhausted for play in plays),
+            batch_size=batch_size,
+            tolerated=self.tolerated,
+        )
+
+    def _judged(self, play: Play, marks: NDArray[np.int64], generators: int) -> tuple[Floats, Floats, Floats]:
+        """Excess of the samples drawn, of the weights named, and whether the gain holds, at each mark (M,)."""
+        drawn, named, holds = (np.full(len(marks), math.nan) for _ in range(3))
+        judged: dict[int, tuple[float, float]] = {}
+        length = len(play.picks)
+        for place, mark in enumerate(marks):
+            if mark > length and not play.decided:
+                break
+            counts = np.bincount(play.picks[: min(mark, length)], minlength=generators)
+            if place and mark > length and marks[place - 1] >= length:
+                drawn[place], named[place], holds[place] = drawn[place - 1], named[place - 1], holds[place - 1]
+                continue
+            drawn[place] = self.loss(counts / counts.sum()) - self.least
+            newest = sum(each.played <= mark for each in play.named) - 1
+            if newest >= 0:
+                judged.setdefault(newest, self._of(play.named[newest]))
+                named[place], holds[place] = judged[newest]
+        return drawn, named, holds
+
+    def _of(self, named: Named) -> tuple[float, float]:
+        mixture = named.mixture
+        loss = self.loss(np.array(mixture.weights))
+        apart = abs(mixture.gain - (self.best_single - loss))
+        z = NormalDist().inv_cdf(1.0 - self.delta / 2.0)
+        return loss - self.least, float(apart <= z * mixture.gain_error)
+
+
+def _last(values: Floats) -> Floats:
+    """The last known value of each row (trials,); NaN without any."""
+    known = ~np.isnan(values)
+    last = values.shape[1] - 1 - known[:, ::-1].argmax(axis=1)
+    return np.where(known.any(axis=1), values[np.arange(len(values)), last], math.nan)

@@ -1,0 +1,170 @@
+"""Simulations with the goal "mixture": the truth, what policies draw and name, and the numbers made of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import optimist
+from optimist.commands import app
+from optimist.simulation.mixtures import MixtureResult, MixtureRun, TrueBlends
+from optimist.simulation.mixtures.run import Judge, marks_of
+from optimist.simulation.mixtures.trial import Play
+
+KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
+LAWS = {"a": ((0.5, 1.0), 0.3), "b": ((2.5, 0.0), 0.7), "c": ((-1.5, 2.0), 0.9)}
+"""Mean and deviation. What a makes lies between the others, so that it is hardly worth a place in the blend."""
+
+
+def rows(n: int = 300) -> dict[str, np.ndarray]:
+    made = np.random.default_rng(0).standard_normal((len(LAWS), n, 2))
+    return {name: deviation * own + mean for own, (name, (mean, deviation)) in zip(made, LAWS.items(), strict=True)}
+
+
+def simulated(**changes: Any) -> MixtureResult:
+    settings: dict[str, Any] = {"metric": "rke", "kernel": KERNEL, "rounds": 24, "trials": 2, "policies": "ogd,uniform"}
+    settings |= {"sources": rows(), **changes}
+    return optimist.simulate(settings.pop("sources"), goal="mixture", **settings)
+
+
+@pytest.fixture(scope="module")
+def played() -> MixtureResult:
+    return simulated()
+
+
+def squared_kernel(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """k² by the same frequencies as the product's."""
+    omegas = np.random.default_rng(0).standard_normal((2, 16)) / 1.5
+    return np.square(np.cos((one @ omegas)[:, None] - (other @ omegas)[None]).mean(axis=2))
+
+
+def test_the_truth_is_the_unbiased_loss_of_all_samples(played: MixtureResult):
+    made, n = list(rows().values()), 300
+    pairs = np.array([[squared_kernel(one, other).mean() for other in made] for one in made])
+    pairs[np.diag_indices(3)] = [(own * n - 1.0) / (n - 1) for own in pairs.diagonal()]
+    grid = [np.array([i, j, 100 - i - j]) / 100.0 for i in range(101) for j in range(101 - i)]
+    least = min(math.log(weights @ pairs @ weights) for weights in grid)
+    assert played.least == pytest.approx(math.log(played.weights @ pairs @ played.weights), abs=1e-9)
+    assert least - 1e-3 < played.least <= least
+    np.testing.assert_allclose(played.singles, np.log(pairs.diagonal()), atol=1e-9)
+
+
+def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: MixtureResult):
+    ours, uniform = (played[policy] for policy in ("ogd", "uniform"))
+    assert ours.drawn_excess[:, -1].max() < uniform.drawn_excess[:, -1].min()
+    np.testing.assert_allclose(uniform.pick_shares, 1.0 / 3.0)
+    assert (ours.pick_shares[:, 0] < 0.25).all()
+    assert np.abs(ours.weights - played.weights).max() < 0.2
+
+
+def test_company_changes_nothing(played: MixtureResult):
+    again = simulated(policies="uniform,ogd")
+    for policy in again.policies:
+        np.testing.assert_array_equal(again[policy].picks, played[policy].picks)
+        np.testing.assert_array_equal(again[policy].drawn_excess, played[policy].drawn_excess)
+        np.testing.assert_array_equal(again[policy].weights, played[policy].weights)
+
+
+def test_losses_are_judged_by_the_truth_that_is_given():
+    truth = TrueBlends(lambda weights: float(weights @ [1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0]))
+    found = simulated(truth=truth, rounds=12, trials=1)
+    run = found["uniform"]
+    assert (found.least, found.best_single, found.origin) == (1.0, "a", "given")
+    assert run.drawn_excess[0, -1] == pytest.approx(1.0)
+    assert run.drawn_share[0, -1] == pytest.approx(math.e - 1.0)
+    assert run.named_excess[0, -1] == pytest.approx(run.weights[0] @ [0.0, 1.0, 2.0])
+
+
+def judged(*picks: list[int], decided: bool = False) -> MixtureRun:
+    judge = Judge(
+        loss=lambda weights: float(weights @ [2.0, 4.0]),
+        least=2.0,
+        best_single=2.0,
+        is_log=False,
+        tolerated=0.0,
+        delta=0.05,
+    )
+    plays = [Play(np.array(own, np.int32), (), decided, None if decided else "b") for own in picks]
+    return judge.run_of(plays, 2, 4, 5)
+
+
+def test_the_numbers_by_hand():
+    run = judged([0, 1, 1, 0], [1, 0])
+    np.testing.assert_array_equal(run.marks, [2, 3, 4])
+    np.testing.assert_allclose(run.drawn_excess, [[1.0, 4 / 3, 1.0], [1.0, math.nan, math.nan]])
+    np.testing.assert_allclose(run.drawn_share, run.drawn_excess / 2.0)
+    assert np.isnan(run.named_excess).all()
+    curve = run.curve("drawn_excess")
+    np.testing.assert_array_equal(curve.trials, [2, 1, 1])
+    summary = run.summary("x")
+    assert (summary.drawn_excess, summary.drawn_share, summary.samples) == (1.0, 0.5, 15.0)
+    assert (summary.named_excess, summary.gain_holds, summary.stop_samples) == (None, None, None)
+    assert (summary.exhausted, summary.first_exhausted) == (2, 2)
+    stopped = judged([0, 1], decided=True)
+    np.testing.assert_array_equal(stopped.drawn_excess, [[1.0, 1.0, 1.0]])
+    assert stopped.summary("x").stop_samples == 10.0
+
+
+def test_marks_are_within_the_rounds():
+    assert marks_of(3, 5).tolist() == [3]
+    marks = marks_of(1000, 4)
+    assert (marks[0], marks[-1]) == (4, 1000)
+    assert len(marks) <= 24
+    assert (np.diff(marks) > 0).all()
+
+
+def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[..., None]):
+    samples: dict[str, Any] = dict(rows())
+    np.savez(tmp_path / "bed.npz", **samples)
+    told = ["--goal=mixture", "--metric=rke", "--sigma=1.5", "--frequencies=16", f"--features={tmp_path / 'bed.npz'}"]
+    size = ["--rounds=24", "--trials=2", "--policy=ogd", "--policy=uniform"]
+    files = {name: tmp_path / f"{name}.{name}" for name in ("json", "csv")} | {"picks": tmp_path / "picks.csv"}
+    wanted = [f"--{option}={file}" for option, file in files.items()]
+    run = CliRunner().invoke(app, ["simulate", *told, *size, *wanted, f"--plot={tmp_path / 'figures'}"])
+    assert run.exit_code == 0, run.output
+    direct = simulated()
+    assert json.loads(files["json"].read_text()) == json.loads(direct.to_json())
+    assert all(line in run.output for line in direct.table().splitlines() if "excess" in line or "truth" in line)
+    with files["csv"].open() as table:
+        last = [row for row in csv.DictReader(table) if row["policy"] == "uniform"][-1]
+    assert float(last["drawn_excess"]) == pytest.approx(direct["uniform"].drawn_excess[:, -1].mean())
+    with files["picks"].open() as table:
+        assert sum(1 for _ in csv.DictReader(table)) == 2 * 2 * 24
+    assert sorted(file.name for file in (tmp_path / "figures").glob("*.svg")) == [
+        "drawn_excess.svg",
+        "drawn_shares.svg",
+        "named_excess.svg",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"policies": "ucb"}, "expected one of ogd, mixture-ucb-cab"),
+        (
+            {"metric": "fid", "kernel": None, "reference": (np.zeros(2), np.eye(2)), "policies": "mixture-ucb-cab"},
+            "rke",
+        ),
+        ({"truth": {"a": 1.0}}, "expected TrueBlends"),
+        ({"truth": TrueBlends(lambda weights: 0.0, np.ones(1))}, "the weights of 3 generators"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes: dict[str, Any], said: str):
+    with pytest.raises(ValueError, match=said):
+        simulated(**changes)
+
+
+def test_blends_have_no_truth_for_the_goal_best():
+    truth: Any = TrueBlends(lambda weights: 0.0, np.ones(3))
+    with pytest.raises(ValueError, match="is for the goal 'mixture'"):
+        optimist.simulate(rows(), metric="rke", kernel=KERNEL, truth=truth, rounds=10)
+    with pytest.raises(ValueError, match="expected 'best' or 'mixture'"):
+        optimist.simulate(rows(), goal="worst", metric="rke", kernel=KERNEL)  # pyright: ignore[reportCallIssue, reportArgumentType]
