@@ -13,7 +13,8 @@ import pytest
 from optimist.numerics.registry import implementation
 from optimist.policies import NAMES
 from optimist.policies.blending import MIXTURE_NAMES
-from optimist_client.config import SETTINGS, BoundOptions, PolicyName
+from optimist_client.config import SETTINGS, BoundOptions
+from optimist_client.goals import PolicyName
 from optimist_client.metrics import declared
 
 ROOT = Path(__file__).parent.parent

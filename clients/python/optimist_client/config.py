@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from optimist_client.embeddings import spelled_out
+from optimist_client.goals import Goal, PolicyName, check_goal, of_mixture, resolve_preset
 from optimist_client.metric_fields import MetricField, WatchedField, check_watched, kind_of, metric_of
-from optimist_client.metrics import Kernel, Metric, declared, find
+from optimist_client.metrics import Kernel, Metric, find
 from optimist_client.metrics.base import ArrayName, Dimension
 from optimist_client.metrics.kernel import Order, Truncation
 from optimist_client.tolerance import Tolerance
@@ -17,11 +18,6 @@ from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, 
 
 BoundName = str
 """A name of `Metric.bounds`; `check_bound` checks it."""
-Goal = Literal["best", "mixture"]
-MixturePolicy = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
-"""The policies of the goal "mixture": the default, and three as published. `uniform` serves both goals."""
-PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform", MixturePolicy]
-
 RULES = 6
 """Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
 
@@ -41,34 +37,6 @@ MAX_MAGNITUDE = 1e6
 
 SETTINGS = ("reference", "dimension", "order", "truncation", "kernel", "prompt_dimension", "prompt_kernel")
 """The fields of a config that are settings of its metric, if the metric is given by name."""
-
-
-def presets() -> dict[str, str | None]:
-    """The names of the presets, each with the only metric that it works with, or None for any."""
-    of_papers = {preset: metric.name for metric in declared().values() for preset in metric.presets}
-    return {**of_papers, "naive-ucb": None, "greedy": None}
-
-
-def resolve_preset(policy: str, metric: type[Metric], bound: str | None = None) -> dict[str, Any]:
-    """The settings of a preset, or {} for a plain policy. `bound` is the requested bound, if any.
-
-    The papers' algorithms are policy `ucb` with their bound, one batch of warm-up, and a score after every batch.
-    `greedy` takes any bound; without one it ranks by the plug-in score, as in the papers. Raises ValueError if the
-    preset belongs to another metric or bound.
-    """
-    known = presets()
-    if policy not in known:
-        return {}
-    if known[policy] not in (None, metric.name):
-        raise ValueError(f"preset {policy!r} is of metric {known[policy]!r}, not {metric.name!r}")
-    if policy == "greedy":
-        # Where the metric has a published bound, its value is the plug-in score.
-        fixed = bound or ("theorem" if "theorem" in metric.bounds else "influence")
-    else:
-        fixed = metric.presets.get(policy, "naive")
-    if bound not in (None, fixed):
-        raise ValueError(f"preset {policy!r} has bound {fixed!r}, not {bound!r}")
-    return {"policy": "greedy" if policy == "greedy" else "ucb", "bound": fixed, "warmup": 1, "rescore_growth": 0.0}
 
 
 class BoundOptions(Wire):
@@ -264,43 +232,6 @@ class ExperimentConfig(Wire):
         """The metric's settings that stand beside its name."""
         fields = type(self).model_fields
         return {name: value for name in SETTINGS if (value := getattr(self, name)) != fields[name].default}
-
-
-def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A config of the goal "mixture" with its default policy, and the settings of a published one."""
-    policy = data.get("policy", "ogd")
-    published = {"warmup": 1, "rescore_growth": 0.0} if str(policy).startswith("mixture-") else {}
-    return {**published, **data, "policy": policy}
-
-
-def mixture_growth(policy: str) -> float:
-    """By which part the samples of all generators together grow until the mixture is made again, under this policy of
-    the goal "mixture": 0 for the published ones, after every batch."""
-    return 0.0 if policy.startswith("mixture-") else 0.25
-
-
-def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: str) -> None:
-    """Raise ValueError unless metric, policy and bound serve the goal."""
-    if goal not in get_args(Goal):
-        raise ValueError(f"goal: expected {' or '.join(map(repr, get_args(Goal)))}, got {goal!r}")
-    of_mixtures = get_args(MixturePolicy)
-    if goal == "best":
-        if policy in of_mixtures:
-            raise ValueError(f"policy: {policy!r} is a policy of the goal 'mixture'; the goal is 'best'")
-        return
-    if policy not in (*of_mixtures, "uniform"):
-        known = ", ".join((*of_mixtures, "uniform"))
-        raise ValueError(f"policy: the goal 'mixture' has the policies {known}; got {policy!r}")
-    if "mixture" not in metric.offers:
-        known = ", ".join(kind.name for kind in declared().values() if "mixture" in kind().offers)
-        why = ", with these settings," if "mixture" in type(metric)().offers else ""
-        raise ValueError(f"goal: the metric {metric.name!r}{why} has no score of blends; those of {known} have one")
-    if policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
-        raise ValueError(f"policy: {policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}")
-    if bound != "influence":
-        raise ValueError(f"bound: the goal 'mixture' has the bound 'influence'; got {bound!r}")
-    if prompts_are != "sample":
-        raise ValueError("prompts_are: a blend is scored on prompts like these; expected 'sample'")
 
 
 def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:

@@ -14,7 +14,7 @@ from optimist.policies.arms import Arm, prices
 from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
 from optimist.policies.choices import fewest_samples
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
-from optimist_client.config import MixturePolicy as PolicyName
+from optimist_client.goals import MixturePolicy as PolicyName
 from optimist_client.metrics import Metric
 
 LEAST_SAMPLES = 4

@@ -20,7 +20,7 @@ from optimist.simulation.sources import Source, SourceSet
 from optimist.simulation.trial import Trial, one_thread
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 from optimist.simulation.watched import Watched
-from optimist_client.config import Goal
+from optimist_client.goals import Goal
 from optimist_client.metrics import Metric
 from optimist_client.tolerance import checked as checked_tolerance
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from optimist.simulation.asked import Asked
 from optimist.simulation.contenders import Contender
 from optimist.simulation.trial import Trial
-from optimist_client.config import Goal
+from optimist_client.goals import Goal
 
 Played = TypeVar("Played")
 Kind = TypeVar("Kind", bound=Trial)
