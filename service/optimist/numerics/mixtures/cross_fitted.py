@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from optimist.numerics.mixtures.improvement import Improvement
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.mixtures.objective import Blendable, Blended, Common, Half, Objective
 from optimist.numerics.mixtures.programme import least, minimise
@@ -27,6 +28,8 @@ FEWEST = 4
 """Samples that each generator needs: two in each half."""
 FEW = 20
 """Samples of a generator below which a warning says so."""
+BOUNDED = (0.0, 1.0, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0)
+"""Standard errors at which the bound of what another blend gains is computed."""
 APART = 0.25
 """A warning says so where the halves differ by more than this in the weight of a generator."""
 HALVES: tuple[Half, Half] = (0, 1)
@@ -74,8 +77,7 @@ def cross_fitted(
         contributions=_contributions(whole, whole.model(fitted.weights)),
         model=whole.model(at, published=published),
         deviations=tuple(whole.deviations(at).tolist()),
-        curvature=_curvature(whole, fitted.weights),
-        covariance=fitted.covariance,
+        bounds=_bounds(whole, fitted),
         scale=score.scale,
         lower_is_better=score.lower_is_better,
         floor=score.floor,
@@ -194,6 +196,13 @@ def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
         return max(whole.scaled(others.value(least(others))) - lowest, 0.0)
 
     return tuple(without(place) if weights[place] > 0.0 else 0.0 for place in range(count))
+
+
+def _bounds(whole: Objective, fitted: Fitted) -> tuple[tuple[float, float], ...]:
+    """`Mixture.bounds`."""
+    curvature = _curvature(whole, fitted.weights)
+    known = Improvement(fitted.weights, fitted.slacks, fitted.slack_errors, fitted.covariance, curvature)
+    return tuple((z, known.bound(z)) for z in BOUNDED)
 
 
 def _curvature(whole: Objective, weights: Floats) -> Floats:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from optimist.numerics.estimate import Scale, natural
-from optimist.numerics.mixtures.improvement import Improvement
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.mixtures.quadratic import Quadratic
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +50,8 @@ class Mixture:
     deviations: tuple[float, ...]
     """Standard deviation of what a sample of each generator adds to its own entry of the gradient, in the unit of
     `model`; divided by √samples it is that entry's standard error."""
-    curvature: Floats | None = None
-    """K (G, G), positive semidefinite: weights that differ by d add dᵀKd to the loss on `scale` beyond the first order.
-    None counts as 0."""
-    covariance: Floats | None = None
-    """(G, G): of the errors in the gradient on `scale`, up to a number that all entries share; None: not known."""
+    bounds: tuple[tuple[float, float], ...] = ()
+    """Pairs (z, `Improvement.bound(z)`) with rising z, computed once, as each takes some quadratic programmes."""
     scale: Scale = "linear"
     lower_is_better: bool = True
     floor: float | None = 0.0
@@ -78,18 +73,21 @@ class Mixture:
         return self.gap_bound(0.0)
 
     def gap_bound(self, z: float) -> float:
-        """Upper bound of how much better another blend is, with z standard errors: `Improvement.bound`."""
-        # Rounded up, so that few bounds are computed while z grows with the logarithm of time.
-        return _bound(self, math.ceil(50.0 * z) / 50.0)
+        """Upper bound of how much better another blend is, with z standard errors: between two of `bounds` on the line
+        that joins them, beyond the last the largest slack with its errors.
+        """
+        if self.bounds and z <= self.bounds[-1][0]:
+            points, values = zip(*self.bounds, strict=True)
+            return float(np.interp(z, points, values))
+        ends = (slack + z * error for slack, error in zip(self.slacks, self.slack_errors, strict=True))
+        return max(0.0, *ends)
 
     def is_sound(self) -> bool:
         """Whether it may be stored: all numbers are finite, no error is negative, the weights sum to 1."""
         numbers = (self.value, self.best_value, self.gain, *self.slacks, *self.contributions, self.model.constant)
         errors = (self.error, self.gain_error, *self.slack_errors, *self.deviations)
         arrays = (*self.model.matrix.flat, *self.model.linear)
-        arrays += tuple(
-            number for matrix in (self.curvature, self.covariance) if matrix is not None for number in matrix.flat
-        )
+        arrays += tuple(bound for _, bound in self.bounds)
         return (
             all(math.isfinite(number) for number in (*numbers, *arrays))
             and all(math.isfinite(error) and error >= 0.0 for error in errors)
@@ -101,7 +99,6 @@ class Mixture:
         """Plain values for JSON."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         tuples = {name: list(value) for name, value in fields.items() if isinstance(value, tuple)}
-        tuples |= {name: value.tolist() for name, value in fields.items() if isinstance(value, np.ndarray)}
         return fields | tuples | {"model": self.model.to_dict()}
 
     @classmethod
@@ -109,20 +106,6 @@ class Mixture:
         """The inverse of `to_dict`. Fields of later versions are ignored."""
         known = {name: value for name, value in fields.items() if name in cls.__dataclass_fields__}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-        known |= {name: np.array(known[name]) for name in ("curvature", "covariance") if known.get(name) is not None}
+        known["bounds"] = tuple((z, bound) for z, bound in fields.get("bounds", ()))
         known["model"] = Quadratic.from_dict(fields["model"])
         return cls(**known)
-
-
-@lru_cache(maxsize=64)
-def _bound(mixture: Mixture, z: float) -> float:
-    weights = np.array(mixture.weights)
-    none = np.zeros((len(weights), len(weights)))
-    known = Improvement(
-        weights,
-        np.array(mixture.slacks),
-        np.array(mixture.slack_errors),
-        mixture.covariance,
-        none if mixture.curvature is None else mixture.curvature,
-    )
-    return known.bound(z)
