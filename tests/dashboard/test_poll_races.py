@@ -34,7 +34,10 @@ def polls_of(store: Store) -> Polls:
     async def watched(experiment: Experiment) -> None:
         return None
 
-    return Polls(store, experiment, state, watched)
+    async def mixture(state: PolicyState) -> None:
+        return None
+
+    return Polls(store, experiment, state, watched, mixture)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])
