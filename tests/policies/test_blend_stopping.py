@@ -28,8 +28,7 @@ BLEND = Mixture(
     contributions=(2.0, 3.0),
     model=Quadratic(np.eye(2), np.zeros(2)),
     deviations=(1.0, 1.0),
-    curvature=np.eye(2),
-    covariance=0.005 * np.eye(2),
+    bounds=((0.0, 0.0), (8.0, 0.0363)),
 )
 ARMS = [Arm("a", None, 200, 40), Arm("b", None, 300, 60)]
 
