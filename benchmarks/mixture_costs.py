@@ -1,6 +1,6 @@
 """What a mixture costs beside an estimate: processor seconds and bytes of an update, as the scorer makes it.
 
-    python benchmarks/mixture_costs.py [--generators 20] [--features 1000] [--samples 2500] [--metrics rke vendi mmd fid]
+    python benchmarks/mixture_costs.py [--generators 20] [--features 1000] [--samples 2500] [--metrics rke mmd fid]
 
 By default 20 generators with 2r = 2000 columns of random Fourier features (FID: as many columns), each with more
 samples than columns, so that its statistic no longer holds rows. A scorer may hold the statistics of all generators

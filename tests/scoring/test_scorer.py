@@ -15,6 +15,7 @@ from made import Made, scoring, settled, until
 from redis.asyncio import Redis
 
 from optimist import score
+from optimist.dispatch.goals import ForBest
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.evaluation import Question
@@ -311,7 +312,9 @@ async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server:
         assert await made.store.fitted("x") == fitted
     assert [state.damage for state in stored.generators] == [None] * 4
     assert all(state.estimate_seq > 0 for state in stored.generators)
-    assert PolicyState(made.experiment, stored).policy.warmup == 2
+    goal = PolicyState(made.experiment, stored).goal
+    assert isinstance(goal, ForBest)
+    assert goal.policy.warmup == 2
 
 
 async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: EmbeddedRedis, redis: Redis):

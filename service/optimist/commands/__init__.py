@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands import archive, bandwidth, batches, contrast, demo, keys, score, scorer, serve, simulate
+from optimist.commands import archive, bandwidth, batches, contrast, demo, keys, route, score, scorer, serve, simulate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,6 +38,7 @@ for command in (
     score.score,
     contrast.contrast,
     bandwidth.bandwidth,
+    route.route,
     simulate.simulate,
     demo.demo,
 ):

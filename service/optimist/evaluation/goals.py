@@ -23,7 +23,8 @@ from optimist.policies import (
     is_mixture_due,
     warmup_batches,
 )
-from optimist_client.config import check_goal, mixture_growth, of_mixture, resolve_preset
+from optimist_client.config import resolve_preset
+from optimist_client.goals import check_goal, mixture_growth, of_mixture
 from optimist_client.metrics import Metric
 
 

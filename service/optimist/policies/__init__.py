@@ -4,7 +4,7 @@ from optimist.policies.arms import Arm, optimistic, rivals
 from optimist.policies.blend_counts import blended
 from optimist.policies.blend_rules import Ranges
 from optimist.policies.blend_stopping import decide_mixture
-from optimist.policies.blending import LEAST_SAMPLES, MixturePolicy, blended_of, is_mixture_due
+from optimist.policies.blending import LEAST_SAMPLES, MixturePolicy, is_mixture_due
 from optimist.policies.contrasts import contrast, described
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
 from optimist.policies.shown_mixture import shown_mixture
@@ -21,7 +21,6 @@ __all__ = [
     "Ranges",
     "Stopping",
     "blended",
-    "blended_of",
     "check_policy",
     "contrast",
     "decide_mixture",

@@ -14,7 +14,7 @@ from optimist.policies.arms import Arm, prices
 from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
 from optimist.policies.choices import fewest_samples
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
-from optimist_client.config import MixturePolicy as PolicyName
+from optimist_client.goals import MixturePolicy as PolicyName
 from optimist_client.metrics import Metric
 
 LEAST_SAMPLES = 4
@@ -26,28 +26,18 @@ _WITH_RANGES = ("mixture-ucb-cab", "mixture-ucb-ogd")
 def is_mixture_due(arms: Sequence[Arm], mixture: Mixture | None, growth: float, needed: int = LEAST_SAMPLES) -> bool:
     """Whether the mixture of these contenders, the generators that are not retired, is to be made again.
 
-    It is when the samples of all together have grown by `growth`, and at once where the newest one lacks an active
-    generator, has one that was retired since, or has samples that were retracted. Not while an active generator has
-    fewer samples than are `needed`, which may be more than the default where kernels are open.
+    It is when it is of other generators than one made now, or the samples of all together have grown by `growth`. Not
+    while an active generator has fewer samples than are `needed`, which are more than the default where kernels are
+    open. `ExperimentState.needs_mixture` has the same rule.
     """
     active = [arm for arm in arms if arm.active]
     if not active or any(arm.samples < max(needed, LEAST_SAMPLES) for arm in active):
         return False
-    if mixture is None:
+    blended = {arm.name: arm.samples for arm in arms if arm.samples >= LEAST_SAMPLES}
+    if mixture is None or blended.keys() != set(mixture.generators):
         return True
-    known = dict(zip(mixture.generators, mixture.samples, strict=True))
-    has = {arm.name: arm.samples for arm in arms}
-    if any(arm.name not in known for arm in active):
-        return True
-    if any(name not in has or has[name] < samples for name, samples in known.items()):
-        return True
-    total = sum(samples for name, samples in has.items() if name in known)
+    total = sum(blended.values())
     return total > mixture.total and total >= (1.0 + growth) * mixture.total
-
-
-def blended_of(arms: Sequence[Arm]) -> list[str]:
-    """The contenders that a mixture made now is of: those with enough samples, paused ones included."""
-    return [arm.name for arm in arms if arm.samples >= LEAST_SAMPLES]
 
 
 @dataclass(frozen=True, slots=True)

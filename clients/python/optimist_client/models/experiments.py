@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from optimist_client.config import ExperimentConfig, mixture_growth
+from optimist_client.config import ExperimentConfig
+from optimist_client.goals import mixture_growth
 from optimist_client.metrics import Metric
 from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, optional
 

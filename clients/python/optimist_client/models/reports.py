@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, computed_field
 
 from optimist_client import display
-from optimist_client.config import Goal
+from optimist_client.goals import Goal
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import DecisionInfo, listed

@@ -59,8 +59,10 @@ class FrechetBlends:
     """The objective of FID for generators with these statistics, by one half of their samples or by all.
 
     Each blend costs an eigenproblem of width min(samples of all generators, rank), and two products of that width for
-    each generator where derivatives are asked for. Seconds on one core, five generators at d = 2048: see
-    docs/decisions.md. What does not depend on the weights is computed once, when the first blend is.
+    each generator where derivatives are asked for. What does not depend on the weights is computed once. Five
+    generators at d = 2048, 500 samples of each, seconds of one core: one step of the search 8, a blend with slopes 10,
+    one without 1; for a half, 1250 samples in all, the whole search 14, and 2.5 and 0.2. Memory past the rank: one
+    matrix of that width for each generator, and another one during a step.
 
     Raises ValueError on fewer than 4 samples of a generator, and where the halves are not kept.
     """

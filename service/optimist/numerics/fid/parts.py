@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from optimist.numerics.fid.halves import Moments
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.mixtures.objective import Half
@@ -29,8 +30,8 @@ class Part:
     """(d,)."""
     last: Tensor
     """The last rows (b, d) minus the mean: all of them where rows are held."""
-    scatter: Tensor | None
-    """(d, d); None where rows are held."""
+    sums: tuple[float, Tensor] | None
+    """`spread` and `moment` where not all rows are held: the scatter itself is not kept."""
 
     @classmethod
     def of(cls, reference: Reference, statistic: GaussianStatistic, half: Half | None) -> Part:
@@ -43,16 +44,18 @@ class Part:
             mean, centred = centre(rows)
             return cls(reference, len(rows), mean, centred, None)
         if half is None:
-            last = statistic.last_rows - statistic.mean
-            return cls(reference, statistic.samples, statistic.mean, last, statistic.scatter)
-        moments = statistic.half(half)
-        return cls(reference, moments.count, moments.mean, statistic.last_of_half(half) - moments.mean, moments.scatter)
+            moments, last = Moments(statistic.samples, statistic.mean, statistic.scatter), statistic.last_rows
+        else:
+            moments, last = statistic.half(half), statistic.last_of_half(half)
+        root = root_of(reference)
+        moment = symmetric_product(root.T, moments.scatter @ root) / moments.count
+        spread = float(moments.scatter.trace()) / moments.count
+        return cls(reference, moments.count, moments.mean, last - moments.mean, (spread, moment))
 
     @cached_property
     def spread(self) -> float:
         """Tr S_i/n_i."""
-        total = self.last.square().sum() if self.scatter is None else self.scatter.trace()
-        return float(total) / self.count
+        return float(self.last.square().sum()) / self.count if self.sums is None else self.sums[0]
 
     @cached_property
     def second(self) -> float:
@@ -72,10 +75,9 @@ class Part:
     @cached_property
     def moment(self) -> Tensor:
         """A S_i A/n_i (rank, rank)."""
-        if self.scatter is None:
+        if self.sums is None:
             return symmetric_product(self.whitened.T, self.whitened) / self.count
-        root = root_of(self.reference)
-        return symmetric_product(root.T, self.scatter @ root) / self.count
+        return self.sums[1]
 
 
 def root_of(reference: Reference) -> Tensor:
@@ -107,7 +109,7 @@ class Space:
         eigenvalues = parts[0].reference.eigenvalues
         places = torch.stack([part.place for part in parts])
         rows = tuple(part.whitened for part in parts)
-        if sum(counts) > len(eigenvalues) or any(part.scatter is not None for part in parts):
+        if sum(counts) > len(eigenvalues) or any(part.sums is not None for part in parts):
             return cls(counts, eigenvalues, places, rows, tuple(part.moment for part in parts))
         vectors = torch.cat([*rows, places[1:] - places[0]])
         squares, turned = torch.linalg.eigh(symmetric_product(vectors, vectors.T))

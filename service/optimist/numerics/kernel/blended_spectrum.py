@@ -13,7 +13,7 @@ from optimist.numerics.kernel.spectrum import floored_at
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.mixtures.quadratic import Floats
-from optimist.numerics.spectra import symmetric_product
+from optimist.numerics.spectra import eigen_coordinates, symmetric_product
 
 KEPT = 512
 """Last rows of each generator by which influences are found, as in an estimate of one."""
@@ -69,9 +69,10 @@ class BlendedSpectrum:
     """Eigenvalues of the blend of some parts, and their rows in its eigenbasis.
 
     The Gram matrix's eigenvectors span the rows of the generators with a weight, and only a part of others' rows.
+    vectors: whether anything is asked but `kept` and `leverages` of these generators, which costs up to twice as much.
     """
 
-    def __init__(self, parts: Sequence[Part], weights: Floats) -> None:
+    def __init__(self, parts: Sequence[Part], weights: Floats, *, vectors: bool = True) -> None:
         weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
         self.parts, self.weights = parts, weights / weights.sum()
         self._kept: dict[int, Tensor] = {}
@@ -81,8 +82,14 @@ class BlendedSpectrum:
         is_held = all(parts[place].rows is not None for place in self.support)
         self.by_rows = is_held and total <= parts[0].kept.shape[1]
         """Whether by the Gram matrix."""
-        values, vectors = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
-        self._vectors = vectors.flip(-1)
+        if self.by_rows or vectors:
+            values, found = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
+        else:
+            kept = [parts[place].kept for place in self.support]
+            values, rotated = eigen_coordinates(self._covariance(), torch.cat(kept))
+            self._kept = dict(zip(self.support, rotated.flip(-1).split([len(rows) for rows in kept]), strict=True))
+            found = values.new_zeros(0, 0)
+        self._vectors = found.flip(-1)
         """(N, k) of the Gram matrix, (width, k) of C."""
         self.raw = values.flip(-1).clamp_min(0.0)
         """Eigenvalues (k), descending."""

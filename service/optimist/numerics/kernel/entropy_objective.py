@@ -74,18 +74,19 @@ class EntropyObjective:
     def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
         """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows.
 
-        Slopes are 0 unless they are asked for.
+        Slopes are NaN unless they are asked for.
         """
-        spectrum = BlendedSpectrum(self._parts, weights)
+        needs_vectors = slopes or self._order > 2.0 or any(rows is not None for rows in self._common)
+        spectrum = BlendedSpectrum(self._parts, weights, vectors=needs_vectors)
         places = range(len(weights))
         if has_collapsed(spectrum.raw):
-            return self._collapsed(spectrum)
+            return self._collapsed(BlendedSpectrum(self._parts, weights))
         entropy = self._entropy(spectrum)
         found = Influences(spectrum, entropy, self._order)
         given = list(enumerate(self._common))
         return Blended(
             loss=-found.estimate,
-            slopes=found.slopes if slopes else np.zeros(len(weights)),
+            slopes=found.slopes if slopes else np.full(len(weights), np.nan),
             rows=tuple(found.of_rows(place) for place in places),
             extra=found.beyond,
             common=tuple(None if rows is None else found.of_common(place, *rows) for place, rows in given),
@@ -105,7 +106,7 @@ class EntropyObjective:
 
     def _alone_of(self, place: int) -> Alone:
         if place not in self._alone:
-            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place])
+            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place], vectors=False)
             if has_collapsed(spectrum.raw):
                 self._alone[place] = Alone(0.0, 0.0, 0.0)
             else:

@@ -26,8 +26,8 @@ class Blended:
     loss: float
     """De-biased: the score where lower is better, else minus the score."""
     slopes: Floats
-    """(G,): derivative of the loss by each weight, up to a number that all share; de-biased as far as possible. It may
-    be 0 if it was not asked for."""
+    """(G,): derivative of the loss by each weight, up to a number that all share; de-biased as far as possible. NaN
+    where they cost much and were not asked for."""
     rows: Sequence[Tensor]
     """For each generator the influence on the loss (b_i,) of its last rows, float64: the loss has the variance
     Σ_i Var(rows_i)/n_i + Σ extra². Already multiplied by the generator's weight: zeros where the weight is 0. Rows are

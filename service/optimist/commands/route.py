@@ -1,0 +1,60 @@
+"""`optimist route`: what the right generator for each prompt would gain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from optimist.commands.shared import AsJson, extras, said_plainly
+
+
+def route(
+    log: Annotated[
+        Path,
+        typer.Argument(
+            help="An .npz file with contexts (m, d), the prompts' embeddings, and scores (m, G) of G generators, NaN "
+            "where there is none; or generator, score and probability (m,) of a log. Optional: names, costs, prompts."
+        ),
+    ],
+    price: Annotated[float, typer.Option(help="What a unit of cost is worth in units of the score.")] = 0.0,
+    features: Annotated[
+        int, typer.Option(min=2, help="Entries of the contexts' random features, an even number.")
+    ] = 256,
+    types: Annotated[int, typer.Option(min=1, max=20, help="Types of prompt to show.")] = 6,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the features, and of the parts of the cross-fitting.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Say what routing each prompt to the right generator would gain over the best single one.
+
+    Each prompt is routed by what was learned from other prompts, so that the gain is not flattered. This needs no
+    service.
+    """
+    with extras("server,scoring"):
+        from optimist.evaluation.prompt_types import as_rows
+        from optimist.evaluation.route_files import route_file
+    with said_plainly(ValueError):
+        report = route_file(log, price=price, features=features, types=types, seed=seed)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
+        return
+    console = Console()
+    console.print(Text(report.sentence), soft_wrap=True)
+    table = Table(title="By type of prompt", title_justify="left", box=None, pad_edge=False)
+    for heading in ("share", "prompts such as", "winner", *report.names, "gain of routing"):
+        table.add_column(heading, overflow="fold")
+    for row in as_rows(report.types, report.texts):
+        table.add_row(*map(Text, row))
+    console.print(table)
+    shares = ", ".join(f"{share:.0%} {name}" for name, share in report.gain.shares.items())
+    console.print(Text(f"A router would send prompts to: {shares}."), soft_wrap=True)
+    if report.gain.cost is not None:
+        spent = (
+            f"Mean cost of a prompt: {report.gain.cost:.3g} routed, {report.gain.single_cost:.3g} by the best alone."
+        )
+        console.print(Text(spent), soft_wrap=True)

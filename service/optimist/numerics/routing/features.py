@@ -1,0 +1,62 @@
+"""Random features of contexts, in which scores are linear."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+MOST_DISTANCES = 1000
+"""Contexts from which the median distance is taken."""
+
+
+class ContextMap:
+    """φ(y) = √(2/r) [cos Wy, sin Wy] of contexts y (d), with ‖φ‖ = 1: φ(x)·φ(y) ≈ exp(−‖x − y‖²/(2σ²)).
+
+    `frequencies` is W (r/2, d). Source: RFF-UCB (arXiv 2410.13287).
+    """
+
+    def __init__(self, frequencies: Floats) -> None:
+        if frequencies.ndim != 2 or not np.isfinite(frequencies).all():
+            raise ValueError(f"frequencies: expected finite numbers (r/2, d), got shape {frequencies.shape}")
+        self.frequencies = np.asarray(frequencies, dtype=np.float64)
+
+    @classmethod
+    def drawn(cls, dimension: int, features: int, bandwidth: float, seed: int = 0) -> ContextMap:
+        """The map of the Gaussian kernel of this bandwidth σ with `features` = r entries, an even number."""
+        if features < 2 or features % 2:
+            raise ValueError(f"features: expected an even number of at least 2, got {features}")
+        if not 0.0 < bandwidth < np.inf:
+            raise ValueError(f"bandwidth: expected a number above 0, got {bandwidth}")
+        normals = np.random.default_rng(seed).standard_normal((features // 2, dimension))
+        return cls(normals / bandwidth)
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.frequencies.shape[1]
+
+    @property
+    def width(self) -> int:
+        """r, the entries of φ."""
+        return 2 * len(self.frequencies)
+
+    def __call__(self, contexts: Floats) -> Floats:
+        """φ (n, r) of contexts (n, d), any real dtype."""
+        angles = np.asarray(contexts, dtype=np.float64) @ self.frequencies.T
+        return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1) / np.sqrt(len(self.frequencies))
+
+
+def median_distance(contexts: Floats, seed: int = 0) -> float:
+    """The median distance of different contexts (n, d), n ≥ 2, by at most 1000 of them.
+
+    Raises ValueError if at least half of all pairs are equal: then there is no scale.
+    """
+    chosen = np.random.default_rng(seed).permutation(len(contexts))[:MOST_DISTANCES]
+    rows = np.asarray(contexts, dtype=np.float64)[np.sort(chosen)]
+    squares = np.square(rows).sum(1)
+    apart = squares[:, None] + squares[None, :] - 2.0 * (rows @ rows.T)
+    found = float(np.sqrt(np.median(np.maximum(apart[np.triu_indices(len(rows), 1)], 0.0)))) if len(rows) > 1 else 0.0
+    if found <= 1e-6 * float(np.sqrt(squares.max(initial=0.0))):
+        raise ValueError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
+    return found

@@ -1,0 +1,90 @@
+"""Which generator gets a prompt, from what each is expected to score on it (decisions.md, routing)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from optimist.numerics.routing.chances import best_chances, drawn
+from optimist.numerics.routing.features import Floats
+
+RouteName = Literal["thompson", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
+FLOOR = 0.02
+"""Probability that `thompson` shares among all generators, so that every probability is known and above 0."""
+DELTA = 0.05
+"""δ of the published widths."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePolicy:
+    """Chooses a generator for one context: a pure function of the predictions, the seed and the number.
+
+    `price` is λ: a generator is worth its expected score minus λ times its cost. `rff-ucb`, `pak-ucb` and `promptwise`
+    are as published; their predictions are `Published` or `KernelRidge`, whose widths have no unit.
+    """
+
+    name: RouteName = "thompson"
+    price: float = 0.0
+    floor: float = FLOOR
+    seed: int = 0
+    rounds: int = 1000
+    """T, which the width of `pak-ucb` depends on."""
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(RouteName):
+            raise ValueError(f"unknown policy {self.name!r}; expected one of {', '.join(get_args(RouteName))}")
+        if not 0.0 <= self.price < math.inf:
+            raise ValueError(f"price: expected a number of at least 0, got {self.price}")
+        if not 0.0 <= self.floor <= 1.0:
+            raise ValueError(f"floor: expected a probability, got {self.floor}")
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it goes by the published regressions."""
+        return self.name in ("rff-ucb", "pak-ucb", "promptwise")
+
+    def chances(self, means: Floats, widths: Floats, costs: Floats | None = None) -> Floats:
+        """The probability (G,) of each generator, from means and widths (G,) of its score. One-hot without chance."""
+        count = len(means)
+        values = means if costs is None else means - self.price * costs
+        if self.name == "uniform":
+            return np.full(count, 1.0 / count)
+        if self.name == "thompson":
+            return best_chances(values, np.maximum(widths, 1e-12), self.floor)
+        return np.eye(count)[int(np.argmax(self._index(values, means, widths, costs)))]
+
+    def pick(self, chances: Floats, number: int) -> int:
+        """The place that the chances (G,) give to pick `number`; its random number depends only on (seed, number)."""
+        if chances.max() == 1.0:
+            return int(np.argmax(chances))
+        return drawn(chances, np.random.default_rng((self.seed, number)).random())
+
+    def _index(self, values: Floats, means: Floats, widths: Floats, costs: Floats | None) -> Floats:
+        count = len(means)
+        if self.name == "ucb":
+            return values + widths
+        if self.name == "rff-ucb":
+            return values + math.sqrt(2.0 * math.log(2.0 * count / DELTA)) * widths
+        if self.name == "pak-ucb":
+            return values + math.sqrt(2.0 * math.log(2.0 * self.rounds * count / DELTA)) * widths
+        if self.name == "promptwise":
+            eta = math.sqrt(2.0 * math.log(2.0 * count / DELTA))
+            return reservation_index(means + eta * widths, np.zeros(count) if costs is None else costs, self.price)
+        return values
+
+
+def reservation_index(success: Floats, costs: Floats, price: float) -> Floats:
+    """u = 1 − λc/q (G,): what calling a generator until success is worth in the limit (PromptWise, arXiv 2505.18901).
+
+    success: probabilities q, clipped to (0, 1]. Below 0 a call costs more than it brings.
+    """
+    return 1.0 - price * costs / np.clip(success, 1e-12, 1.0)
+
+
+def value_of_tries(success: float, cost: float, price: float, tries: int) -> float:
+    """The expected success minus λ times the cost of calling one generator until success, at most `tries` times."""
+    reached = 1.0 - (1.0 - success) ** tries
+    return reached * (1.0 - price * cost / success) if success > 0.0 else -price * cost * tries

@@ -1,0 +1,154 @@
+"""Regressions on contexts, their additive sums, and the chances of being the best."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimist.numerics.routing.chances import best_chances, drawn, normal_below
+from optimist.numerics.routing.features import ContextMap, median_distance
+from optimist.numerics.routing.kernel_ridge import KernelRidge
+from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.ridge import Published, Regressions
+
+SEEDS = st.integers(0, 10_000)
+
+
+def sample(seed: int, n: int = 60, d: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    contexts = rng.standard_normal((n, d))
+    return contexts, contexts @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n)
+
+
+def test_products_of_features_are_the_kernel():
+    contexts, _ = sample(0, n=40)
+    phi = ContextMap.drawn(5, 20_000, 2.0)(contexts)
+    apart = np.square(contexts[:, None] - contexts[None]).sum(-1)
+    np.testing.assert_allclose(phi @ phi.T, np.exp(-apart / 8.0), atol=0.03)
+    np.testing.assert_allclose(np.square(phi).sum(1), 1.0)
+
+
+@pytest.mark.parametrize("features", [0, 3, -2])
+def test_features_come_in_pairs(features: int):
+    with pytest.raises(ValueError, match="expected an even number of at least 2"):
+        ContextMap.drawn(3, features, 1.0)
+
+
+def test_contexts_that_are_equal_have_no_bandwidth():
+    with pytest.raises(ValueError, match="at least half of all pairs are equal"):
+        median_distance(np.ones((6, 3)))
+    contexts, _ = sample(1, n=30)
+    apart = np.sqrt(np.square(contexts[:, None] - contexts[None]).sum(-1))
+    assert median_distance(contexts) == pytest.approx(np.median(apart[np.triu_indices(30, 1)]))
+
+
+@given(SEEDS)
+def test_sums_are_additive_and_a_sample_can_be_taken_back(seed: int):
+    contexts, scores = sample(seed)
+    phi = ContextMap.drawn(5, 16, 2.0)(contexts)
+    whole, first, rest = (Moments.of(phi[rows], scores[rows]) for rows in (slice(None), slice(7), slice(7, None)))
+    for found, expected in ((first + rest, whole), (whole - first, rest)):
+        assert found.samples == expected.samples
+        for name in ("gram", "total", "cross", "sum", "squares"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
+
+
+def test_sums_take_no_numbers_that_are_not_finite():
+    with pytest.raises(ValueError, match="finite"):
+        Moments.of(np.ones((2, 4)), np.array([1.0, np.nan]))
+
+
+def test_the_published_regression_is_that_of_all_rows():
+    contexts, scores = sample(3)
+    phi = ContextMap.drawn(5, 12, 2.0)(contexts)
+    means, widths = Published.of([Moments.of(phi, scores)], ridge=0.7).predict(phi[:3])
+    inverse = np.linalg.inv(0.7 * np.eye(12) + phi.T @ phi)
+    np.testing.assert_allclose(means[:, 0], phi[:3] @ inverse @ phi.T @ scores)
+    np.testing.assert_allclose(widths[:, 0], np.sqrt(np.einsum("nr,rs,ns->n", phi[:3], inverse, phi[:3])))
+
+
+def test_the_kernel_regression_is_that_of_all_rows():
+    contexts, scores = sample(4, n=25)
+    made = KernelRidge(2.0, 0.5)
+    for context, score in zip(contexts[:20], scores[:20], strict=True):
+        made.add(context, score)
+    kernel = np.exp(-np.square(contexts[:, None] - contexts[None]).sum(-1) / 8.0)
+    inverse = np.linalg.inv(kernel[:20, :20] + 0.5 * np.eye(20))
+    for place in range(20, 25):
+        row = kernel[place, :20]
+        mean, width = made.predict(contexts[place])
+        assert mean == pytest.approx(row @ inverse @ scores[:20])
+        assert width == pytest.approx(np.sqrt((1.0 - row @ inverse @ row) / 0.5))
+
+
+def test_a_generator_that_is_better_on_some_prompts_is_found_so():
+    rng = np.random.default_rng(5)
+    contexts = rng.standard_normal((600, 4))
+    phi = ContextMap.drawn(4, 64, median_distance(contexts))(contexts)
+    expected = np.stack([contexts[:, 0], -contexts[:, 0]], axis=1) + contexts[:, 1:2]
+    scores = expected + 0.3 * rng.standard_normal(expected.shape)
+    given_to = rng.integers(0, 2, 500)
+    moments = [Moments.of(phi[:500][given_to == g], scores[:500][given_to == g, g]) for g in (0, 1)]
+    means, errors = Regressions.of(moments).predict(phi[500:])
+    chosen = means.argmax(1)
+    right = expected[500:].argmax(1)
+    clear = np.abs(contexts[500:, 0]) > 0.3
+    assert (chosen == right)[clear].mean() > 0.97
+    off = (means - expected[500:]) / errors
+    assert 0.5 < np.sqrt(np.square(off).mean()) < 2.0
+
+
+def test_generators_that_differ_in_nothing_but_their_means_are_not_told_apart_by_prompt():
+    rng = np.random.default_rng(6)
+    contexts = rng.standard_normal((400, 4))
+    phi = ContextMap.drawn(4, 64, median_distance(contexts))(contexts)
+    scores = contexts[:, :1] + np.array([0.4, 0.0]) + 0.3 * rng.standard_normal((400, 2))
+    means, _ = Regressions.of([Moments.of(phi[:200], scores[:200, 0]), Moments.of(phi[200:], scores[200:, 1])]).predict(
+        phi
+    )
+    assert (means.argmax(1) == 0).mean() > 0.99
+    # Though the second got other prompts: their difficulty is common to both.
+    assert np.abs(means[:, 0] - means[:, 1] - 0.4).mean() < 0.15
+
+
+@given(SEEDS)
+def test_one_sample_each_is_enough_to_predict(seed: int):
+    rng = np.random.default_rng(seed)
+    phi = ContextMap.drawn(3, 8, 1.0)(rng.standard_normal((3, 3)))
+    means, errors = Regressions.of([Moments.of(phi[:1], np.ones(1)), Moments.of(phi[1:2], np.zeros(1))]).predict(phi)
+    assert np.isfinite(means).all()
+    assert (errors > 0.0).all()
+
+
+def test_the_normal_law():
+    grid = np.array([-8.0, -1.959963984540054, -0.5, 0.0, 1.2815515655446004, 3.0])
+    expected = [0.0, 0.025, 0.3085375387, 0.5, 0.9, 0.9986501020]
+    np.testing.assert_allclose(normal_below(grid), expected, atol=1e-7)
+
+
+@given(SEEDS)
+def test_chances_are_those_of_drawing_all_and_taking_the_largest(seed: int):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 7))
+    means, errors = 0.5 * rng.standard_normal(count), np.exp(rng.standard_normal(count))
+    draws = means + errors * rng.standard_normal((40_000, count))
+    seen = np.bincount(draws.argmax(1), minlength=count) / len(draws)
+    found = best_chances(means, errors)
+    np.testing.assert_allclose(found, seen, atol=0.015)
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_chances_where_one_is_known_exactly_and_where_all_are_alike():
+    assert best_chances(np.array([0.0, 1.0]), np.array([1e-9, 1e-9])) == pytest.approx([0.0, 1.0], abs=1e-6)
+    assert best_chances(np.zeros(4), np.ones(4)) == pytest.approx(np.full(4, 0.25))
+    found = best_chances(np.array([0.0, 0.0]), np.array([1e-6, 1.0]))
+    assert found == pytest.approx([0.5, 0.5], abs=0.01)
+    floored = best_chances(np.array([0.0, 100.0]), np.ones(2), floor=0.02)
+    assert floored == pytest.approx([0.01, 0.99])
+
+
+def test_a_uniform_number_chooses_by_the_chances():
+    chances = np.array([0.2, 0.0, 0.5, 0.3])
+    assert [drawn(chances, uniform) for uniform in (0.0, 0.199, 0.2, 0.699, 0.7, 0.9999999)] == [0, 0, 2, 2, 3, 3]

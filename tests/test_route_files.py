@@ -1,0 +1,172 @@
+"""What routing would gain, from files: the numbers, the types of prompt, the command, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from optimist.commands import app
+from optimist.evaluation.prompt_types import types_of
+from optimist.evaluation.route_files import route_file
+from optimist.evaluation.routing import ScoredPrompts, route_gain
+
+KINDS = ("python", "java to c++", "sql")
+SUCCESS = np.array([[0.95, 0.3], [0.4, 0.9], [0.7, 0.7]])
+"""Of two generators on three kinds of task."""
+
+
+def tasks(seed: int, count: int = 500) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Embeddings (m, 16), kinds (m,), and whether each generator succeeds (m, 2)."""
+    rng = np.random.default_rng(seed)
+    centres = 2.0 * np.random.default_rng(99).standard_normal((3, 16))
+    kinds = rng.integers(0, 3, count)
+    contexts = centres[kinds] + rng.standard_normal((count, 16))
+    contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
+    return contexts, kinds, (rng.random((count, 2)) < SUCCESS[kinds]).astype(float)
+
+
+def logged(seed: int, count: int = 800) -> tuple[ScoredPrompts, np.ndarray]:
+    """Tasks given to one generator each, by a probability that depends on the prompt; and their kinds."""
+    contexts, kinds, scores = tasks(seed, count)
+    rng = np.random.default_rng(seed + 1)
+    first = np.array([0.3, 0.6, 0.8])[kinds]
+    generator = (rng.random(count) >= first).astype(np.int64)
+    probability = np.where(generator == 0, first, 1.0 - first)
+    rows = np.arange(count)
+    return ScoredPrompts(("a", "b"), contexts, rows, generator, scores[rows, generator], probability), kinds
+
+
+def test_the_gain_of_a_table_is_that_of_the_right_generator():
+    contexts, kinds, scores = tasks(0)
+    found = route_gain(ScoredPrompts.of_table(contexts, scores, ("a", "b")), features=64)
+    true = SUCCESS[kinds, found.routed].mean() - SUCCESS[kinds].mean(0).max()
+    low, high = found.interval(3.0)
+    assert low < true < high
+    assert found.interval()[0] > 0.1
+    assert (found.routed == SUCCESS[kinds].argmax(1))[kinds != 2].mean() > 0.97
+
+
+def test_the_gain_of_a_log_allows_for_who_got_which_prompt():
+    off, hits = [], 0
+    for seed in range(12):
+        known, kinds = logged(seed)
+        found = route_gain(known, features=64, seed=seed)
+        single = SUCCESS[kinds][:, "ab".index(found.best)]
+        off.append((found.gain - (SUCCESS[kinds, found.routed] - single).mean()) / found.error)
+        hits += abs(off[-1]) < 2.5
+    assert hits >= 11
+    assert 0.4 < np.sqrt(np.square(off).mean()) < 1.6
+
+
+def test_a_table_with_gaps_counts_what_is_there():
+    contexts, _, scores = tasks(3)
+    holes = np.random.default_rng(0).random(scores.shape) < 0.3
+    holes[holes.all(1)] = False
+    found = route_gain(ScoredPrompts.of_table(contexts, np.where(holes, np.nan, scores)), features=64)
+    assert np.isnan(found.gains).any()
+    assert found.interval()[0] > 0.05
+
+
+def test_prices_send_prompts_to_the_cheap_one():
+    contexts, _, scores = tasks(4)
+    known = ScoredPrompts.of_table(contexts, scores, ("a", "b"), costs=np.array([10.0, 1.0]))
+    free, priced = route_gain(known, features=64), route_gain(known, features=64, price=0.05)
+    assert priced.shares["a"] < free.shares["a"]
+    assert priced.cost is not None
+    assert free.cost is not None
+    assert priced.cost < free.cost
+    assert route_gain(known, features=64, price=1.0).shares == {"a": 0.0, "b": 1.0}
+
+
+def test_types_are_the_kinds_and_each_has_its_winner():
+    contexts, kinds, scores = tasks(5)
+    known = ScoredPrompts.of_table(contexts, scores, ("a", "b"))
+    found = types_of(known, route_gain(known, features=64), count=3)
+    assert sum(kind.share for kind in found) == pytest.approx(1.0)
+    named = {KINDS[kinds[kind.examples[0]]]: kind for kind in found}
+    assert len(named) == 3, "each type has another kind as its example"
+    assert (named["python"].winner, named["java to c++"].winner) == ("a", "b")
+    for kind in found:
+        assert len({kinds[place] for place in kind.examples}) == 1
+    for kind, one in named.items():
+        for name, success in zip("ab", SUCCESS[KINDS.index(kind)], strict=True):
+            score = one.scores[name]
+            assert score.score is not None
+            assert score.error is not None
+            assert abs(score.score - success) < 4.0 * score.error + 0.02
+
+
+def saved(file: Path, **arrays: Any) -> Path:
+    np.savez(file, **arrays)
+    return file
+
+
+def test_the_command_prints_the_answer_and_one_document(tmp_path: Path):
+    contexts, kinds, scores = tasks(6, 300)
+    texts = [f"{KINDS[kind]}: task {place}" for place, kind in enumerate(kinds)]
+    file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"], prompts=texts)
+    shown = CliRunner().invoke(app, ["route", str(file), "--features", "64", "--types", "3"])
+    assert shown.exit_code == 0, shown.output
+    assert "A router would gain" in shown.output
+    assert "ada" in shown.output
+    assert "java to c++" in " ".join(shown.output.split())
+    as_json = CliRunner().invoke(app, ["route", str(file), "--features", "64", "--types", "3", "--json"])
+    answer = json.loads(as_json.stdout)
+    assert answer["generators"] == ["ada", "bob"]
+    assert answer["lower"] < answer["gain"] < answer["upper"]
+    assert answer["gain"] == pytest.approx(route_file(file, features=64).gain.gain)
+    assert len(answer["types"]) == 3
+
+
+def test_a_log_names_its_generators_by_place_or_by_name(tmp_path: Path):
+    known, _ = logged(7, 200)
+    rest = {"contexts": known.contexts, "score": known.scores, "probability": known.probability}
+    by_place = saved(tmp_path / "places.npz", generator=known.generator, names=["a", "b"], **rest)
+    by_name = saved(tmp_path / "names.npz", generator=np.array(["a", "b"])[known.generator], **rest)
+    assert route_file(by_place, features=32).to_dict() == route_file(by_name, features=32).to_dict()
+
+
+CONTEXTS = np.random.default_rng(0).standard_normal((20, 3))
+SCORES = np.random.default_rng(1).standard_normal((20, 2))
+ONE_EACH = {"generator": np.arange(20) % 2, "score": np.ones(20), "probability": np.full(20, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "expected"),
+    [
+        ({"scores": SCORES}, "found no contexts"),
+        ({"contexts": CONTEXTS}, "found no generator, score, probability"),
+        ({"contexts": CONTEXTS, "scores": SCORES[:19]}, r"scores: expected \(prompts, generators\) of 20 prompts"),
+        ({"contexts": CONTEXTS, "scores": SCORES[:, 0]}, r"scores: expected numbers \(m, d\)"),
+        ({"contexts": CONTEXTS * np.nan, "scores": SCORES}, "contexts: expected finite numbers"),
+        ({"contexts": CONTEXTS, "scores": SCORES[:, :1]}, "at least 2 generators"),
+        ({"contexts": CONTEXTS, "scores": SCORES, "names": ["a"]}, "names: expected one for each of the 2 columns"),
+        ({"contexts": CONTEXTS, "scores": SCORES, "costs": np.ones(3)}, "costs: expected one for each of the 2"),
+        ({"contexts": CONTEXTS, "scores": SCORES, "prompts": ["a"]}, "prompts: expected 20 texts"),
+        ({"contexts": CONTEXTS, "scores": np.array([1.0, np.nan]) * SCORES}, "no scores of generator-1"),
+        ({"contexts": CONTEXTS[:5], "scores": SCORES[:5]}, "at least 10 prompts"),
+        ({"contexts": CONTEXTS, **ONE_EACH, "probability": np.zeros(20)}, "probability: expected numbers above 0"),
+        ({"contexts": CONTEXTS, **ONE_EACH, "score": np.ones(3)}, "score: expected 20 numbers"),
+        ({"contexts": CONTEXTS, **ONE_EACH, "names": ["a"]}, "generator: expected places from 0 to 0"),
+        ({"contexts": np.ones((20, 3)), "scores": SCORES}, "at least half of all pairs are equal"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_words(tmp_path: Path, arrays: dict[str, Any], expected: str):
+    with pytest.raises(ValueError, match=expected):
+        route_file(saved(tmp_path / "log.npz", **arrays))
+
+
+def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
+    (tmp_path / "text.npz").write_text("no arrays")
+    np.save(tmp_path / "one.npy", SCORES)
+    for name, expected in (("text.npz", "several arrays"), ("one.npy", "a single array"), ("none.npz", "No such file")):
+        with pytest.raises(ValueError, match=expected):
+            route_file(tmp_path / name)
+    file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES)
+    with pytest.raises(ValueError, match="has no array `costs`"):
+        route_file(file, price=1.0)
