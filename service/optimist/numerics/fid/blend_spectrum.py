@@ -48,7 +48,7 @@ class BlendSpectrum:
         counts = np.array(space.counts, dtype=np.float64)
         self.scales = (counts - 1.0 + weights) / (counts - 1.0) if unbiased else np.ones_like(counts)
         """Factors (G,) of A S_i A/n_i: the mean of the blend takes part α_i/n_i of a part's covariance."""
-        alpha = space.places.new_tensor(weights)
+        alpha = torch.from_numpy(weights).to(space.places.device)
         self.offsets = space.places - alpha @ space.places
         """u (G, k)."""
         self.moment = (self.offsets.T * alpha) @ self.offsets
@@ -192,7 +192,7 @@ class BlendSpectrum:
             mean = (rows.square() @ self._inverse).mean(0)
             # The last rows give the ratio alone: all rows are in the moments.
             found[place] *= torch.where(mean > 0.0, self._outside(place, rows).mean(0) / mean, 1.0)
-        found *= self.curve.freedom / (found.new_tensor(self.weights) @ found)
+        found *= self.curve.freedom / (torch.from_numpy(self.weights).to(found.device) @ found)
         return (0.5 * found @ self.curve.quadrature).cpu().numpy()
 
     @cached_property

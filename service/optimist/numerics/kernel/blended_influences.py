@@ -84,7 +84,7 @@ class Influences:
             for other, moment in enumerate(self._spectrum.leading):
                 found[:, other] = weight * ((seen @ (self._curvature * moment)) * seen).sum(-1)
             if self._order != 1.0:
-                gradient = influence.new_tensor(self.slopes)
+                gradient = torch.from_numpy(self.slopes).to(influence.device)
                 found += weight * (self._order - 1.0) * influence[:, None] * gradient
         found[:, place] -= influence
         return self._scale * found

@@ -184,7 +184,7 @@ class PairObjective:
                 found += scale * share * torch.stack(each, dim=1)
             found[:, i] += scale * among
             if self._pairs.is_log:
-                found -= scale * share * among[:, None] * found.new_tensor(gradient)
+                found -= scale * share * among[:, None] * torch.from_numpy(gradient).to(found.device)
             return found
 
         def of_common(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from optimist.numerics.mixtures.improvement import Improvement
@@ -163,7 +164,7 @@ class _Scored:
 
 def _slacks(weights: Floats, slopes: Tensor) -> Tensor:
     """The influence (b, G) on h̄ − h_i from that on h (b, G)."""
-    return slopes @ slopes.new_tensor(weights)[:, None] - slopes
+    return slopes @ torch.from_numpy(weights).to(slopes.device)[:, None] - slopes
 
 
 def _difference(one: Blended, other: Blended) -> Blended:
