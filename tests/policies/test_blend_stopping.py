@@ -58,7 +58,7 @@ def test_no_blend_is_better_than_one_alone():
     assert found.decided
     assert found.reason == "no blend is better than b alone by more than 0.0125"
     assert found.confidence == 0.0
-    vertex = replace(BLEND, weights=(0.0, 1.0), gain=0.0, gain_error=0.0, slacks=(-3.0, 0.0), slack_errors=(0.2, 0.0))
+    vertex = replace(BLEND, weights=(0.0, 1.0), gain=0.0, gain_error=0.0, bounds=((0.0, 0.0), (8.0, 0.0)))
     found = decide(vertex, tolerance=0.0)
     assert (found.decided, found.reason) == (True, "no blend is better than b alone")
 
