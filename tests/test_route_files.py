@@ -72,6 +72,43 @@ def test_a_table_with_gaps_counts_what_is_there():
     assert found.interval()[0] > 0.05
 
 
+def test_missing_scores_make_the_gain_neither_larger_nor_smaller():
+    full, gaps = [], []
+    for seed in range(8):
+        contexts, _, scores = tasks(seed)
+        holes = np.random.default_rng(seed).random(scores.shape) < 0.4
+        holes[holes.all(1)] = False
+        for found, kept in ((full, scores), (gaps, np.where(holes, np.nan, scores))):
+            found.append(route_gain(ScoredPrompts.of_table(contexts, kept), features=64))
+    apart = [some.gain - every.gain for some, every in zip(gaps, full, strict=True)]
+    error = np.sqrt(np.mean([one.error**2 for one in gaps]) / len(gaps))
+    assert abs(np.mean(apart)) < 2.0 * error
+    assert all(some.error > every.error for some, every in zip(gaps, full, strict=True))
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_without_scores_to_compare_no_gain_is_named(is_log: bool):
+    contexts, kinds, scores = tasks(8, 100)
+    place = (kinds == 1).astype(np.int64)
+    if is_log:
+        rows = np.arange(100)
+        known = ScoredPrompts(("a", "b"), contexts, rows, place, scores[rows, place] - kinds, np.ones(100))
+    else:
+        known = ScoredPrompts.of_table(contexts, np.where(place[:, None] == [0, 1], scores - kinds[:, None], np.nan))
+    with pytest.raises(ValueError, match="what routing gains is not known"):
+        route_gain(known, features=64)
+
+
+def test_a_type_without_known_scores_has_no_winner():
+    contexts, _, scores = tasks(9, 12)
+    known = ScoredPrompts.of_table(contexts, scores)
+    found = types_of(known, route_gain(known, features=64), count=20)
+    assert len(found) <= 12
+    for kind in found:
+        assert (kind.winner is None) == all(score.score is None for score in kind.scores.values())
+    assert any(kind.winner is None for kind in found)
+
+
 def test_prices_send_prompts_to_the_cheap_one():
     contexts, _, scores = tasks(4)
     known = ScoredPrompts.of_table(contexts, scores, ("a", "b"), costs=np.array([10.0, 1.0]))
@@ -148,6 +185,8 @@ ONE_EACH = {"generator": np.arange(20) % 2, "score": np.ones(20), "probability":
         ({"contexts": CONTEXTS, "scores": SCORES, "names": ["a"]}, "names: expected one for each of the 2 columns"),
         ({"contexts": CONTEXTS, "scores": SCORES, "costs": np.ones(3)}, "costs: expected one for each of the 2"),
         ({"contexts": CONTEXTS, "scores": SCORES, "prompts": ["a"]}, "prompts: expected 20 texts"),
+        ({"contexts": CONTEXTS, "scores": SCORES, "names": ["a", "a"]}, "names: expected different ones"),
+        ({"contexts": CONTEXTS, "scores": SCORES, "costs": [1.0, np.nan]}, "costs: .* all finite"),
         ({"contexts": CONTEXTS, "scores": np.array([1.0, np.nan]) * SCORES}, "no scores of generator-1"),
         ({"contexts": CONTEXTS[:5], "scores": SCORES[:5]}, "at least 10 prompts"),
         ({"contexts": CONTEXTS, **ONE_EACH, "probability": np.zeros(20)}, "probability: expected numbers above 0"),

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.routing.chances import best_chances, drawn, normal_below
+from optimist.numerics.routing.chances import best_chances, normal_below
 from optimist.numerics.routing.features import ContextMap, median_distance
 from optimist.numerics.routing.kernel_ridge import KernelRidge
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Published, Regressions
+from optimist.policies.blend_rules import drawn
 
 SEEDS = st.integers(0, 10_000)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
-from optimist.evaluation.routing import RouteGain, ScoredPrompts
+from optimist.evaluation.routing import RouteGain, ScoredPrompts, mean_gain
 from optimist.numerics.routing.features import ContextMap, Floats, median_distance
 
 NARROW = 0.5
@@ -38,8 +38,8 @@ class PromptType:
     examples: tuple[int, ...]
     """The places of the prompts nearest to its centre."""
     scores: dict[str, TypeScore]
-    winner: str
-    """The generator of the highest mean score, less the price of its cost."""
+    winner: str | None
+    """The generator of the highest mean score, less the price of its cost; None if no score is known."""
     gain: float | None
     """Mean gain of routing over the best single generator, on these prompts; None if it is not known."""
     gain_error: float | None
@@ -61,6 +61,7 @@ def types_of(
     §3c), where each has length 1: spectral clustering (Ng, Jordan and Weiss 2001). The modes alone would not do, as the
     largest one is often what all prompts have in common.
     """
+    count = min(count, len(known.contexts))
     sigma = NARROW * median_distance(known.contexts)
     phi = ContextMap.drawn(known.contexts.shape[1], features, sigma, seed)(known.contexts)
     _, vectors = np.linalg.eigh(phi.T @ phi)
@@ -85,16 +86,15 @@ def _type(
         -math.inf if score.score is None else score.score - cost
         for score, cost in zip(scores.values(), charged, strict=True)
     ]
-    gains = found.gains[inside]
-    gains = gains[~np.isnan(gains)]
+    gain, error = mean_gain(found.gains[inside], (found.routed != found.singles)[inside])
     shares = np.bincount(found.routed[inside], minlength=len(known.names)) / len(places)
     return PromptType(
         share=len(places) / len(inside),
         examples=tuple(order[:EXAMPLES].tolist()),
         scores=scores,
-        winner=known.names[int(np.argmax(worth))],
-        gain=float(gains.mean()) if len(gains) else None,
-        gain_error=float(gains.std(ddof=1) / math.sqrt(len(gains))) if len(gains) > 1 else None,
+        winner=known.names[int(np.argmax(worth))] if max(worth) > -math.inf else None,
+        gain=gain,
+        gain_error=error,
         shares=dict(zip(known.names, shares.tolist(), strict=True)),
     )
 
@@ -119,7 +119,7 @@ def as_rows(kinds: Sequence[PromptType], texts: Sequence[str] | None) -> list[tu
             "–" if score.score is None else f"{score.score:.3g} ± {score.error:.1g}" for score in kind.scores.values()
         ]
         gain = "–" if kind.gain is None or kind.gain_error is None else f"{kind.gain:.2g} ± {kind.gain_error:.1g}"
-        rows.append((f"{kind.share:.0%}", "; ".join(_brief(text) for text in shown), kind.winner, *scores, gain))
+        rows.append((f"{kind.share:.0%}", "; ".join(_brief(text) for text in shown), kind.winner or "–", *scores, gain))
     return rows
 
 

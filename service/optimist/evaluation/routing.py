@@ -54,6 +54,10 @@ class ScoredPrompts:
             raise ValueError("probability: expected numbers above 0, up to 1")
         if missing := [name for place, name in enumerate(self.names) if not (self.generator == place).any()]:
             raise ValueError(f"no scores of {', '.join(missing)}")
+        if len(set(self.names)) < count:
+            raise ValueError("names: expected different ones")
+        if self.costs is not None and (self.costs.shape != (count,) or not np.isfinite(self.costs).all()):
+            raise ValueError(f"costs: expected one for each of the {count} generators, all finite")
         if len(self.contexts) < FEWEST:
             raise ValueError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
 
@@ -102,7 +106,7 @@ class RouteGain:
     singles: NDArray[np.int64]
     """Place of the best single generator by what was learned from other prompts (m,)."""
     gains: Floats
-    """Gain on each prompt (m,), whose mean is `gain`; NaN where it is not known."""
+    """Gain on each prompt (m,), 0 where both generators are the same; NaN where it is not known."""
     prompts: int
 
     def interval(self, z: float = 1.959963984540054) -> tuple[float, float]:
@@ -125,7 +129,8 @@ def route_gain(
     every generator has a score on a prompt, its gain is their difference. Where one was drawn, the gain is doubly
     robust: the difference of the predictions, plus what the drawn one scored beyond its prediction over its
     probability, so that it is right if either the predictions or the probabilities are. bandwidth: by default the
-    median distance of the contexts. Raises ValueError for fewer folds than 2, or more than prompts.
+    median distance of the contexts. Raises ValueError for fewer folds than 2, or more than prompts, and where the gain
+    is known on fewer than 2 of the prompts that a router would give to another generator than the best single one.
     """
     if not 2 <= folds <= len(known.contexts):
         raise ValueError(f"folds: expected a number from 2 to {len(known.contexts)}, the prompts; got {folds}")
@@ -140,19 +145,25 @@ def route_gain(
     for one in range(folds):
         inside, learned = fold == one, [a - b for a, b in zip(whole, parts[one], strict=True)]
         if any(each.samples == 0 for each in learned):
-            raise ValueError("a generator has all of its scores on a fifth of the prompts: it needs more")
-        predicted[inside] = Regressions.of(learned).predict(phi[inside])[0] - charged
+            raise ValueError(f"a generator has all of its scores on one of {folds} parts of the prompts: it needs more")
+        regressions = Regressions.of(learned)
+        predicted[inside] = regressions.predict(phi[inside])[0] - charged
         routed[inside] = predicted[inside].argmax(1)
         # By the predictions for all prompts, which allow for prompts of different difficulty.
-        single[inside] = int(np.argmax(Regressions.of(learned).predict(phi[~inside])[0].mean(0) - charged))
+        single[inside] = int(np.argmax(regressions.predict(phi[~inside])[0].mean(0) - charged))
     values = [_values(known, predicted, charged, chosen) for chosen in (routed, single)]
-    gains = values[0] - values[1]
-    usable = gains[~np.isnan(gains)]
+    gains = np.where(routed == single, 0.0, values[0] - values[1])
+    gain, error = mean_gain(gains, routed != single)
+    if gain is None or error is None:
+        raise ValueError(
+            "what routing gains is not known: too few prompts have scores of both generators, that of the route and the "
+            "best single one; a log needs probabilities below 1"
+        )
     counts = np.bincount(routed, minlength=len(known.names)) / len(phi)
     best = int(np.bincount(single, minlength=len(known.names)).argmax())
     return RouteGain(
-        gain=float(usable.mean()),
-        error=float(usable.std(ddof=1) / math.sqrt(len(usable))),
+        gain=gain,
+        error=error,
         value=float(np.nanmean(values[0])),
         single_value=float(np.nanmean(values[1])),
         best=known.names[best],
@@ -164,6 +175,25 @@ def route_gain(
         gains=gains,
         prompts=len(phi),
     )
+
+
+def mean_gain(gains: Floats, is_routed: NDArray[np.bool_]) -> tuple[float | None, float | None]:
+    """The mean gain (m,) over prompts and its standard error; None where it is not known.
+
+    is_routed: whether each prompt would get another generator than the best single one; elsewhere the gain is 0. Gains
+    that are not known count as those that are: were they left out, prompts without a gain would count too much.
+    """
+    count, share = len(gains), float(is_routed.mean())
+    known = gains[is_routed & ~np.isnan(gains)]
+    if share == 0.0:
+        return 0.0, 0.0
+    if not len(known):
+        return None, None
+    mean = float(known.mean())
+    if len(known) < 2:
+        return share * mean, None
+    spread = float(known.var(ddof=1)) / len(known)
+    return share * mean, math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / count)
 
 
 def _moments(known: ScoredPrompts, phi: Floats, inside: NDArray[np.bool_]) -> list[Moments]:

@@ -8,8 +8,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from optimist.numerics.routing.chances import best_chances, drawn
+from optimist.numerics.routing.chances import best_chances
 from optimist.numerics.routing.features import Floats
+from optimist.policies.blend_rules import drawn
 
 RouteName = Literal["thompson", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
 FLOOR = 0.02
@@ -22,8 +23,9 @@ DELTA = 0.05
 class RoutePolicy:
     """Chooses a generator for one context: a pure function of the predictions, the seed and the number.
 
-    `price` is λ: a generator is worth its expected score minus λ times its cost. `rff-ucb`, `pak-ucb` and `promptwise`
-    are as published; their predictions are `Published` or `KernelRidge`, whose widths have no unit.
+    `price` is λ: a generator is worth its expected score minus λ times its cost. `rff-ucb` and `pak-ucb` are as
+    published; their predictions are `Published` or `KernelRidge`, whose widths have no unit. `promptwise` has the
+    published index, but of the regressions of `rff-ucb`, where the paper has logistic ones.
     """
 
     name: RouteName = "thompson"

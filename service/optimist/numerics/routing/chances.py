@@ -38,8 +38,3 @@ def best_chances(means: Floats, errors: Floats, floor: float = 0.0) -> Floats:
     found = (inside * others).sum(axis=-1)
     found = found / found.sum(axis=-1, keepdims=True)
     return (1.0 - floor) * found + floor / count
-
-
-def drawn(chances: Floats, uniform: float) -> int:
-    """The place that one uniform number chooses, by the inverse of the cumulated chances (G,)."""
-    return int(min(np.searchsorted(np.cumsum(chances), uniform, side="right"), len(chances) - 1))
