@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,6 +198,10 @@ async def test_it_is_due_as_samples_grow_and_generators_change(store: Store):
     assert await owes()
     await put(store)
     assert not await owes()
+    await tell(store, 1, rows=1)
+    assert await owes()
+    await put(store, parts=[replace(part, samples=part.samples - 1) for part in await now(store)])
+    assert not await owes(), "it is of all logs, but a batch of each cannot be read"
     await tell(store, 1, rows=1)
     assert await owes()
 

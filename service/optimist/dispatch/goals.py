@@ -163,7 +163,7 @@ class ForMixture:
         return self.decide(arms, told)
 
     def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
-        """By the bound of the duality gap, once there are enough samples for a decision."""
+        """By `Mixture.gap_bound`, once there are enough samples for a decision."""
         if self.mixture is None or self.decide(arms, told).confidence is None:
             return None
         bound = self.mixture.gap_bound(self.stopping.threshold(len(self.mixture.generators), told))

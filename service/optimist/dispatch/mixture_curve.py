@@ -22,7 +22,7 @@ def curve_point(mixture: Mixture, delta: float) -> str:
     """What is kept of a mixture for charts: JSON, to six digits, with null for what is infinite.
 
     [score, lower and upper end of its 1 − δ interval, place of the best single generator, its score, gain, its error,
-    duality gap, weights], all by place in the mixture; scores are on the natural scale.
+    gap, weights], all by place in the mixture; scores are on the natural scale.
     """
     z = -NormalDist().inv_cdf(delta / 2.0)
     ends = (mixture.value - z * mixture.error, mixture.value + z * mixture.error)

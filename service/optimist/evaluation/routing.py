@@ -156,8 +156,8 @@ def route_gain(
     gain, error = mean_gain(gains, routed != single)
     if gain is None or error is None:
         raise ValueError(
-            "what routing gains is not known: too few prompts have scores of both generators, that of the route and the "
-            "best single one; a log needs probabilities below 1"
+            "what routing gains is not known: too few prompts have scores of both generators, that of the route and "
+            "the best single one; a log needs probabilities below 1"
         )
     counts = np.bincount(routed, minlength=len(known.names)) / len(phi)
     best = int(np.bincount(single, minlength=len(known.names)).argmax())

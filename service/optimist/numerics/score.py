@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
-from optimist.numerics.mixtures.objective import Common, Half, Objective
+from optimist.numerics.mixtures.objective import Blendable, Common, Half, Objective
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
 from optimist_client.metrics import Metric
@@ -56,28 +56,8 @@ def linear_share(linear: float, variance: float) -> float:
     return min(linear / variance, 1.0) if variance > 0.0 else 1.0
 
 
-class Score(Protocol):
+class Score(Blendable, Protocol):
     """What computes a declared metric: its streaming statistic, the value of one, and what else follows from one."""
-
-    @property
-    def name(self) -> str:
-        """The name users type, such as "fid"."""
-        ...
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of `plug_in` and of everything bounds make of it."""
-        ...
-
-    @property
-    def lower_is_better(self) -> bool:
-        """Whether the best generator has the lowest value."""
-        ...
-
-    @property
-    def floor(self) -> float | None:
-        """The least value that is shown on the linear scale; None: any."""
-        ...
 
     @property
     def widths(self) -> dict[str, int]:
@@ -151,22 +131,6 @@ class Score(Protocol):
         """The `count` largest types of prompt, each with its score and the `samples` whose prompts show it best.
 
         Raises ValueError where the metric offers none, on counts below 1 and where there are no samples.
-        """
-        ...
-
-    @property
-    def offers_mixture(self) -> bool:
-        """Whether blends of generators have a score, so that `objective` has an answer."""
-        ...
-
-    def objective(
-        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
-    ) -> Objective:
-        """The loss of blends of generators with these statistics, by one half of their samples, None: by all.
-
-        common: of each generator the rows of indices that the others have, too; () if generators are independent.
-        Raises ValueError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
-        kept its halves apart.
         """
         ...
 

@@ -17,9 +17,9 @@ ONE = 0.995
 def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | None, told: int) -> Decision:
     """The decision on the blend of these contenders after `told` batches. A pure function, as `Stopping.decide`.
 
-    It is made when the upper bound of the duality gap, with as many errors as `Stopping.threshold` asks for, is at most
-    the tolerance: then no other blend is better by more. `best` is the best single generator, and the confidence that
-    the blend beats it.
+    It is made when `Mixture.gap_bound`, with as many errors as `Stopping.threshold` asks for, is at most the tolerance:
+    then no other blend is better by more. `best` is the best single generator, and the confidence that the blend beats
+    it.
     """
     known = () if mixture is None else mixture.generators
     missing = [arm.name for arm in arms if arm.active and arm.name not in known]

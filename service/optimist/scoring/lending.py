@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -73,7 +74,7 @@ class Lending:
     def take_back(self, name: str, ordinal: int, label: str) -> None:
         """Let a generator that was lent have turns again."""
         record = self._lent.pop((name, ordinal, label))
-        record.is_lent, record.state = False, "idle"
+        record.is_lent, record.state, record.worked = False, "idle", time.monotonic()
         if record.again:
             record.again = False
             self._schedule(record)

@@ -37,7 +37,7 @@ class Record(Generic[At]):
     queued: float = field(default=0.0, kw_only=True)
     """When it last began to wait."""
     worked: float = field(default=0.0, kw_only=True)
-    """When its last turn ended."""
+    """When its last turn ended, or it was last lent."""
     again: bool = field(default=False, kw_only=True)
     """Whether it gets another turn after this one, because something was announced or left meanwhile."""
     is_lent: bool = field(default=False, kw_only=True)

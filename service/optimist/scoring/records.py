@@ -64,8 +64,7 @@ class Records(dict[Key, GeneratorRecord]):
                 # None: the generator has joined between the two reads.
                 if unit is not None and (record := self._owed(name, generator, label, unit)) is not None:
                     yield record
-        if state.mixture_growth is not None:
-            self._blending.add(name)
+        (self._blending.discard if state.mixture_growth is None else self._blending.add)(name)
         for label in ("", *state.labels):
             mixture = self.mixtures.get((name, label))
             is_owed = state.owes_mixture and not label

@@ -275,6 +275,9 @@ class ExperimentState:
         mixable = self.mixable
         if made.parts.keys() != {generator.ordinal for generator in mixable}:
             return True
+        # A mixture has no samples of batches that cannot be read: it may have fewer than were told, and still all.
+        if all(generator.seq <= made.parts[generator.ordinal].seq for generator in mixable):
+            return False
         samples = sum(generator.samples for generator in mixable)
         return samples > made.samples and samples >= (1.0 + growth) * made.samples
 

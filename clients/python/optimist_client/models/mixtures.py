@@ -50,7 +50,7 @@ class Mixture(Answer):
     confidence: float
     """That the blend is better than the best single generator: of a one-sided test of `gain`."""
     gap: float
-    """Duality gap: no blend is better than this one by more than that, as far as the samples show."""
+    """No other blend is better than this one by more than that, as far as the samples show."""
     gap_bound: float
     """Upper bound of the gap with the confidence of the experiment."""
     samples: int

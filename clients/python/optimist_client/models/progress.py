@@ -51,7 +51,7 @@ class MixtureCurve(Answer):
     gains: list[float | None]
     gain_errors: list[float | None]
     gaps: list[float | None]
-    """The duality gap."""
+    """By how much another blend may be better than each, as far as the samples show."""
 
 
 class OpenPickInfo(Answer):

@@ -46,7 +46,8 @@ class Mixture:
     """By how much the loss of the best blend without this generator is higher."""
     model: Quadratic
     """Second-order model, at `weights`, of the loss that the weights minimise, by all samples; exact for RKE and MMD.
-    Its unit may be another than that of `scale`: 1/RKE for RKE."""
+    Its unit may be another than that of `scale`: 1/RKE for RKE. For published policies it is that of the papers'
+    estimates, at the weights that are best by these."""
     deviations: tuple[float, ...]
     """Standard deviation of what a sample of each generator adds to its own entry of the gradient, in the unit of
     `model`; divided by √samples it is that entry's standard error."""

@@ -79,31 +79,36 @@ class Blendable(Protocol):
 
     @property
     def name(self) -> str:
-        """As in `Score`."""
+        """The name users type, such as "fid"."""
         ...
 
     @property
     def scale(self) -> Scale:
-        """As in `Score`."""
+        """The scale of `plug_in` and of everything bounds make of it."""
         ...
 
     @property
     def lower_is_better(self) -> bool:
-        """As in `Score`."""
+        """Whether the best generator has the lowest value."""
         ...
 
     @property
     def floor(self) -> float | None:
-        """As in `Score`."""
+        """The least value that is shown on the linear scale; None: any."""
         ...
 
     @property
     def offers_mixture(self) -> bool:
-        """As in `Score`."""
+        """Whether blends of generators have a score, so that `objective` has an answer."""
         ...
 
     def objective(
         self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """As in `Score`."""
+        """The loss of blends of generators with these statistics, by one half of their samples, None: by all.
+
+        common: of each generator the rows of indices that the others have, too; () if generators are independent.
+        Raises ValueError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
+        kept its halves apart.
+        """
         ...

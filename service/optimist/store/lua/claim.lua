@@ -2,9 +2,9 @@
 -- keys: generators claims counts
 -- args: owner seconds wanted*(generator label)
 
--- Claims units for `seconds`; a generator of 'mixture' stands for the mixture of all. Answers for each {token, deadline, 1 if another owner's claim had run out}, or nothing
--- where another owner holds the claim. A deadline further off than a claim can last means that the server's clock was
--- set back: that claim has run out, too.
+-- Claims units for `seconds`; a generator of 'mixture' stands for the mixture of all. Answers for each {token, deadline,
+-- 1 if another owner's claim had run out}, or nothing where another owner holds the claim. A deadline further off than a
+-- claim can last means that the server's clock was set back: that claim has run out, too.
 
 -- The counter that numbers claims. Where older versions must not score, because they know of no retractions, of no
 -- watched metrics, or of no mixtures, those that they count by are no numbers, so that none of them can claim anything.
