@@ -184,7 +184,7 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
     assert set(rows) == {"thompson", "rff-ucb", "uniform", "best-single"}
     assert rows["best-single"]["mean"] == pytest.approx(answer["best"]) == pytest.approx(scores.mean(0).max())
     assert answer["ideal"] == pytest.approx(scores.max(1).mean())
-    assert rows["thompson"]["mean"] > answer["best"] + 0.1 > rows["uniform"]["mean"]
+    assert rows["thompson"]["mean"] > answer["best"] + 0.04 > rows["uniform"]["mean"]
     assert sum(rows["thompson"]["picks"].values()) == pytest.approx(1.0)
     again = CliRunner().invoke(app, command)
     assert again.output == shown.output
