@@ -209,3 +209,44 @@ def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
     file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES)
     with pytest.raises(ValueError, match="has no array `costs`"):
         route_file(file, price=1.0)
+
+
+def test_policies_are_played_on_a_file(tmp_path: Path):
+    contexts, _, scores = tasks(8, 400)
+    file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"])
+    to = tmp_path / "played.json"
+    command = ["simulate", "--goal", "route", "--features", str(file), "--trials", "2", "--json", str(to)]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    answer = json.loads(to.read_text())
+    rows = {row["policy"]: row for row in answer["rows"]}
+    assert set(rows) == {"thompson", "rff-ucb", "uniform", "best-single"}
+    assert rows["best-single"]["mean"] == pytest.approx(answer["best"]) == pytest.approx(scores.mean(0).max())
+    assert answer["ideal"] == pytest.approx(scores.max(1).mean())
+    assert rows["thompson"]["mean"] > answer["best"] + 0.04 > rows["uniform"]["mean"]
+    assert sum(rows["thompson"]["picks"].values()) == pytest.approx(1.0)
+    again = CliRunner().invoke(app, command)
+    assert again.output == shown.output
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--policy", "best"], "unknown policy 'best'"),
+        (["--metric", "fid"], "--goal route takes no --metric"),
+        (["--json", "/none/there.json"], "expected a file in an existing folder"),
+    ],
+)
+def test_what_cannot_be_played_is_said_in_words(tmp_path: Path, options: list[str], expected: str):
+    file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES)
+    shown = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(file), *options])
+    assert shown.exit_code != 0
+    assert expected in " ".join(shown.output.replace("│", " ").split())
+
+
+def test_a_table_with_gaps_is_not_played(tmp_path: Path):
+    holes = SCORES.copy()
+    holes[3, 1] = np.nan
+    file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=holes)
+    shown = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(file)])
+    assert "some are missing" in shown.output

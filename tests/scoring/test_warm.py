@@ -96,7 +96,7 @@ def test_a_snapshot_of_something_else_is_refused():
     for name, warm in frozen.items():
         apply(warm, log_of(KINDS[name], 5), [5])
     # Different questions to one and the same statistic.
-    alike = {"vendi 3", "vendi truncated"}
+    alike = {"vendi 1", "vendi 3", "vendi truncated"}
     for name, warm in frozen.items():
         body = warm.freeze()
         for other, bound in bounds.items():

@@ -197,6 +197,9 @@ def test_a_covariance_may_be_negative_by_what_rounding_does(negative: float):
         assert moments.stored(arrays, d)[0] == d
 
 
+FINE = (200, 204, 404, 409, 410)
+
+
 def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(not_scoring: Service):
     """Bodies cut in the middle on every kind of route, and all that is asked of an experiment while it is deleted."""
     body = batch(5)
@@ -238,6 +241,7 @@ def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(not_scori
         for thread in threads:
             thread.join()
         assert {status for what, status in answers if what == "list"} == {200}
-        assert {status for _, status in answers} <= {200, 204, 404, 409, 410}
+        # Charts are read in several steps, between which the experiment may have been made again: then 503, ask again.
+        assert answers.keys() - {("charts", 503)} <= {(what, status) for what, _ in answers for status in FINE}
         assert len({what for what, _ in answers}) == 6
         assert "Traceback" not in not_scoring.log()

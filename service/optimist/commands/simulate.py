@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from optimist.commands.metrics import Watch, watched
+from optimist.commands.routes_played import play_routes
 from optimist.commands.score import kernels_of
 from optimist.commands.shared import (
     ORDER,
@@ -33,7 +34,11 @@ from optimist_client.tolerance import parsed as parsed_tolerance
 if TYPE_CHECKING:
     from optimist.simulation.sources import SourceSet
 
-DEFAULTS = {"best": ("ucb", "uniform"), "mixture": ("ogd", "mixture-greedy", "uniform")}
+DEFAULTS = {
+    "best": ("ucb", "uniform"),
+    "mixture": ("ogd", "mixture-greedy", "uniform"),
+    "route": ("thompson", "rff-ucb", "uniform", "best-single"),
+}
 """The policies that are compared if none is named, by goal."""
 
 
@@ -51,8 +56,11 @@ def simulate(
     ] = None,
     generators: Annotated[Literal["digits"] | None, typer.Option(help="Samples: the demo's live generators.")] = None,
     goal: Annotated[
-        Literal["best", "mixture"],
-        typer.Option(help="What policies are to find: the best generator, or the best blend of all."),
+        Literal["best", "mixture", "route"],
+        typer.Option(
+            help="What policies are to find: the best generator, the best blend of all, or the right generator for "
+            "each prompt. For the last, --features is a file as `optimist route` takes, with all scores."
+        ),
     ] = "best",
     metric: Annotated[
         MetricName | None, typer.Option(help="The metric to compare by; by default the experiment's, or fid.")
@@ -118,6 +126,16 @@ def simulate(
     that they name. In each trial all policies see the same samples, drawn without replacement. Results do not depend on
     --jobs.
     """
+    if goal == "route":
+        unused = {"--experiment": experiment, "--generators": generators, "--metric": metric, "--reference": reference}
+        unused |= {"--watch": watch, "--truth": truth, "--kernel": kernel, "--sigma": sigma, "--tolerance": tolerance}
+        unused |= {"--csv": csv_file, "--picks": picks, "--plot": plot, "--delta": delta, "--order": order}
+        if given := [option for option, value in unused.items() if value is not None]:
+            raise typer.BadParameter(f"--goal route takes no {', '.join(given)}: scores are in the file")
+        if features is None:
+            raise typer.BadParameter("--goal route needs --features, a file as `optimist route` takes")
+        play_routes(features, policy or DEFAULTS[goal], rounds, trials, seed, json_file)
+        return
     if truth is not None and goal == "mixture":
         raise typer.BadParameter("--truth has scores of single generators, so it does not go with --goal mixture")
     if sum(source is not None for source in (features, experiment, generators)) != 1:

@@ -75,8 +75,8 @@ def route_file(file: Path, *, price: float = 0.0, features: int = 256, types: in
     cannot be read, lacks an array, or if the numbers do not fit.
     """
     arrays = _read(file)
-    texts = None if "prompts" not in arrays else tuple(map(str, arrays["prompts"]))
     known = _known(arrays, file)
+    texts = None if "prompts" not in arrays else tuple(map(str, arrays["prompts"]))
     if texts is not None and len(texts) != len(known.contexts):
         raise ValueError(f"prompts: expected {len(known.contexts)} texts, as many as contexts; got {len(texts)}")
     if not 0.0 <= price < np.inf:
@@ -86,6 +86,11 @@ def route_file(file: Path, *, price: float = 0.0, features: int = 256, types: in
     found = route_gain(known, price=price, features=features, seed=seed)
     kinds = types_of(known, found, price=price, count=types, seed=seed)
     return RouteReport(known.names, found, kinds, texts, price, known.is_logged)
+
+
+def prompts_in(file: Path) -> ScoredPrompts:
+    """The prompts and scores of a file. Raises ValueError as `route_file` does."""
+    return _known(_read(file), file)
 
 
 def _read(file: Path) -> dict[str, NDArray[Any]]:

@@ -78,6 +78,14 @@ class ScoredPrompts:
         found = scores[prompt, generator]
         return cls(named, contexts, prompt, generator, found, np.ones(len(found)), costs)
 
+    def table(self) -> Floats:
+        """The scores (m, G). Raises ValueError unless every generator has one score on every prompt."""
+        found = np.full((len(self.contexts), len(self.names)), np.nan)
+        found[self.prompt, self.generator] = self.scores
+        if np.isnan(found).any():
+            raise ValueError("scores: expected one of every generator on every prompt; some are missing")
+        return found
+
     @property
     def is_logged(self) -> bool:
         """Whether prompts were given to generators by chance, with known probabilities."""

@@ -36,12 +36,18 @@ class RoutePolicy:
     """T, which the width of `pak-ucb` depends on."""
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(RouteName):
-            raise ValueError(f"unknown policy {self.name!r}; expected one of {', '.join(get_args(RouteName))}")
         if not 0.0 <= self.price < math.inf:
             raise ValueError(f"price: expected a number of at least 0, got {self.price}")
         if not 0.0 <= self.floor <= 1.0:
             raise ValueError(f"floor: expected a probability, got {self.floor}")
+
+    @classmethod
+    def named(cls, name: str, rounds: int = 1000) -> RoutePolicy:
+        """The policy of this name with its defaults. Raises ValueError for an unknown one."""
+        for known in get_args(RouteName):
+            if known == name:
+                return cls(known, rounds=rounds)
+        raise ValueError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
 
     @property
     def is_published(self) -> bool:

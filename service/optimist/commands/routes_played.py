@@ -1,0 +1,38 @@
+"""`optimist simulate --goal route`: routing policies played on prompts whose scores are all known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from optimist.commands.shared import extras, said_plainly
+
+
+def play_routes(
+    file: Path, policies: Sequence[str], rounds: int, trials: int, seed: int, json_file: Path | None
+) -> None:
+    """Print what each policy gets on up to `rounds` prompts in random order, beside the best single generator.
+
+    Exits with a message if the file does not suffice, or a policy is unknown.
+    """
+    with extras("server,scoring"):
+        from optimist.evaluation.route_files import prompts_in
+        from optimist.simulation.routes import played
+    with said_plainly(ValueError, OSError):
+        if json_file is not None and not json_file.parent.is_dir():
+            raise ValueError(f"--json {json_file}: expected a file in an existing folder")
+        result = played(prompts_in(file), policies, rounds=rounds, trials=trials, seed=seed)
+        if json_file is not None:
+            json_file.write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False))
+    table = Table(title=result.sentence, title_justify="left", box=None, pad_edge=False)
+    for heading in ("policy", "mean score", "± over trials", "part of the possible gain", *result.names):
+        table.add_column(heading, overflow="fold")
+    for row in result.rows:
+        share = "–" if row.share_of_ideal is None else f"{row.share_of_ideal:.2f}"
+        picks = (f"{part:.0%}" for part in row.picks.values())
+        table.add_row(row.policy, f"{row.mean:.4f}", f"{row.error:.4f}", share, *picks)
+    Console().print(table)
