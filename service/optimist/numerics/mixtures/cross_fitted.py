@@ -29,7 +29,7 @@ FEWEST = 4
 """Samples that each generator needs: two in each half."""
 FEW = 20
 """Samples of a generator below which a warning says so."""
-BOUNDED = (0.0, 1.0, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0)
+BOUNDED = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 7.0, 8.0)
 """Standard errors at which the bound of what another blend gains is computed."""
 APART = 0.25
 """A warning says so where the halves differ by more than this in the weight of a generator."""

@@ -43,7 +43,7 @@ class Mixture:
     of the weights. The duality gap is the largest: no blend is better than this one by more than that."""
     slack_errors: tuple[float, ...]
     contributions: tuple[float, ...]
-    """By how much the loss of the best blend without this generator is higher."""
+    """By how much the loss of the best blend without this generator is higher, by `model`."""
     model: Quadratic
     """Second-order model, at `weights`, of the loss that the weights minimise, by all samples; exact for RKE and MMD.
     Its unit may be another than that of `scale`: 1/RKE for RKE. For published policies it is that of the papers'
