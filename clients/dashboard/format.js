@@ -33,6 +33,12 @@ export function error(number, of) {
   return `± ${Math.abs(number) < 1e6 ? number.toFixed(Math.min(decimals, 3)) : number.toExponential(1)}`;
 }
 
+// A score with three decimals or fewer, or with as many as its error of two digits needs.
+export function precise(number, spread) {
+  if (!(spread > 0 && spread < 0.1)) return score(number);
+  return number.toFixed(Math.min(12, Math.max(3, 1 - Math.floor(Math.log10(spread)))));
+}
+
 export const share = (ratio) => (ratio === null ? "–" : `${(100 * ratio).toFixed(1)}\u00a0%`);
 
 export function ago(seconds) {
@@ -87,6 +93,10 @@ export function recipe(weights) {
   return parts.length > NAMED ? [...named, `${parts.length - NAMED} more`] : named;
 }
 
+// Whether no blend is better than the best single generator, as in the SDK's `Mixture.is_one_alone`.
+const isOneAlone = ({ gain, best, weights }) =>
+  gain <= 0 || weights.some(({ generator, weight }) => generator === best && weight >= 0.995);
+
 // The best blend so far in a sentence, the answer of experiments whose goal it is.
 export function blendAnswer(report) {
   const { mixture, standings, state } = report;
@@ -98,7 +108,7 @@ export function blendAnswer(report) {
   if (!mixture) return `Warming up: ${told} so far, and no blend has been made yet.`;
   const ended = { "out of budget": "; the budget is spent", stopped: "; the experiment was stopped" }[state] ?? "";
   const soFar = state === "decided" ? "" : " so far";
-  if (mixture.gain <= 0) return `No blend is better than ${mixture.best} alone${soFar}, after ${told}${ended}.`;
+  if (isOneAlone(mixture)) return `No blend is better than ${mixture.best} alone${soFar}, after ${told}${ended}.`;
   const parts = recipe(mixture.weights.map(({ generator, weight }) => [generator, weight]));
   const blend = parts.length === 1 ? parts[0] : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
   return `The best blend${soFar} is ${blend}, after ${told}${ended}.`;

@@ -2,7 +2,7 @@
 import { experimentPath, get } from "./api.js";
 import { Choice } from "./choice.js";
 import { fill, h, say } from "./dom.js";
-import { error, samples, score, share } from "./format.js";
+import { precise, samples, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { MixtureCharts } from "./mixture-charts.js";
 
@@ -82,8 +82,9 @@ export class Mixture {
     if (this.isGoal && this.status.textContent.startsWith("The first")) say(this.status, "");
     say(this.claim, mixture.gain_text);
     say(this.gap, mixture.gap_text);
-    say(this.scored, `${mixture.title}: blend ${score(mixture.score)} ${error(mixture.error, mixture.score)}, ` +
-      `${mixture.best} alone ${score(mixture.best_score)}. Made from ${samples(mixture.samples)}.`);
+    const scored = (number) => precise(number, mixture.error);
+    say(this.scored, `${mixture.title}: blend ${scored(mixture.score)} ± ${scored(mixture.error)}, ` +
+      `${mixture.best} alone ${scored(mixture.best_score)}. Made from ${samples(mixture.samples)}.`);
     fill(this.warnings, mixture.warnings.map((warning) => h("li", {}, warning)));
     this.drawGain(mixture);
     const drawn = new Map(report.standings.map((standing) => [standing.generator, standing.samples]));

@@ -82,9 +82,9 @@ def test_a_share_is_of_the_score_of_the_blend():
 @pytest.mark.parametrize(
     ("mixture", "arms", "reason"),
     [
-        (None, ARMS, "no mixture yet with a, b"),
-        (BLEND, [*ARMS, Arm("c", None, 10, 2)], "no mixture yet with c"),
-        (BLEND, ARMS[:1], "no mixture yet without b"),
+        (None, ARMS, "no blend has been made yet with a, b"),
+        (BLEND, [*ARMS, Arm("c", None, 10, 2)], "no blend has been made yet with c"),
+        (BLEND, ARMS[:1], "no blend has been made yet without b"),
         (replace(BLEND, samples=(19, 300)), ARMS, "fewer than 20 samples of a"),
     ],
 )

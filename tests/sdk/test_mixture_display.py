@@ -80,7 +80,10 @@ def test_where_no_blend_is_better_the_generator_is_named(gain: float):
 
 def test_warnings_and_old_mixtures_are_said():
     said = mixture(stale=True, warnings=("few samples of a",)).sentences
-    assert said[2:] == ["More samples, or generators, have come since.", "Warning: few samples of a."]
+    assert said[2:] == [
+        "More samples, or generators, have come since the blend was made.",
+        "Warning: few samples of a.",
+    ]
 
 
 def test_html_quotes_names():
@@ -148,3 +151,23 @@ def test_earlier_reports_have_no_new_fields():
     sent = report(goal="best", decision=DecisionInfo(best="a", confidence=None, decided=False, reason="")).model_dump()
     assert not {"goal", "mixture"} & sent.keys()
     assert "weights" not in sent["decision"]
+
+
+def test_small_scores_have_as_many_decimals_as_their_error():
+    fields = {"title": "MMD²", "scale": "linear", "lower_is_better": True, "best_score": 0.01033}
+    said = mixture(score=0.000586, error=0.00027, lower=-0.0000001, upper=0.00112, gain=0.0097, **fields).sentences[0]
+    assert "MMD² 0.00059 (interval 0.00000 to 0.00112)" in said
+
+
+def test_a_blend_of_one_generator_is_called_that_generator_as_in_the_decision():
+    weights = {"a": 0.003, "b <i>": 0.997}
+    assert mixture(weights, gain=0.0001).sentences[0].startswith("No blend is better than b <i> alone")
+    assert mixture({"a": 0.997, "b <i>": 0.003}, gain=0.1).sentences[0].startswith("The best blend is 100% a")
+
+
+def test_the_bound_is_said_once_and_a_report_on_the_best_generator_has_its_blend():
+    made = mixture()
+    decision = DecisionInfo(best="b <i>", confidence=0.999, decided=True, reason="no other is better by 0.803%")
+    assert made.gap_text not in report(mixture=made, decision=decision).sentences
+    assert made.gap_text in report(mixture=made).sentences
+    assert made.sentences[0] in report(mixture=made, goal="best").sentences

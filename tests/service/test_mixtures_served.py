@@ -165,6 +165,9 @@ def test_what_cannot_be_blended_is_said(service: Service, client: Optimist, told
         few.mixture()
     with pytest.raises(Conflict, match="has no mixture yet; it is made when somebody asks for it: GET"):
         few.blend(10)
+    for size, limit in ((0, "at least 1, got 0"), (10**7, "at most 1,000,000, got 10000000")):
+        with pytest.raises(Fix, match=limit):
+            few.blend(size)
     blended = client.create_experiment(f"{name}-goal", ["a", "b"], **MIXTURE)
     with pytest.raises(Conflict, match="has no mixture yet; it is made once every generator has some samples"):
         blended.blend(10)

@@ -8,13 +8,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from optimist_client import models
 from optimist_client.embeddings import check_embedders
+from optimist_client.errors import Fix
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Pick, PickOperations
 from optimist_client.progress import leader, shown
 from optimist_client.results import ResultOperations
 from optimist_client.run import Allowance, Makers, Run, check_functions
+from optimist_client.validation import in_words
 
 PickT = TypeVar("PickT", Pick, AsyncPick)
 _WATCHED_WAIT = 30.0
@@ -156,9 +160,13 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
 
         By the weights of the newest mixture of the metric that decides. What rounding leaves over is credited to the
         next calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.
-        These samples need not be told. Raises `Conflict` while there is no mixture: ask for one with `mixture`.
+        These samples need not be told. Raises `Fix` for a size below 1 or above 1,000,000, `Conflict` while there is no
+        mixture: ask for one with `mixture`.
         """
-        request = models.BlendRequest(size=size, request_id=_unique())
+        try:
+            request = models.BlendRequest(size=size, request_id=_unique())
+        except ValidationError as error:
+            raise Fix(in_words(error)) from None
         path = f"/v1/experiments/{self.name}/blend"
         return models.Blend.model_validate(await self._transport.call("POST", path, json=request.model_dump()))
 

@@ -14,10 +14,10 @@ from optimist_client.wire import IDENTIFIER, IDENTIFIER_IN_WORDS
 
 _PATTERNS = {IDENTIFIER: IDENTIFIER_IN_WORDS}
 _LIMITS = {
-    "greater_than_equal": "at least {ge:g}",
-    "greater_than": "a number above {gt:g}",
-    "less_than_equal": "at most {le:g}",
-    "less_than": "a number below {lt:g}",
+    "greater_than_equal": "at least {ge:,.10g}",
+    "greater_than": "a number above {gt:,.10g}",
+    "less_than_equal": "at most {le:,.10g}",
+    "less_than": "a number below {lt:,.10g}",
     "too_short": "at least {min_length:g}",
     "too_long": "at most {max_length:g}",
     "string_too_short": "text of at least {min_length:g} characters",

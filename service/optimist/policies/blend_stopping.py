@@ -9,9 +9,7 @@ from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies.arms import Arm
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision, Stopping
 from optimist_client.models.decisions import shown, shown_with
-
-ONE = 0.995
-"""Weight from which on a blend is called one generator alone."""
+from optimist_client.models.mixtures import ONE
 
 
 def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | None, told: int) -> Decision:
@@ -24,9 +22,9 @@ def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | N
     known = () if mixture is None else mixture.generators
     missing = [arm.name for arm in arms if arm.active and arm.name not in known]
     if mixture is None or missing:
-        return Decision(None, None, False, f"no mixture yet with {', '.join(missing) or 'every generator'}")
+        return Decision(None, None, False, f"no blend has been made yet with {', '.join(missing) or 'any generator'}")
     if gone := sorted(set(known) - {arm.name for arm in arms}):
-        return Decision(None, None, False, f"no mixture yet without {', '.join(gone)}")
+        return Decision(None, None, False, f"no blend has been made yet without {', '.join(gone)}")
     if len(known) == 1:
         return Decision(mixture.best, None, False, "there is no other generator to blend it with")
     bound = mixture.gap_bound(stopping.threshold(len(known), told))

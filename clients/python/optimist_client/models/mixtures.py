@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, computed_field
@@ -10,6 +11,10 @@ from optimist_client import mixture_display
 from optimist_client.metrics import Scale
 from optimist_client.models.decisions import confidence_text, recipe, shown, shown_with
 from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, optional
+
+ONE = 0.995
+"""Weight from which on a blend is called one generator alone."""
+STALE = "More samples, or generators, have come since the blend was made."
 
 
 class MixtureWeight(Answer):
@@ -66,7 +71,7 @@ class Mixture(Answer):
     @property
     def gain_text(self) -> str:
         """What the blend gains over the best single generator, as it is shown everywhere."""
-        if self.gain <= 0.0:
+        if self.is_one_alone:
             return f"No blend is better than {self.best} alone, as far as the samples show."
         gain = shown_with(self.gain, self.gain_error, self.scale)
         return f"The blend is {gain} better than {self.best} alone ({confidence_text(self.confidence)} confidence)."
@@ -79,6 +84,11 @@ class Mixture(Answer):
         return f"No blend of these generators is better than this one by more than {bound}."
 
     @property
+    def is_one_alone(self) -> bool:
+        """Whether no blend is better than the best single generator alone, as far as the samples show."""
+        return self.gain <= 0.0 or any(one.generator == self.best and one.weight >= ONE for one in self.weights)
+
+    @property
     def recipe(self) -> str:
         """The weights as they are shown, the largest first, such as "62% a + 38% b"."""
         return recipe({one.generator: one.weight for one in self.weights})
@@ -87,14 +97,18 @@ class Mixture(Answer):
     def sentences(self) -> list[str]:
         """The best blend with its score and gain, or that none is better than a single generator; what is known of
         better ones; warnings."""
-        if self.gain <= 0.0:
-            claim = f"{self.gain_text[:-1]}: {self.title} {self.best_score:.3f}."
+        if self.is_one_alone:
+            claim = f"{self.gain_text[:-1]}: {self.title} {self._shown(self.best_score)}."
         else:
             _, _, gained = self.gain_text.partition(" is ")
-            interval = f"(interval {self.lower:.3f} to {self.upper:.3f})"
-            claim = f"The best blend is {self.recipe}: {self.title} {self.score:.3f} {interval}, {gained}"
-        old = ["More samples, or generators, have come since."] if self.stale else []
+            interval = f"(interval {self._shown(self.lower)} to {self._shown(self.upper)})"
+            claim = f"The best blend is {self.recipe}: {self.title} {self._shown(self.score)} {interval}, {gained}"
+        old = [STALE] if self.stale else []
         return [claim, self.gap_text, *old, *(f"Warning: {warning}." for warning in self.warnings)]
+
+    def repeats(self, sentence: str, reason: str) -> bool:
+        """Whether a sentence says only what the reason of a decision says: the bound of what other blends gain."""
+        return sentence == self.gap_text and shown(self.gap_bound, self.scale) in reason
 
     @property
     def ranking(self) -> list[MixtureWeight]:
@@ -114,6 +128,11 @@ class Mixture(Answer):
 
     def __str__(self) -> str:
         return mixture_display.as_text(self)
+
+    def _shown(self, score: float) -> str:
+        """A score with three decimals, or as many as its error of two digits has."""
+        small = 0.0 < self.error < 0.1 and math.isfinite(self.error)
+        return f"{score:z.{min(12, max(3, 1 - math.floor(math.log10(self.error)))) if small else 3}f}"
 
 
 class BlendRequest(Wire):

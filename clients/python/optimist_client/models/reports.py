@@ -168,7 +168,8 @@ class Report(Answer):
             until = " at the budget" if self.state == "out of budget" else ""
             verdict = "Decided" if self.decision.decided else f"Undecided{until}"
             why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}."
-            return [blend[0], why, *blend[1:], *warnings, *([] if self.hint is None else [self.hint])]
+            said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
+            return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
         if winner is None or winner.score is None:
             return ["No winner: not every generator has an estimate.", *warnings]
@@ -185,6 +186,8 @@ class Report(Answer):
         )
         said = [answer, self.why, *self.decision.verdict_sentences]
         said += [text for text in (self.overlap_text, self.disagreement) if text]
+        if self.mixture is not None:
+            said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]
         said += warnings
         if self.hint is not None:
             said.append(self.hint)
