@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixtures.mixture import LEAST_SAMPLES, Mixture
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.policies.arms import Arm, prices
 from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
@@ -17,8 +17,6 @@ from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist_client.goals import MixturePolicy as PolicyName
 from optimist_client.metrics import Metric
 
-LEAST_SAMPLES = 4
-"""Samples of a generator below which it is part of no mixture."""
 MIXTURE_NAMES = (*get_args(PolicyName), "uniform")
 _WITH_RANGES = ("mixture-ucb-cab", "mixture-ucb-ogd")
 

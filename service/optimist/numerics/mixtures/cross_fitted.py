@@ -19,14 +19,12 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.mixtures.improvement import Improvement
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixtures.mixture import LEAST_SAMPLES, Mixture
 from optimist.numerics.mixtures.objective import Blendable, Blended, Common, Half, Objective
 from optimist.numerics.mixtures.programme import least, minimise
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.numerics.mixtures.shared_chance import SharedChance
 
-FEWEST = 4
-"""Samples that each generator needs: two in each half."""
 FEW = 20
 """Samples of a generator below which a warning says so."""
 BOUNDED = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 7.0, 8.0)
@@ -229,6 +227,8 @@ def _check(score: Blendable, statistics: Sequence[Any], names: Sequence[str]) ->
         raise ValueError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
     if not score.offers_mixture:
         raise ValueError(f"the metric {score.name!r} has no score of blends")
-    few = [name for name, each in zip(names, statistics, strict=True) if each.samples < FEWEST]
+    few = [name for name, each in zip(names, statistics, strict=True) if each.samples < LEAST_SAMPLES]
     if few:
-        raise ValueError(f"a mixture needs at least {FEWEST} samples of each generator; fewer of {', '.join(few)}")
+        raise ValueError(
+            f"a mixture needs at least {LEAST_SAMPLES} samples of each generator; fewer of {', '.join(few)}"
+        )

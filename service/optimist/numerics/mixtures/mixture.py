@@ -12,6 +12,9 @@ import numpy as np
 from optimist.numerics.estimate import Scale, natural
 from optimist.numerics.mixtures.quadratic import Quadratic
 
+LEAST_SAMPLES = 4
+"""Samples that each generator of a mixture needs: two in each half. As in `store.state.LEAST_MIXED`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
