@@ -20,7 +20,14 @@ from torch import Tensor
 
 from optimist.numerics.fid.parts import Space
 from optimist.numerics.mixtures.quadratic import Floats
-from optimist.numerics.spectra import LeaveOneOutCurve, RowWeights, SameIndex, eigen_coordinates, leave_one_out_curve, residuals
+from optimist.numerics.spectra import (
+    LeaveOneOutCurve,
+    RowWeights,
+    SameIndex,
+    eigen_coordinates,
+    leave_one_out_curve,
+    residuals,
+)
 
 CUT = 1e-10
 """Part of the largest eigenvalue of M below which others are raised to it, as the rank of the reference is cut."""

@@ -1,7 +1,7 @@
 """How much more rows of the same index change a leave-one-out than independent rows do (decisions.md §6, FID).
 
-Rows of several generators that answer the same seed are alike. What is without a row must then be without all rows of its
-index: Z_t, the rows of index t with the square roots of their weights, is taken out of M̂ = Σ_t Z_tᵀZ_t by
+Rows of several generators that answer the same seed are alike. What is without a row must then be without all rows of
+its index: Z_t, the rows of index t with the square roots of their weights, is taken out of M̂ = Σ_t Z_tᵀZ_t by
 
     Z_t(M̂₋ + w)⁻¹Z_tᵀ = K(I − K)⁻¹,   K = Z_t(M̂ + w)⁻¹Z_tᵀ
 
@@ -39,23 +39,25 @@ class SameIndex:
         """Factors of zᵀ(M̂₋ + w)⁻¹z for rows of each generator (S + O, W), and of the degrees of freedom that a row
         takes along (W). held, free (k, W): g/(g + w) and w/(g + w). is_full: all rows are linearly independent.
         """
-        found, freedom = self._without(self.rows, self.others, self._alike(), held, free, is_full)
-        moved = _moved(self.rows, 0)
-        expected, usual = self._without(moved, _moved(self.others, len(moved)), torch.eye(len(self.rows)).to(held), held, free, is_full)
+        moved, others = _moved(self.rows, 0), _moved(self.others, len(self.rows))
+        found, alone, taken = self._without(self.rows, self.others, held, free, is_full)
+        expected, usual, apart = self._without(moved, others, held, free, is_full)
         outside = _ratio(found, expected)
         part = float(self.weights @ self.shared[: len(self.weights)])
-        return 1.0 + self.shared[:, None] * (outside - 1.0), 1.0 + part * (_ratio(freedom, usual) - 1.0)
+        return 1.0 + self.shared[:, None] * (outside - 1.0), 1.0 + part * (_ratio(alone + taken - apart, usual) - 1.0)
 
     def _alike(self) -> Tensor:
         """Correlations (S, S) of the rows of one index."""
-        flat = self.rows.flatten(1)
+        flat = (self.rows - self.rows.mean(1, keepdim=True)).flatten(1)
         lengths = flat.norm(dim=1)
-        return (flat @ flat.T) / torch.outer(lengths, lengths).clamp_min(1e-300)
+        found = (flat @ flat.T) / torch.outer(lengths, lengths).clamp_min(1e-300)
+        return found.fill_diagonal_(0.0)
 
     def _without(
-        self, rows: Tensor, others: Tensor, alike: Tensor, held: Tensor, free: Tensor, is_full: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Means over the indices of zᵀ(M̂₋ + w)⁻¹z (S + O, W) and of the degrees of freedom (W)."""
+        self, rows: Tensor, others: Tensor, held: Tensor, free: Tensor, is_full: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Means over the indices of zᵀ(M̂₋ + w)⁻¹z (S + O, W), and of the degrees of freedom (W) that rows take along by
+        themselves, and as far as they are alike."""
         inside, spread = _products(rows, rows, held), _products(rows, rows, held * free)
         identity = torch.eye(len(rows)).to(held)
         if is_full:
@@ -68,8 +70,10 @@ class SameIndex:
             crossed = _products(others, rows, held)
             alone = torch.stack([each.square() @ held for each in others], -1)
             outside.append((alone + ((crossed @ inverse) * crossed).sum(-1)).mean(0))
-        taken = alike * torch.outer(self.weights.sqrt(), self.weights.sqrt())
-        return torch.cat(outside, -1).T, ((inverse @ spread) * taken).sum((-1, -2)).mean(0)
+        freedom = (inverse @ spread).mean(0)
+        both = self._alike() * torch.outer(self.weights.sqrt(), self.weights.sqrt())
+        own = freedom.diagonal(dim1=-2, dim2=-1) @ self.weights
+        return torch.cat(outside, -1).T, own, (freedom * both).sum((-1, -2))
 
 
 def _moved(rows: Tensor, first: int) -> Tensor:
