@@ -234,6 +234,34 @@ def test_common_rows_have_the_influence_of_the_same_rows():
         assert np.isnan(lean.slopes).all()
 
 
+@pytest.mark.parametrize("count", [25, 60])
+def test_generators_that_answer_a_seed_alike_have_losses_without_bias(count):
+    bed, alpha = Bed.inside(), np.array([0.3, 0.4, 0.3])
+    paired, ignored = [], []
+    for seed in range(12):
+        noise = torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        rows = [mean + noise * variance.sqrt() for mean, variance in zip(bed.means, bed.variances, strict=True)]
+        statistics, common = [taken(bed.metric, each) for each in rows], [{"features": each} for each in rows]
+        paired.append(bed.metric.objective(statistics, None, common).analyse(alpha).loss - bed.loss(alpha))
+        ignored.append(bed.metric.objective(statistics).analyse(alpha).loss - bed.loss(alpha))
+    error = np.std(paired) / math.sqrt(len(paired))
+    assert np.mean(ignored) > 4.0 * error
+    assert abs(np.mean(paired)) < max(3.0 * error, 0.35 * np.mean(ignored))
+
+
+@pytest.mark.parametrize("count", [25, 60])
+def test_declared_pairs_that_share_nothing_change_little(count):
+    bed, alpha = Bed.inside(), np.array([0.3, 0.4, 0.3])
+    changes, losses = [], []
+    for seed in range(12):
+        rows = bed.draw(count, seed)
+        statistics, common = [taken(bed.metric, each) for each in rows], [{"features": each} for each in rows]
+        losses.append(bed.metric.objective(statistics).analyse(alpha).loss)
+        changes.append(bed.metric.objective(statistics, None, common).analyse(alpha).loss - losses[-1])
+    assert abs(np.mean(changes)) < 0.3 * np.std(losses)
+    assert np.std(changes) < np.std(losses)
+
+
 def test_where_one_generator_is_best_the_model_mixes_less_than_the_published_one():
     bed = Bed.single()
     losses = {published: [] for published in (False, True)}

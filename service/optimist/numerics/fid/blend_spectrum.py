@@ -20,7 +20,14 @@ from torch import Tensor
 
 from optimist.numerics.fid.parts import Space
 from optimist.numerics.mixtures.quadratic import Floats
-from optimist.numerics.spectra import LeaveOneOutCurve, RowWeights, eigen_coordinates, leave_one_out_curve, residuals
+from optimist.numerics.spectra import (
+    LeaveOneOutCurve,
+    RowWeights,
+    SameIndex,
+    eigen_coordinates,
+    leave_one_out_curve,
+    residuals,
+)
 
 CUT = 1e-10
 """Part of the largest eigenvalue of M below which others are raised to it, as the rank of the reference is cut."""
@@ -46,8 +53,10 @@ class BlendSpectrum:
         self.space, self.weights = space, weights
         self._common, self._lean = common, lean
         counts = np.array(space.counts, dtype=np.float64)
-        self.scales = (counts - 1.0 + weights) / (counts - 1.0) if unbiased else np.ones_like(counts)
-        """Factors (G,) of A S_i A/n_i: the mean of the blend takes part α_i/n_i of a part's covariance."""
+        taken = weights + space.overlap @ weights
+        self.scales = (counts - 1.0 + taken) / (counts - 1.0) if unbiased else np.ones_like(counts)
+        """Factors (G,) of A S_i A/n_i: the mean of the blend takes part α_i/n_i of a part's covariance, and what the
+        parts of the same indices have in common."""
         alpha = torch.from_numpy(weights).to(space.places.device)
         self.offsets = space.places - alpha @ space.places
         """u (G, k)."""
@@ -69,18 +78,18 @@ class BlendSpectrum:
         return values.clamp_min(0.0), vectors
 
     @cached_property
-    def _rows(self) -> tuple[Tensor, dict[int, Tensor], dict[int, Tensor]]:
-        """The eigenvalues, and in the eigenbasis the last and the common rows by part."""
-        own, common = self._shifted(self.space.rows), self._shifted(self._common)
-        blocks = [*own.values(), *common.values()]
+    def _rows(self) -> tuple[Tensor, dict[int, Tensor], dict[int, Tensor], dict[int, Tensor]]:
+        """The eigenvalues, and in the eigenbasis the last, the common, and the same indices' rows by part."""
+        kinds = [self._shifted(each) for each in (self.space.rows, self._common, self.space.same)]
+        blocks = [block for each in kinds for block in each.values()]
         if self._lean:
             values, found = eigen_coordinates(self.moment, torch.cat(blocks))
             turned = iter(found.split([len(block) for block in blocks]))
         else:
             values, vectors = self._eigen
             turned = (block @ vectors for block in blocks)
-        own, common = ({place: next(turned) for place in each} for each in (own, common))
-        return values.clamp_min(0.0), own, common
+        own, common, same = ({place: next(turned) for place in each} for each in kinds)
+        return values.clamp_min(0.0), own, common, same
 
     def _shifted(self, blocks: Sequence[Tensor | None]) -> dict[int, Tensor]:
         """Rows from the blend's mean, those of the samples with second moment F_i; if lean, of the support only."""
@@ -146,15 +155,37 @@ class BlendSpectrum:
     @cached_property
     def curve(self) -> LeaveOneOutCurve:
         """The population's degrees of freedom."""
-        shares, weight, copies = [], [], []
-        for place in self.support:
+        shares, weight, copies, places = [], [], [], []
+        for order, place in enumerate(self.support):
             rows = self._rows[1][place]
             shares.append(self._shares(place, rows))
             weight.append(rows.new_full((len(rows),), self.weight(place)))
             copies.append(rows.new_full((len(rows),), self.space.counts[place] / len(rows)))
-        weights = RowWeights(torch.cat(weight), torch.cat(copies))
+            places.append(torch.full((len(rows),), order, device=rows.device))
+        weights = RowWeights(torch.cat(weight), torch.cat(copies), torch.cat(places), self._same)
         kept = self.values[-self.kept :]
         return leave_one_out_curve(kept, torch.cat(shares), self.degrees, self.space.eigenvalues, weights)
+
+    @cached_property
+    def _same(self) -> SameIndex | None:
+        """The rows of the same indices, those of the support first; None where nothing is known, or for one part."""
+        found = self._rows[3]
+        if len(self.support) < 2 or any(place not in found for place in self.support):
+            return None
+        kept = self.values[-self.kept :]
+        roots = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12).sqrt()
+        order = self._order
+        weight = kept.new_tensor([self.weight(place) for place in self.support])
+        rows = torch.stack([found[place][:, -self.kept :] / roots for place in order])
+        inside, others = rows[: len(weight)] * weight.sqrt()[:, None, None], rows[len(weight) :]
+        alpha = kept.new_tensor(self.weights[list(self.support)])
+        shared = kept.new_tensor([self.space.shared[place] for place in order])
+        return SameIndex(inside, others, weight, alpha, shared)
+
+    @property
+    def _order(self) -> list[int]:
+        """The parts in the order of `SameIndex`."""
+        return [*self.support, *(place for place in self._rows[3] if place not in self.support)]
 
     def weight(self, place: int) -> float:
         """α_i/n_i."""
@@ -174,6 +205,8 @@ class BlendSpectrum:
     def _outside(self, place: int, rows: Tensor) -> Tensor:
         """zᵀ(M̂₋ + w)⁻¹z (b, W) of rows (b, k) of a part in the eigenbasis, M̂₋ without the row."""
         found = rows.square() @ self._inverse
+        if self.curve.apart is not None and place in self._order:
+            found = found * self.curve.apart[self._order.index(place)]
         if place not in self.support:
             return found
         shares, weight = self._shares(place, rows), rows.new_full((len(rows), 1), self.weight(place))

@@ -25,6 +25,7 @@ from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.mixtures.objective import Blended, Half
 from optimist.numerics.mixtures.programme import least
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.mixtures.shared_chance import SharedChance
 
 STEPS = 8
 """Most eigenproblems that the best blend is looked for by."""
@@ -32,6 +33,8 @@ ENOUGH = 0.5
 """The search ends where no weight's slack exceeds this many standard errors."""
 
 
+MATCHED = 128
+"""Indices in common whose rows show how alike generators answer."""
 STILL = 1e-3
 """Nor where a step would change no weight by more."""
 
@@ -79,10 +82,17 @@ class FrechetBlends:
         self._reference = reference
         self._parts = [Part.of(reference, statistic, half) for statistic in statistics]
         self._common = tuple(common)
+        self._half = half
+        named = [None if each is None else {"features": each} for each in common]
+        self._share = SharedChance.of([statistic.samples for statistic in statistics], named).share
 
     @cached_property
     def _space(self) -> Space:
-        return Space.of(self._parts)
+        # A log in the order of the indices has the same indices in its half for all generators.
+        step = 1 if self._half is None else 2
+        same = [None if each is None else each[self._half or 0 :: step][:MATCHED] for each in self._common]
+        known = min((len(each) for each in same if each is not None), default=0)
+        return Space.of(self._parts, same, self._share) if known > len(same) else Space.of(self._parts)
 
     @property
     def samples(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from optimist.numerics.fid.halves import Moments
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.mixtures.objective import Half
+from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.spectra import centre, symmetric_product
 
 
@@ -99,18 +101,28 @@ class Space:
     """Whitened last rows (b_i, k) of each part, minus its mean."""
     moments: tuple[Tensor, ...]
     """A S_i A/n_i (k, k)."""
+    same: tuple[Tensor | None, ...]
+    """Whitened rows (m, k) of the same indices of each part, minus its mean; None where there are none."""
+    shared: tuple[float, ...]
+    """Which part of the samples of each has an index in common with the others."""
     basis: Tensor | None = None
     """Whitened rows (b, rank) times this (rank, k) have these coordinates; None: they are the coordinates."""
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> Space:
-        """The smaller of the two spaces."""
+    def of(cls, parts: Sequence[Part], same: Sequence[Tensor | None] = (), share: float = 0.0) -> Space:
+        """The smaller of the two spaces. same: rows (m, d) of the same indices of each part; share: as in
+        `SharedChance`."""
         counts = tuple(part.count for part in parts)
         eigenvalues = parts[0].reference.eigenvalues
         places = torch.stack([part.place for part in parts])
         rows = tuple(part.whitened for part in parts)
+        shared = tuple(share * min(counts) / count for count in counts)
+        matched = tuple(
+            None if each is None else (each - part.mean) @ root_of(part.reference)
+            for part, each in zip(parts, same, strict=False)
+        )
         if sum(counts) > len(eigenvalues) or any(part.sums is not None for part in parts):
-            return cls(counts, eigenvalues, places, rows, tuple(part.moment for part in parts))
+            return cls(counts, eigenvalues, places, rows, tuple(part.moment for part in parts), matched, shared)
         vectors = torch.cat([*rows, places[1:] - places[0]])
         squares, turned = torch.linalg.eigh(symmetric_product(vectors, vectors.T))
         kept = min(sum(counts) - 1, len(squares))
@@ -120,7 +132,23 @@ class Space:
         moments = tuple(symmetric_product(each.T, each) / len(each) for each in inside)
         # In directions without rows nothing is divided by a length of rounding.
         lengths = torch.where(roots > 1e-12 * roots[-1], roots, torch.inf)
-        return cls(counts, eigenvalues, places, tuple(inside), moments, vectors.T @ (turned[:, -kept:] / lengths))
+        basis = vectors.T @ (turned[:, -kept:] / lengths)
+        matched = tuple(None if each is None else each @ basis for each in matched)
+        return cls(counts, eigenvalues, places, tuple(inside), moments, matched, shared, basis)
+
+    @cached_property
+    def overlap(self) -> Floats:
+        """(G, G), 0 on the diagonal: m_ij/n_j tr C_ij/tr C_i, C_ij the covariance of rows of the same index, of which
+        m_ij are among the samples."""
+        found = np.zeros((len(self.counts), len(self.counts)))
+        for i, mine in enumerate(self.same):
+            for j, theirs in enumerate(self.same):
+                if i == j or mine is None or theirs is None:
+                    continue
+                own = float(mine.square().sum())
+                common = self.shared[i] * min(self.counts[i], self.counts[j]) / self.counts[j]
+                found[i, j] = common * float((mine * theirs).sum()) / own if own > 0.0 else 0.0
+        return found
 
     def inside(self, whitened: Tensor) -> Tensor:
         """Coordinates (b, k) of whitened rows (b, rank) of the samples."""

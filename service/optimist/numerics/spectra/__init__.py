@@ -15,12 +15,14 @@ from optimist.numerics.spectra.leave_one_out import (
     residuals,
 )
 from optimist.numerics.spectra.products import gram_square_sum, symmetric_product
+from optimist.numerics.spectra.same_index import SameIndex
 
 __all__ = [
     "SMALLEST_WIDTH",
     "DebiasedTrace",
     "LeaveOneOutCurve",
     "RowWeights",
+    "SameIndex",
     "TraceFollower",
     "centre",
     "debiased_root_trace",

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from optimist.numerics.spectra.same_index import SameIndex
+
 GRID_POINTS = 161
 BISECTIONS = 45
 
@@ -34,6 +36,10 @@ class RowWeights:
     """(rows): the weight of each, > 0."""
     copies: Tensor
     """(rows): how many rows of the samples each one stands for, where not all are kept."""
+    places: Tensor
+    """(rows): the place of the generator of each among those of `same`."""
+    same: SameIndex | None = None
+    """Rows of the same indices, where generators have some in common."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +58,8 @@ class LeaveOneOutCurve:
     """∫ x^{-1/2} D dx (…) below the grid."""
     flat: Tensor
     """The same (…) if D were constant there."""
+    apart: Tensor | None = None
+    """Factors (S + O, W) of zᵀ(M̂₋ + w)⁻¹z where rows of one index are alike, by generator (`SameIndex`)."""
 
     @property
     def value(self) -> Tensor:
@@ -109,20 +117,26 @@ def leave_one_out_curve(
     variance = shares @ (held * free)
     own = 1.0 / (degrees + 1) if weights is None else weights.share[:, None]
     residual = _residuals(shares, leverage, free, degrees, own)
+    apart = None
     if weights is None:
         freedom = held.sum(-2) - (variance / residual).mean(-2)
         mean_leverage = leverage.mean(-2)
         stretch = (leverage / residual).mean(-2) / mean_leverage
     else:
         mass = weights.share * weights.copies
-        freedom = held.sum(-2) - (mass / mass.sum()) @ (variance / residual)
+        taken = (mass / mass.sum()) @ (variance / residual)
         mean_leverage = weights.copies @ leverage
-        stretch = (weights.copies @ (leverage / residual)) / mean_leverage
+        outside = leverage / residual
+        if weights.same is not None:
+            apart, more = weights.same.ratios(held, free, count == degrees)
+            taken, outside = taken * more, outside * apart[weights.places]
+        freedom = held.sum(-2) - taken
+        stretch = (weights.copies @ outside) / mean_leverage
     # If all rows are at the mean, the map is unknown: use the identity.
     x = (w[..., 0, :] * torch.where(mean_leverage > 0.0, stretch, 1.0)).cummax(-1).values
     flat = 2.0 * freedom[..., 0] * x[..., 0].sqrt()
     below = flat if degrees >= len(reference) else _tail_by_shape(freedom[..., 0], x[..., 0], reference)
-    return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat)
+    return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat, apart)
 
 
 def residuals(eigenvalues: Tensor, shares: Tensor, w: Tensor, degrees: int, own: Tensor) -> Tensor:
