@@ -71,8 +71,8 @@ class Influences:
 
     def _of_any(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
         """On the score (m,)."""
-        squares, share = self._spectrum.coordinates(features).square(), self._spectrum.share(place)
-        inside, outside = (self._entropy.influence_of(squares, each) for each in (share, 0.0))
+        squares = self._spectrum.coordinates(features).square()
+        inside, outside = (self._entropy.influence_of(squares, each) for each in (place, None))
         return torch.where(is_sample, inside, outside)
 
     def _on_slopes(self, place: int, influence: Tensor, coordinates: Tensor) -> Tensor:
