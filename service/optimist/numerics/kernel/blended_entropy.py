@@ -38,6 +38,8 @@ class BlendedEntropy(Protocol):
     """De-biased."""
     systematic: float
     """Standard deviation of the error that further repeats of the samples would not show."""
+    count: float
+    """The effective number of samples."""
     inflation: float
     """κ, by which the variance is larger with few samples."""
     ridge: float
@@ -110,7 +112,8 @@ class BelowTwo:
             part = Alone(gap, scale * correction, scale * systematic)
         self.estimate = min(plug_in + part.correction, math.log(width))
         self.systematic = part.systematic
-        self.inflation = 1.0 + 400.0 / spectrum.count**2
+        self.count = spectrum.count if same is None else same.count
+        self.inflation = 1.0 + 400.0 / self.count**2
         self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
         self._influences = self._outside.influence_of_kept(order, self.estimate).split(sizes)
 
@@ -140,12 +143,13 @@ class AboveTwo:
     few rows log(1 + B/F) is more robust than B/F: of rows with nothing in common it is what halving the samples shows.
     """
 
-    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int) -> None:
-        self._spectrum, self._order = spectrum, order
+    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int, same: SameIndex | None = None) -> None:
+        self._spectrum, self._order, self._same = spectrum, order, same
         self._top = float(spectrum.values[0])
         values = spectrum.values / self._top
         trace = float((values**order).sum())
         self._powers, self._curvature = values ** (order - 1.0), differences(values, order - 1.0)
+        self._of_others: dict[int, float] = {}
         bias, variance = 0.0, 0.0
         for place in spectrum.support:
             weight, n = float(spectrum.weights[place]), spectrum.parts[place].count
@@ -154,11 +158,16 @@ class AboveTwo:
             within = float((mean.square() * self._curvature[:leads, :leads]).sum())
             bias += 0.5 * order * weight**2 / (n - 1) * max(float(self._second(squares).mean()) - within, 0.0)
             variance += (order * weight / trace) ** 2 * float((squares @ self._powers).var()) / n
+            if same is not None:
+                bias += 0.5 * order * weight * self._second_of_others(place)
+                variance += order**2 * weight / trace**2 * same.sum_over(place, self._covariance)
+        bias, variance = max(bias, 0.0), max(variance, 0.0)
         plug_in = log_vendi(spectrum.raw, order)
         correction = (0.5 * variance - math.log1p(bias / trace)) / (1.0 - order)
         self.estimate = min(max(plug_in + correction, 0.0), math.log(width))
         self.systematic = 0.5 * abs(correction)
-        self.inflation, self.ridge = few_rows_inflation(spectrum.count), 0.0
+        self.count = spectrum.count if same is None else same.count
+        self.inflation, self.ridge = few_rows_inflation(self.count), 0.0
         self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
 
     def influence(self, place: int) -> Tensor:
@@ -166,13 +175,33 @@ class AboveTwo:
         return self.influence_of(self._spectrum.squares(place), place)
 
     def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
-        """Of any rows, without their own part in C to first order."""
-        scaled, share = squares / self._top, 0.0 if place is None else self._spectrum.share(place)
-        return self._rate * (scaled @ self._powers - share * self._second(scaled))
+        """Of any rows, without their own part in C, nor that of their index, to first order."""
+        scaled = squares / self._top
+        found = scaled @ self._powers
+        if place is not None:
+            found = found - self._spectrum.share(place) * self._second(scaled) - self._second_of_others(place)
+        return self._rate * found
 
     def _second(self, squares: Tensor) -> Tensor:
         """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
         return ((squares @ self._curvature) * squares).sum(-1)
+
+    def _second_of_others(self, place: int) -> float:
+        """Σ_j ω_j D²F[φ_iφ_iᵀ, φ_jφ_jᵀ]/q of rows of one index, beyond that of independent ones."""
+        if place not in self._of_others:
+            self._of_others[place] = 0.0 if self._same is None else self._same.sum_over(place, self._apart)
+        return self._of_others[place]
+
+    def _apart(self, mine: Tensor, theirs: Tensor) -> float:
+        count, size = len(mine), len(self._curvature)
+        mine, theirs = mine[:, :size], theirs[:, :size]
+        same = float(self._second(mine * theirs).mean())
+        among = float(((mine.T @ mine) * (theirs.T @ theirs) * self._curvature).sum()) / count**2
+        return (same - among) * count / (count - 1) / self._top**2
+
+    def _covariance(self, mine: Tensor, theirs: Tensor) -> float:
+        rows = torch.stack([mine.square() @ self._powers, theirs.square() @ self._powers])
+        return float(torch.cov(rows)[0, 1]) / self._top**2
 
 
 def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:

@@ -48,7 +48,8 @@ class Influences:
         # Above, the systematic part is half of the whole correction, as for one generator.
         curvature = second_order(spectrum.values, derivative, self._order) if self._order < 2.0 else 0.0
         parts = np.array([weight * spectrum.share(place) for place, weight in enumerate(spectrum.weights.tolist())])
-        pairs = math.sqrt(curvature * self._entropy.inflation) * np.sqrt(np.outer(parts, parts))
+        crowded = spectrum.count / self._entropy.count
+        pairs = crowded * math.sqrt(curvature * self._entropy.inflation) * np.sqrt(np.outer(parts, parts))
         return np.concatenate([pairs.ravel(), self._entropy.systematic * np.sqrt(spectrum.weights)])
 
     def of_rows(self, place: int) -> Tensor:

@@ -101,7 +101,7 @@ class EntropyObjective:
 
     def _entropy(self, spectrum: BlendedSpectrum) -> BlendedEntropy:
         if self._order > 2.0:
-            return AboveTwo(spectrum, self._order, self._width)
+            return AboveTwo(spectrum, self._order, self._width, self._same(spectrum))
         found = BelowTwo(spectrum, self._order, self._width, self._alone_of, self._same(spectrum))
         if len(spectrum.support) == 1:
             self._alone[spectrum.support[0]] = found.alone

@@ -11,18 +11,19 @@ What this is more than without the row alone is found from the common rows and h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from optimist.numerics.kernel.blended_spectrum import BlendedSpectrum
-from optimist.numerics.mixtures.quadratic import Floats
 
 INDICES = 128
 """First common indices that are looked at."""
+SLIGHT = 1e-9
+"""The least that 1 − L counts as."""
 
 
 class SameIndex:
@@ -37,6 +38,7 @@ class SameIndex:
         self._support = [place for place in spectrum.support if place in features]
         self._share = share
         self._known: dict[int, Tensor] = {}
+        self._inverse: tuple[Tensor, Tensor] | None = None
 
     def fraction(self, place: int) -> float:
         """Which part of the rows of a generator has rows of its index among those of the others in C."""
@@ -51,7 +53,22 @@ class SameIndex:
 
     def left(self, place: int) -> float:
         """What leaves the trace of C with a row of a generator, on average, beside its own share."""
-        return self.fraction(place) * sum(self._spectrum.share(other) for other in self._others(place))
+        return self.sum_over(place, lambda mine, theirs: 1.0)
+
+    def sum_over(self, place: int, of: Callable[[Tensor, Tensor], float]) -> float:
+        """Σ_j ω_j of(x_i, x_j), the mean over the rows of a generator i, x (m, k) the common rows in C's eigenbasis."""
+        fraction = self.fraction(place)
+        if fraction == 0.0:
+            return 0.0
+        found, mine = self._coordinates, self._coordinates[place]
+        return fraction * sum(self._spectrum.share(other) * of(mine, found[other]) for other in self._others(place))
+
+    @cached_property
+    def count(self) -> float:
+        """The effective number of samples: rows of one index count as one as far as their φφᵀ vary together."""
+        weights = self._spectrum.weights
+        further = sum(float(weights[place]) * self.sum_over(place, _correlation) for place in self._support)
+        return 1.0 / (1.0 / self._spectrum.count + further)
 
     def raised(self, place: int, ridges: Tensor) -> Tensor:
         """By how much Q (W,) of the rows of a generator is larger, on average, at ridges w (W,)."""
@@ -66,32 +83,34 @@ class SameIndex:
         return [other for other in self._support if other != place]
 
     def _raised(self, place: int, ridges: Tensor) -> Tensor:
-        inverse = self._inverse(ridges)
+        inverse, leverage = self._resolved(ridges)
         if place in self._support:
-            at = self._support.index(place)
-            each = inverse[..., at, at] - 1.0 / (1.0 - self._leverage(ridges)[..., at, at]).clamp_min(1e-9)
-            return each.mean(0) / self._spectrum.share(place)
-        column = torch.stack([self._product(place, other, ridges) for other in self._support], dim=-1) * self._roots
-        return torch.einsum("mwi,mwij,mwj->w", column, inverse, column) / len(column)
+            at, share = self._support.index(place), self._spectrum.share(place)
+            alone = (1.0 / (1.0 - leverage[..., at, at]).clamp_min(SLIGHT) - 1.0) / share
+            found = (inverse[..., at, at] - 1.0) / share
+        else:
+            alone = self._product(place, place, ridges)
+            column = torch.stack([self._product(place, other, ridges) for other in self._support], dim=-1)
+            column = column * self._roots
+            found = alone + torch.einsum("mwi,mwij,mwj->mw", column, inverse, column)
+        # Without more rows Q is larger, and never above 1/w: rounding, or rows that are not in C, could say otherwise.
+        alone = torch.minimum(alone, 1.0 / ridges)
+        return (torch.minimum(torch.maximum(found, alone), 1.0 / ridges) - alone).mean(0)
 
-    def _inverse(self, ridges: Tensor) -> Tensor:
-        """(1 − L)⁻¹ (m, W, S, S)."""
-        if self._inverted is None:
-            eye = torch.eye(len(self._support), dtype=ridges.dtype, device=ridges.device)
-            self._inverted = torch.linalg.inv((1.0 + 1e-9) * eye - self._leverage(ridges))
-        return self._inverted
-
-    _inverted: Tensor | None = None
-    _levered: Tensor | None = None
-
-    def _leverage(self, ridges: Tensor) -> Tensor:
-        """L (m, W, S, S)."""
-        if self._levered is None:
+    def _resolved(self, ridges: Tensor) -> tuple[Tensor, Tensor]:
+        """(1 − L)⁻¹ and L (m, W, S, S)."""
+        if self._inverse is None:
             size = len(self._support)
-            each = {(i, j): self._product(self._support[i], self._support[j], ridges) for i in range(size) for j in range(i + 1)}
+            each = {
+                (i, j): self._product(self._support[i], self._support[j], ridges)
+                for i in range(size)
+                for j in range(i + 1)
+            }
             rows = [torch.stack([each[max(i, j), min(i, j)] for j in range(size)], dim=-1) for i in range(size)]
-            self._levered = torch.stack(rows, dim=-2) * self._roots[:, None] * self._roots
-        return self._levered
+            leverage = torch.stack(rows, dim=-2) * self._roots[:, None] * self._roots
+            eye = torch.eye(size, dtype=ridges.dtype, device=ridges.device)
+            self._inverse = torch.linalg.inv((1.0 + SLIGHT) * eye - leverage), leverage
+        return self._inverse
 
     def _product(self, i: int, j: int, ridges: Tensor) -> Tensor:
         """φ_iᵀ(C + w)⁻¹φ_j (m, W) of rows of the same index."""
@@ -107,3 +126,11 @@ class SameIndex:
         """√ω (S,)."""
         shares = [self._spectrum.share(place) for place in self._support]
         return torch.tensor(shares, dtype=self._spectrum.values.dtype, device=self._spectrum.values.device).sqrt()
+
+
+def _correlation(mine: Tensor, theirs: Tensor) -> float:
+    """That of φφᵀ of rows (m, k) in the same places, ≥ 0: by squared kernels, less those of different places."""
+    within = [1.0 - float((rows @ rows.T).square().mean()) for rows in (mine, theirs)]
+    across = (mine @ theirs.T).square()
+    apart = float(across.diagonal().mean() - across.mean())
+    return min(max(apart, 0.0) / math.sqrt(within[0] * within[1]), 1.0) if min(within) > 0.0 else 0.0
