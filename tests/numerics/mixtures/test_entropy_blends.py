@@ -186,6 +186,36 @@ def test_common_rows_have_the_influence_of_the_same_rows(order: float, counts: t
         torch.testing.assert_close(slopes, every_slope[:20], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("count", [30, 90])
+@pytest.mark.parametrize("order", ORDERS)
+def test_samples_that_are_the_same_at_each_index_count_once(order: float, count: int):
+    """A blend of copies is the generator alone, by score, slopes and errors beyond the first order."""
+    metric, (rows, *_) = score(order), drawn(12, (count,) * 3)
+    common = ({"features": rows},) * 3
+    for half in (None, 0):
+        known, unknown = (objective(metric, [rows] * 3, half, each) for each in (common, ()))
+        single = objective(metric, [rows], half).analyse(np.ones(1), slopes=True)
+        found, apart = (each.analyse(WEIGHTS, slopes=True) for each in (known, unknown))
+        assert found.loss == pytest.approx(single.loss, abs=3e-4)
+        assert apart.loss - single.loss > 6e-3
+        vertex, further = (each.analyse(np.eye(3)[0], slopes=True) for each in (known, unknown))
+        assert further.slopes[1] - further.slopes[0] > 4e-2
+        if order < 2.0:
+            assert vertex.slopes[1] == pytest.approx(vertex.slopes[0], abs=1e-4)
+            assert np.linalg.norm(found.extra[:9]) == pytest.approx(np.linalg.norm(single.extra[:1]), rel=1e-3)
+        else:  # Of first order: a row of its own leaves the trace, too, one of the others only what is alike.
+            assert vertex.slopes[1] - vertex.slopes[0] < 0.65 * (further.slopes[1] - further.slopes[0])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_independent_samples_said_to_be_common_change_little(order: float):
+    rows = drawn(13, (60, 60, 60))
+    common = tuple({"features": each} for each in rows)
+    plain, claimed = (objective(score(order), rows, None, each).analyse(WEIGHTS, slopes=True) for each in ((), common))
+    error = math.sqrt(sum(float(each.var()) / 60 for each in plain.rows))
+    assert claimed.loss == pytest.approx(plain.loss, abs=0.3 * error)
+
+
 def test_the_correction_takes_back_weight_from_what_only_looks_new():
     metric = VendiScore(GaussianFourier.draw(3, 100, 0.7), 1.0, halves=True)
     truth = objective(metric, drawn(9, (4000,) * 3, 0.0 * CENTRES))

@@ -13,8 +13,9 @@ theory and by how N_i changes with half of the samples: weights became better in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from torch import Tensor
 from optimist.numerics.kernel.blended_spectrum import BlendedSpectrum
 from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.influence import few_rows_inflation
+from optimist.numerics.kernel.same_index import SameIndex
 from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.spectra.cross_entropy import LeaveOneOut, Shares
 from optimist.numerics.spectra.differences import differences
@@ -36,6 +38,8 @@ class BlendedEntropy(Protocol):
     """De-biased."""
     systematic: float
     """Standard deviation of the error that further repeats of the samples would not show."""
+    count: float
+    """The effective number of samples."""
     inflation: float
     """κ, by which the variance is larger with few samples."""
     ridge: float
@@ -45,8 +49,8 @@ class BlendedEntropy(Protocol):
         """∂H in the direction φφᵀ (b,) of the kept rows of a generator, from the others, up to a number all share."""
         ...
 
-    def influence_of(self, squares: Tensor, share: float) -> Tensor:
-        """The same of any rows by their (v_kᵀφ)² (m, k) and their share ω of C, 0 of rows that are not in it."""
+    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
+        """The same of any rows by their (v_kᵀφ)² (m, k): of samples of a generator, None: of rows that are not in C."""
         ...
 
 
@@ -70,9 +74,14 @@ class BelowTwo:
     """
 
     def __init__(
-        self, spectrum: BlendedSpectrum, order: float, width: int, alone: Callable[[int], Alone] | None = None
+        self,
+        spectrum: BlendedSpectrum,
+        order: float,
+        width: int,
+        alone: Callable[[int], Alone] | None = None,
+        same: SameIndex | None = None,
     ) -> None:
-        self._spectrum, self._order = spectrum, order
+        self._spectrum, self._order, self._same = spectrum, order, same
         support = spectrum.support
         leverages = [spectrum.leverages(place) for place in support]
         sizes = [len(each) for each in leverages]
@@ -83,6 +92,8 @@ class BelowTwo:
             means=_repeated(means, leverages),
             keeps_all=all(spectrum.parts[place].keeps_all for place in support),
             spans=spectrum.by_rows,
+            left=_repeated([self._left(place) for place in support], leverages),
+            raised=None if same is None else partial(_raised, same, support, sizes),
         )
         rows = torch.cat(leverages)
         self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, blended)
@@ -101,19 +112,28 @@ class BelowTwo:
             part = Alone(gap, scale * correction, scale * systematic)
         self.estimate = min(plug_in + part.correction, math.log(width))
         self.systematic = part.systematic
-        self.inflation = 1.0 + 400.0 / spectrum.count**2
+        self.count = spectrum.count if same is None else same.count
+        self.inflation = 1.0 + 400.0 / self.count**2
         self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
-        self._influences = self._outside.influence(order, self.estimate, rows).split(sizes)
+        self._influences = self._outside.influence_of_kept(order, self.estimate).split(sizes)
 
     def influence(self, place: int) -> Tensor:
         """Of the kept rows."""
         if place in self._spectrum.support:
             return self._influences[self._spectrum.support.index(place)]
-        return self.influence_of(self._spectrum.squares(place), 0.0)
+        return self.influence_of(self._spectrum.squares(place), place)
 
-    def influence_of(self, squares: Tensor, share: float) -> Tensor:
+    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
         """Of any rows."""
-        return self._outside.influence_in_blend(self._order, self.estimate, squares, share)
+        share = 0.0 if place is None else self._spectrum.share(place)
+        left = 0.0 if place is None else self._left(place)
+        raised = None if self._same is None or place is None else self._same.raised(place, self._outside.w)
+        return self._outside.influence_in_blend(self._order, self.estimate, squares, share, left, raised)
+
+    def _left(self, place: int) -> float:
+        """What leaves the trace of C with a row of a generator."""
+        others = 0.0 if self._same is None else self._same.left(place)
+        return self._spectrum.share(place) + others
 
 
 class AboveTwo:
@@ -123,12 +143,13 @@ class AboveTwo:
     few rows log(1 + B/F) is more robust than B/F: of rows with nothing in common it is what halving the samples shows.
     """
 
-    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int) -> None:
-        self._spectrum, self._order = spectrum, order
+    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int, same: SameIndex | None = None) -> None:
+        self._spectrum, self._order, self._same = spectrum, order, same
         self._top = float(spectrum.values[0])
         values = spectrum.values / self._top
         trace = float((values**order).sum())
         self._powers, self._curvature = values ** (order - 1.0), differences(values, order - 1.0)
+        self._of_others: dict[int, float] = {}
         bias, variance = 0.0, 0.0
         for place in spectrum.support:
             weight, n = float(spectrum.weights[place]), spectrum.parts[place].count
@@ -137,25 +158,50 @@ class AboveTwo:
             within = float((mean.square() * self._curvature[:leads, :leads]).sum())
             bias += 0.5 * order * weight**2 / (n - 1) * max(float(self._second(squares).mean()) - within, 0.0)
             variance += (order * weight / trace) ** 2 * float((squares @ self._powers).var()) / n
+            if same is not None:
+                bias += 0.5 * order * weight * self._second_of_others(place)
+                variance += order**2 * weight / trace**2 * same.sum_over(place, self._covariance)
+        bias, variance = max(bias, 0.0), max(variance, 0.0)
         plug_in = log_vendi(spectrum.raw, order)
         correction = (0.5 * variance - math.log1p(bias / trace)) / (1.0 - order)
         self.estimate = min(max(plug_in + correction, 0.0), math.log(width))
         self.systematic = 0.5 * abs(correction)
-        self.inflation, self.ridge = few_rows_inflation(spectrum.count), 0.0
+        self.count = spectrum.count if same is None else same.count
+        self.inflation, self.ridge = few_rows_inflation(self.count), 0.0
         self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
 
     def influence(self, place: int) -> Tensor:
         """Of the kept rows."""
-        return self.influence_of(self._spectrum.squares(place), self._spectrum.share(place))
+        return self.influence_of(self._spectrum.squares(place), place)
 
-    def influence_of(self, squares: Tensor, share: float) -> Tensor:
-        """Of any rows, without their own part in C to first order."""
+    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
+        """Of any rows, without their own part in C, nor that of their index, to first order."""
         scaled = squares / self._top
-        return self._rate * (scaled @ self._powers - share * self._second(scaled))
+        found = scaled @ self._powers
+        if place is not None:
+            found = found - self._spectrum.share(place) * self._second(scaled) - self._second_of_others(place)
+        return self._rate * found
 
     def _second(self, squares: Tensor) -> Tensor:
         """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
         return ((squares @ self._curvature) * squares).sum(-1)
+
+    def _second_of_others(self, place: int) -> float:
+        """Σ_j ω_j D²F[φ_iφ_iᵀ, φ_jφ_jᵀ]/q of rows of one index, beyond that of independent ones."""
+        if place not in self._of_others:
+            self._of_others[place] = 0.0 if self._same is None else self._same.sum_over(place, self._apart)
+        return self._of_others[place]
+
+    def _apart(self, mine: Tensor, theirs: Tensor) -> float:
+        count, size = len(mine), len(self._curvature)
+        mine, theirs = mine[:, :size], theirs[:, :size]
+        same = float(self._second(mine * theirs).mean())
+        among = float(((mine.T @ mine) * (theirs.T @ theirs) * self._curvature).sum()) / count**2
+        return (same - among) * count / (count - 1) / self._top**2
+
+    def _covariance(self, mine: Tensor, theirs: Tensor) -> float:
+        rows = torch.stack([mine.square() @ self._powers, theirs.square() @ self._powers])
+        return float(torch.cov(rows)[0, 1]) / self._top**2
 
 
 def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
@@ -170,8 +216,8 @@ def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
     if not more:
         return found
     size = len(spectrum.values)
-    each = entropy.influence_of(torch.eye(size, dtype=kept[0].dtype, device=kept[0].device), 0.0)
-    beyond = float(entropy.influence_of(kept[0].new_zeros(1, size), 0.0))
+    each = entropy.influence_of(torch.eye(size, dtype=kept[0].dtype, device=kept[0].device), None)
+    beyond = float(entropy.influence_of(kept[0].new_zeros(1, size), None))
     for place, mean in zip(more, spectrum.means(more, each, beyond), strict=True):
         squares = spectrum.squares(place)
         inside = squares @ each + beyond * (1.0 - squares.sum(-1)).clamp_min(0.0)
@@ -182,3 +228,9 @@ def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
 def _repeated(values: list[float], rows: list[Tensor]) -> Tensor:
     """Each value once for each row of its block."""
     return torch.cat([each.new_full((len(each),), value) for value, each in zip(values, rows, strict=True)])
+
+
+def _raised(same: SameIndex, places: Sequence[int], sizes: Sequence[int], ridges: Tensor) -> Tensor:
+    """`SameIndex.raised` (b, W) of the kept rows of these generators."""
+    each = [same.raised(place, ridges).expand(size, -1) for place, size in zip(places, sizes, strict=True)]
+    return torch.cat(each)

@@ -48,7 +48,8 @@ class Influences:
         # Above, the systematic part is half of the whole correction, as for one generator.
         curvature = second_order(spectrum.values, derivative, self._order) if self._order < 2.0 else 0.0
         parts = np.array([weight * spectrum.share(place) for place, weight in enumerate(spectrum.weights.tolist())])
-        pairs = math.sqrt(curvature * self._entropy.inflation) * np.sqrt(np.outer(parts, parts))
+        crowded = spectrum.count / self._entropy.count
+        pairs = crowded * math.sqrt(curvature * self._entropy.inflation) * np.sqrt(np.outer(parts, parts))
         return np.concatenate([pairs.ravel(), self._entropy.systematic * np.sqrt(spectrum.weights)])
 
     def of_rows(self, place: int) -> Tensor:
@@ -71,8 +72,8 @@ class Influences:
 
     def _of_any(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
         """On the score (m,)."""
-        squares, share = self._spectrum.coordinates(features).square(), self._spectrum.share(place)
-        inside, outside = (self._entropy.influence_of(squares, each) for each in (share, 0.0))
+        squares = self._spectrum.coordinates(features).square()
+        inside, outside = (self._entropy.influence_of(squares, each) for each in (place, None))
         return torch.where(is_sample, inside, outside)
 
     def _on_slopes(self, place: int, influence: Tensor, coordinates: Tensor) -> Tensor:

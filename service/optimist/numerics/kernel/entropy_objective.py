@@ -16,11 +16,13 @@ from optimist.numerics.kernel.blended_spectrum import BlendedSpectrum, Part
 from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.influence import has_collapsed
 from optimist.numerics.kernel.pair_objective import checked, places_in
+from optimist.numerics.kernel.same_index import SameIndex
 from optimist.numerics.kernel.spectral_loss import Covariances, Spectral, spectral_model
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Blended, Common, Half
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.mixtures.shared_chance import SharedChance
 from optimist.numerics.rows import copied
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class EntropyObjective:
         self._alone: dict[int, Alone] = {}
         self.samples = tuple(part.count for part in self._parts)
         self._common = [None if rows is None else self._seen(metric, rows, half) for rows in common]
+        self._share = SharedChance.of([statistic.samples for statistic in statistics], common).share
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """The plug-in's model with the correction; published: without."""
@@ -98,11 +101,18 @@ class EntropyObjective:
 
     def _entropy(self, spectrum: BlendedSpectrum) -> BlendedEntropy:
         if self._order > 2.0:
-            return AboveTwo(spectrum, self._order, self._width)
-        found = BelowTwo(spectrum, self._order, self._width, self._alone_of)
+            return AboveTwo(spectrum, self._order, self._width, self._same(spectrum))
+        found = BelowTwo(spectrum, self._order, self._width, self._alone_of, self._same(spectrum))
         if len(spectrum.support) == 1:
             self._alone[spectrum.support[0]] = found.alone
         return found
+
+    def _same(self, spectrum: BlendedSpectrum) -> SameIndex | None:
+        """The samples among the common rows, where there are some of two generators or more."""
+        known = {place: rows[0][rows[1]] for place, rows in enumerate(self._common) if rows is not None}
+        if len(known) < 2 or min(len(rows) for rows in known.values()) < 2 or self._share == 0.0:
+            return None
+        return SameIndex(spectrum, known, self._share)
 
     def _alone_of(self, place: int) -> Alone:
         if place not in self._alone:

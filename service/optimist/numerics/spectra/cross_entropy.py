@@ -23,6 +23,7 @@ weighted, and n is the effective number 1/Σ ω_i².
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,6 +77,10 @@ class Shares:
     """Whether all rows of C are kept."""
     spans: bool
     """Whether the s_ik of each row sum to 1, as entries of a Gram matrix's eigenvectors do."""
+    left: Tensor
+    """(b,): what the trace of C loses with each row, by those that leave it together with this one; else ω."""
+    raised: Callable[[Tensor], Tensor] | None = None
+    """By how much Q_i (b, W) is larger because of these, at ridges w (W,)."""
 
 
 class LeaveOneOut:
@@ -101,6 +106,8 @@ class LeaveOneOut:
         leverage, rest = self._leverage(weights)
         self.each = self._per_share(leverage) / rest
         """Q_i (b, W)."""
+        if blended is not None and blended.raised is not None:
+            self.each = self.each + blended.raised(w)
         self.mean = self._mean(self.each)
         freedom = held.sum(0)
         # The kept rows need not have the mean leverage of all rows, which is D/n.
@@ -157,7 +164,7 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=evenness,
             systematic=self._doubt * gap,
-            influence=self._influence(1.0, 0.0, self.each, self._shares),
+            influence=self._influence(1.0, 0.0, self.each, self._left),
         )
 
     def entropy(self, order: float) -> BracketedEntropy:
@@ -180,34 +187,44 @@ class LeaveOneOut:
             unseen=self.unseen,
             evenness=first.evenness,
             systematic=self._doubt * (1.0 + LOW_ORDER_DOUBT * max(0.0, 1.0 - order)) * gap,
-            influence=self._influence(order, estimate, self.each, self._shares),
+            influence=self._influence(order, estimate, self.each, self._left),
         )
 
     def influence(self, order: float, estimate: float, weights: Tensor) -> Tensor:
         """`BracketedEntropy.influence` (m) of any of the n rows, by their weights (m, k); `estimate` is that found."""
         leverage, rest = self._leverage(weights)
-        return self._influence(order, estimate, self._per_share(leverage) / rest, self._shares)
+        return self._influence(order, estimate, self._per_share(leverage) / rest, self._left)
 
-    def influence_in_blend(self, order: float, estimate: float, seen: Tensor, share: float) -> Tensor:
-        """The same of any rows of a blend by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C."""
+    def influence_of_kept(self, order: float, estimate: float) -> Tensor:
+        """The same (b,) of the rows that this was made of."""
+        return self._influence(order, estimate, self.each, self._left)
+
+    def influence_in_blend(
+        self, order: float, estimate: float, seen: Tensor, share: float, left: float, raised: Tensor | None = None
+    ) -> Tensor:
+        """The same of any rows of a blend by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C.
+
+        left, raised (W,): as in `Shares`, of each of these rows.
+        """
         beyond = (1.0 - seen.sum(-1)).clamp_min(0.0)
         each = (seen @ (self._held / self.eigenvalues[:, None])).addcdiv(beyond[:, None], self.w)
         each = each / (1.0 - share * each).clamp_min(1e-9)
-        return self._influence(order, estimate, each, torch.full_like(beyond, share))
+        each = each if raised is None else each + raised
+        return self._influence(order, estimate, each, torch.full_like(beyond, left))
 
-    def _influence(self, order: float, estimate: float, each: Tensor, shares: Tensor | None) -> Tensor:
-        """The influence of rows from their Q_i (m, W) and their shares (m,) of a blend, None: all the same."""
+    def _influence(self, order: float, estimate: float, each: Tensor, left: Tensor | None) -> Tensor:
+        """The influence of rows from their Q_i (m, W) and what leaves the trace with them (m,), None: all the same."""
         if order == 1.0:
             at, penalty, _ = self.best
             found = each.new_zeros(len(each))
             if at < POINTS - 1:
                 found = torch.trapezoid(each[:, at:] * self.w[at:], self.logs[at:])
             # Of equal rows the trace is a constant.
-            return found if shares is None else found + (1.0 - shares + self.rank * penalty).log()
+            return found if left is None else found + (1.0 - left + self.rank * penalty).log()
         if order > 1.0:
-            power = self._power_above_1(order - 1.0, each, shares)
+            power = self._power_above_1(order - 1.0, each, left)
         else:
-            power = self._power_below_1(1.0 - order, each, shares)
+            power = self._power_below_1(1.0 - order, each, left)
         return order / (1.0 - order) * math.exp((order - 1.0) * estimate) * power
 
     def _leverage(self, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -218,8 +235,8 @@ class LeaveOneOut:
         return leverage, (1.0 - leverage).clamp_min(1e-9)
 
     @property
-    def _shares(self) -> Tensor | None:
-        return None if self._blended is None else self._blended.shares
+    def _left(self) -> Tensor | None:
+        return None if self._blended is None else self._blended.left
 
     def _mean(self, each: Tensor) -> Tensor:
         """Of the kept rows (b, …)."""
@@ -239,21 +256,21 @@ class LeaveOneOut:
         """The mean of log tr(C_{−i} + wI) at ridges w (W)."""
         if self._blended is None:
             return ((self.count - 1) / self.count + self.rank * ridge).log()
-        return self._mean(((1.0 - self._blended.shares)[:, None] + self.rank * ridge).log())
+        return self._mean(((1.0 - self._blended.left)[:, None] + self.rank * ridge).log())
 
     @property
     def _doubt(self) -> float:
         return math.hypot(SEEN_DOUBT, UNSEEN_DOUBT * self.unseen)
 
-    def _power_above_1(self, s: float, each: Tensor, shares: Tensor | None) -> Tensor:
+    def _power_above_1(self, s: float, each: Tensor, left: Tensor | None) -> Tensor:
         """φ_iᵀ C_{−i}^s φ_i (b), 0 < s < 1, for C_{−i} of trace 1."""
         w, seen = self.w, 1.0 - self.w * each
         inner = torch.trapezoid(seen * w**s, self.logs)
         ends = seen[:, 0] * w[0] ** s / s + seen[:, -1] * w[-1] ** s / (1.0 - s)
-        whole = self.count / (self.count - 1) if shares is None else 1.0 / (1.0 - shares)
+        whole = self.count / (self.count - 1) if left is None else 1.0 / (1.0 - left)
         return math.sin(math.pi * s) / math.pi * whole**s * (inner + ends)
 
-    def _power_below_1(self, s: float, each: Tensor, shares: Tensor | None) -> Tensor:
+    def _power_below_1(self, s: float, each: Tensor, left: Tensor | None) -> Tensor:
         """φ_iᵀ (C_{−i} + λI)^{−s} φ_i (b), 0 < s < 1, for C_{−i} + λI of trace 1: the model of the cross entropy."""
         w, (_, penalty, _) = self.w, self.best
         place = ((w + penalty).log() - self.logs[0]) / (self.logs[1] - self.logs[0])
@@ -263,7 +280,7 @@ class LeaveOneOut:
         shifted = torch.lerp(logs[:, before], logs[:, before + 1], place - before).exp()
         inner = torch.trapezoid(shifted * w ** (1.0 - s), self.logs)
         ends = shifted[:, 0] * w[0] ** (1.0 - s) / (1.0 - s) + shifted[:, -1] * w[-1] ** (1.0 - s) / s
-        trace = ((self.count - 1) / self.count if shares is None else 1.0 - shares) + self.rank * penalty
+        trace = ((self.count - 1) / self.count if left is None else 1.0 - left) + self.rank * penalty
         return math.sin(math.pi * s) / math.pi * trace**s * (inner + ends)
 
 
