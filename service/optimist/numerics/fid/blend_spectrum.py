@@ -175,11 +175,11 @@ class BlendSpectrum:
         kept = self.values[-self.kept :]
         roots = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12).sqrt()
         order = self._order
-        weight = kept.new_tensor([self.weight(place) for place in self.support])
+        weight = torch.tensor([self.weight(place) for place in self.support], dtype=kept.dtype, device=kept.device)
         rows = torch.stack([found[place][:, -self.kept :] / roots for place in order])
         inside, others = rows[: len(weight)] * weight.sqrt()[:, None, None], rows[len(weight) :]
-        alpha = kept.new_tensor(self.weights[list(self.support)])
-        shared = kept.new_tensor([self.space.shared[place] for place in order])
+        alpha = torch.tensor(self.weights[list(self.support)], dtype=kept.dtype, device=kept.device)
+        shared = torch.tensor([self.space.shared[place] for place in order], dtype=kept.dtype, device=kept.device)
         return SameIndex(inside, others, weight, alpha, shared)
 
     @property

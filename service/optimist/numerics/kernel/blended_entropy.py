@@ -200,8 +200,8 @@ class AboveTwo:
         return (same - among) * count / (count - 1) / self._top**2
 
     def _covariance(self, mine: Tensor, theirs: Tensor) -> float:
-        rows = torch.stack([mine.square() @ self._powers, theirs.square() @ self._powers])
-        return float(torch.cov(rows)[0, 1]) / self._top**2
+        one, other = mine.square() @ self._powers, theirs.square() @ self._powers
+        return float((one - one.mean()) @ (other - other.mean())) / (len(one) - 1) / self._top**2
 
 
 def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:

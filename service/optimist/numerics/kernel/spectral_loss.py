@@ -104,7 +104,7 @@ def spectral_model(order: float, covariances: Covariances, weights: Floats, ridg
     second = ((rotated * g.curvature(values).flatten()) @ rotated.T).cpu().numpy()
     trace, count, spread = g.trace(values), covariances.rest_count, float(weights @ covariances.rest)
     if spread > 0.0:
-        even = values.new_tensor([spread / count + ridge])
+        even = torch.tensor([spread / count + ridge], dtype=values.dtype, device=values.device)
         trace += count * g.trace(even)
         first = first + covariances.rest * float(g.slopes(even))
         second = second + np.outer(covariances.rest, covariances.rest) * float(g.curvature(even)) / count

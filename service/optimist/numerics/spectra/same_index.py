@@ -59,7 +59,7 @@ class SameIndex:
         """Means over the indices of zᵀ(M̂₋ + w)⁻¹z (S + O, W), and of the degrees of freedom (W) that rows take along by
         themselves, and as far as they are alike."""
         inside, spread = _products(rows, rows, held), _products(rows, rows, held * free)
-        identity = torch.eye(len(rows)).to(held)
+        identity = torch.eye(len(rows), dtype=held.dtype, device=held.device)
         if is_full:
             left = _products(rows, rows, free) + 1e-15 * identity
         else:
@@ -92,7 +92,9 @@ def _products(some: Tensor, others: Tensor, scale: Tensor) -> Tensor:
 def _positive(left: Tensor) -> Tensor:
     """The same matrices with a small multiple of 1 where they are about to be singular."""
     floor = 1e-9 - torch.linalg.eigvalsh(left)[..., 0]
-    return left + floor.clamp_min(0.0)[..., None, None] * torch.eye(left.shape[-1]).to(left)
+    return left + floor.clamp_min(0.0)[..., None, None] * torch.eye(
+        left.shape[-1], dtype=left.dtype, device=left.device
+    )
 
 
 def _ratio(found: Tensor, expected: Tensor) -> Tensor:
