@@ -20,7 +20,7 @@ PARALLEL = -n 3 --dist worksteal
 test: $(DEV)
 	$(BIN)/pytest $(PARALLEL) -m "not long"
 
-# The tests that take many seconds each: long runs in which things are killed, the whole demo, full memories and disks.
+# The tests that take many seconds each: things are killed, the whole demo is run, memories and disks are filled.
 test-long: $(DEV)
 	$(BIN)/pytest $(PARALLEL) -m long
 

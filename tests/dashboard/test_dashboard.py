@@ -278,6 +278,7 @@ def test_damage_is_seen_in_the_list_and_on_the_page(
     expect(page.locator(".title .badge.damaged")).to_be_visible()
 
 
+@pytest.mark.long
 def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Service):
     with Optimist(mortal.url) as client:
         experiment = create(client, "mortal", ["good", "bad"], stop=False, max_wait=0.0)

@@ -34,6 +34,7 @@ def test_pages_made_from_the_code_are_as_it_is():
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.long
 def test_a_page_and_a_generated_part_of_one_that_are_stale_are_named(tmp_path: Path):
     shutil.copytree(DOCS, tmp_path / "docs")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

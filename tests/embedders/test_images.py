@@ -55,6 +55,7 @@ def test_efficientnet_lite_sees_a_palace_and_a_flower(pictures: np.ndarray):
     np.testing.assert_array_equal(embedder.embed(photographs), features)
 
 
+@pytest.mark.long
 def test_dinov2_gives_the_class_token(directory: Path, pictures: np.ndarray):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
@@ -67,6 +68,7 @@ def test_dinov2_gives_the_class_token(directory: Path, pictures: np.ndarray):
     check(embedder, 384, pictures)
 
 
+@pytest.mark.long
 def test_clip_gives_the_projected_embedding(directory: Path, pictures: np.ndarray):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)

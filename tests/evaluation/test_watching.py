@@ -74,6 +74,7 @@ def batches(count: int = 45) -> list[tuple[str, dict[str, NDArray[Any]], int | N
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("primary", "growth"), [("fid", 0.0), ("vendi", 0.04), ("conditional-vendi", 0.3)])
 def test_each_equals_an_evaluation_by_it_alone_to_the_last_bit(primary: str, growth: float):
     metrics = {label: metric for label, metric in METRICS.items() if label != primary}

@@ -37,6 +37,7 @@ def url(shared: Service) -> str:
     return shared.url
 
 
+@pytest.mark.long
 def test_without_a_url_an_example_starts_a_service_and_stops_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     from local_service import serving

@@ -122,6 +122,7 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(service: Service, re
         assert ask().status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_dead_scorer_s_generators_are_taken_over_though_the_clock_was_set_back(service: Service, redis: Clocked):
     batch = np.random.default_rng(0).standard_normal((5, 4))

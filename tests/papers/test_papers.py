@@ -13,6 +13,7 @@ import pytest
 
 import optimist
 
+pytestmark = pytest.mark.long
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
 
 
@@ -28,7 +29,6 @@ def papers(monkeypatch: pytest.MonkeyPatch):
     return import_module
 
 
-@pytest.mark.long
 def test_every_bed_is_played_by_every_policy_of_its_metric(papers):
     test_beds = papers("testbeds")
     for name, comparison in test_beds.COMPARISONS.items():

@@ -29,6 +29,7 @@ async def tell(made: Made, places: range) -> None:
             await made.tell(generator, {"features": rows}, start=20 * place)
 
 
+@pytest.mark.long
 async def test_a_killed_scorer_is_taken_over_and_the_weights_are_those_of_the_logs(
     make, server: EmbeddedRedis, redis: Redis, tmp_path: Path
 ):

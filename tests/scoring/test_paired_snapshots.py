@@ -72,6 +72,7 @@ def pairing(stored: str) -> Pairing:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", PAIRED.values(), ids=PAIRED.keys())
 def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(kind: Kind):
     log = in_order(log_of(kind, 36))

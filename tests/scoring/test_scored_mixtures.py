@@ -150,6 +150,7 @@ async def test_nothing_is_made_that_nobody_asks_for(make, server: EmbeddedRedis)
         assert await made.store.mixture("x") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["ogd", "mixture-greedy"])
 async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: EmbeddedRedis, policy: str):
     settings = {**SETTINGS, "rescore_growth": 0.0, "goal": "mixture", "policy": policy}
@@ -237,6 +238,7 @@ async def test_a_scorer_that_dies_is_taken_over_where_the_mixture_is_the_goal(ma
         assert await is_exact(made, found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("warm_bytes", [0, None])
 async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
     make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, warm_bytes: int | None
@@ -313,6 +315,7 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         await scored(made)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [[1], [2, 1]])
 async def test_every_mixture_is_exact_while_batches_come(
     make, redis: Redis, monkeypatch: pytest.MonkeyPatch, threads: list[int]

@@ -36,6 +36,7 @@ async def told(experiments: Sequence[Made], turn: int) -> None:
         await settled(made)
 
 
+@pytest.mark.long
 async def test_experiments_share_a_reference_which_goes_with_the_last_of_them(
     make, store: Store, server: EmbeddedRedis
 ):

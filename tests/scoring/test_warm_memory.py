@@ -43,6 +43,7 @@ async def estimates_of_the_whole_log(made: Made, generator: int) -> dict[int, st
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("warm_bytes", [0, None])
 async def test_what_is_dropped_is_made_again_bit_for_bit(make, server: EmbeddedRedis, warm_bytes: int | None):
     """With and without a snapshot to begin from."""

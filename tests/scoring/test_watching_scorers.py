@@ -106,6 +106,7 @@ async def scored(made: Made, without: str | None = None) -> ExperimentState:
     return await made.store.state(made.name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("growth", "warm_bytes"), [(0.0, None), (0.1, 0)])
 async def test_each_equals_an_experiment_by_it_alone_to_the_last_bit(
     make, second, server: EmbeddedRedis, growth: float, warm_bytes: int | None

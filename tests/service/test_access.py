@@ -285,6 +285,7 @@ def test_scorers_find_experiments_of_every_namespace(shared: Service):
         assert all(row.score is not None for row in report.standings)
 
 
+@pytest.mark.long
 def test_a_revoked_key_is_worthless_within_five_seconds_and_a_new_one_good_at_once(service: Service, directory: Path):
     made = optimist_keys("create", "--role", "viewer", "--note", "a passer-by", "--data-dir", str(directory))
     key = made.stdout.strip()

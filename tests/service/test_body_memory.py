@@ -121,6 +121,7 @@ def test_bodies_take_no_more_memory_than_is_reserved(bounded: Service, kind: str
     assert growth <= MEMORY + SLACK, f"{growth / MIB:.0f} MiB"
 
 
+@pytest.mark.long
 def test_a_batch_that_cannot_be_taken_is_not_unpacked(bounded: Service):
     """Of a pick that never was, or of another width; the repeat of one that was told is known by its numbers."""
     with httpx.Client(base_url=bounded.url, timeout=120, headers={"content-type": npz.MEDIA_TYPE}) as http:

@@ -43,6 +43,7 @@ def test_the_conditional_demo_names_the_most_diverse_that_follows_its_prompts():
         assert report["samples"] < report["uniform_samples"]
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_terminated_demo_leaves_nothing_running(tmp_path: Path):
     demo = subprocess.Popen([*DEMO, "--data-dir", str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

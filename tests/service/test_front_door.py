@@ -71,6 +71,7 @@ def told(http: httpx.Client, rows: int) -> int:
     ).status_code
 
 
+@pytest.mark.long
 def test_bodies_of_one_key_that_stopped_keep_no_other_key_out(door: tuple[Service, str], directory: Path):
     """They hold its part of the memory: its own large bodies wait, its small ones and those of others do not."""
     service, key = door
@@ -150,6 +151,7 @@ def test_experiments_have_a_width(door: tuple[Service, str], not_scoring: Servic
         assert "expected at most 50 columns, got 51" in refused.json()["detail"]
 
 
+@pytest.mark.long
 def test_references_of_clients_that_left_are_not_computed(not_scoring: Service):
     """They wait for their turn behind a long one; a batch that is checked in a thread waits for none of them."""
     service = not_scoring

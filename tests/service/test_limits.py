@@ -246,6 +246,7 @@ def test_a_bucket_fills_at_its_rate():
         rates.take("a")
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path):
     """Of an export that is larger than all buffers on its way; others are answered meanwhile, and after."""
     with serving(tmp_path, "--no-scoring", environment={"OPTIMIST_ANSWER_TIMEOUT": "1"}) as service:

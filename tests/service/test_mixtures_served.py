@@ -178,6 +178,7 @@ def test_what_cannot_be_blended_is_said(service: Service, client: Optimist, told
         opened.mixture()
 
 
+@pytest.mark.long
 def test_without_a_scorer_an_old_mixture_is_marked_and_none_is_an_error(not_scoring: Service, name: str):
     url = running_url(not_scoring.directory)
     assert url is not None

@@ -87,6 +87,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.long
 def test_a_scorer_process_has_metrics_of_its_own(pair: Pair):
     def made(url: str) -> float:
         with contextlib.suppress(httpx.TransportError):  # it is starting

@@ -94,6 +94,7 @@ def not_ready_without(service: Service, killed: int) -> None:
         os.kill(following, signal.SIGCONT)
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_scorer_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path):
     """Meanwhile the service is not ready. In the end the scorer lets go of its generators."""
@@ -127,6 +128,7 @@ def check_orderly_end(service: Service, redis_url: str) -> None:
     assert claims(redis_url) == {}
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_it_ends_when_its_service_is_killed_as_it_starts(tmp_path: Path):
     """At work: in test_faults."""
@@ -138,6 +140,7 @@ def test_it_ends_when_its_service_is_killed_as_it_starts(tmp_path: Path):
     until(lambda: not is_alive(scorer))
 
 
+@pytest.mark.long
 def test_it_is_told_to_end_as_it_starts(tmp_path: Path):
     with start_embedded(tmp_path / "redis") as redis:
         service = Service(tmp_path, f"--redis-url={redis.url}").start(wait=False)
@@ -146,6 +149,7 @@ def test_it_is_told_to_end_as_it_starts(tmp_path: Path):
         assert "starting it again" not in service.log()
 
 
+@pytest.mark.long
 def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path):
     """The other commands: tests/test_settings.py."""
     line = [sys.executable, "-m", "optimist.cli", "serve", "--device=cuda:99", "--port=0", f"--data-dir={tmp_path}"]

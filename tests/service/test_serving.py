@@ -54,6 +54,7 @@ def test_a_port_in_use_is_noticed_before_redis_is_waited_for(tmp_path: Path):
     )
 
 
+@pytest.mark.long
 def test_what_is_logged_and_how_it_ends(tmp_path: Path, not_scoring: Service):
     service = Service(tmp_path, "--scoring", "--log-format=json").start()
 

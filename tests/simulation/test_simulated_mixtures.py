@@ -121,6 +121,7 @@ def test_marks_are_within_the_rounds():
     assert (np.diff(marks) > 0).all()
 
 
+@pytest.mark.long
 def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[..., None]):
     samples: dict[str, Any] = dict(rows())
     np.savez(tmp_path / "bed.npz", **samples)

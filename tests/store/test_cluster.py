@@ -220,6 +220,7 @@ async def test_one_unfit_master_is_enough(redis: Redis, servers: Cluster):
             await check_server(plain)
 
 
+@pytest.mark.long
 @pytest.mark.faults
 async def test_a_replica_takes_over_from_a_killed_master(store: Store, servers: Cluster):
     for name in NAMES:

@@ -149,6 +149,7 @@ async def test_a_server_that_is_not_there_yet_is_waited_for(
     assert len(caplog.records) == 1, "said once, not at every attempt"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("role", [["serve", "--port=0", "--no-scoring"], ["scorer"]], ids=lambda role: role[0])
 def test_no_process_of_the_service_starts_on_a_server_that_evicts(settings: Server, role: list[str]):
     settings.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
