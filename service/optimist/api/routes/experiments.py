@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
 
+from optimist.api.asked import metric_called
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.door.access import CallerDep
 from optimist.api.polls import Body
@@ -250,13 +251,11 @@ async def get_contrast(
     In a paired experiment the error is that of samples in common. 422 while one of the two has no estimate.
     """
     experiment = await context.experiment(name)
-    primary, *watched = experiment.config.metrics
-    if metric not in ("", primary, *watched):
-        raise invalid(f"metric: expected one of {', '.join(experiment.config.metrics)}; got {metric!r}")
+    _, label = metric_called(experiment, metric)
     state = await context.state(experiment)
-    estimates = await context.watched(experiment) if metric in watched else None
+    estimates = await context.watched(experiment) if label else None
     try:
-        return contrast_of(state, generator, against, metric, estimates)
+        return contrast_of(state, generator, against, label, estimates)
     except ValueError as error:
         raise invalid(str(error)) from None
 

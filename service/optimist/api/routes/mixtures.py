@@ -10,6 +10,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from optimist.api.asked import metric_called
 from optimist.api.context import Context, ContextDep
 from optimist.api.problems import ApiError, invalid
 from optimist.api.routes.modes import ASK_AGAIN, PATIENCE, POLL, missing
@@ -36,13 +37,10 @@ async def get_mixture(
     metrics without a score of blends, and while there are too few samples.
     """
     experiment = await context.experiment(name)
-    config = experiment.config
-    asked = config.metrics.get(metric or config.declared.shown_label)
-    if asked is None:
-        raise invalid(f"metric: expected one of {', '.join(config.metrics)}; got {metric!r}")
+    asked, label = metric_called(experiment, metric)
     if "mixture" not in asked.offers:
         raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of blends")
-    return await _awaited(context, _Wanted(experiment, asked, "" if asked == config.declared else asked.shown_label))
+    return await _awaited(context, _Wanted(experiment, asked, label))
 
 
 @router.post("/blend")

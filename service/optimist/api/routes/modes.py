@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from optimist.api.asked import metric_called
 from optimist.api.context import ContextDep
 from optimist.api.problems import ApiError, invalid
 from optimist.dispatch.state import needed_to_fit
@@ -42,14 +43,11 @@ async def get_modes(
     If no scorer computes them within 10 seconds, an earlier result is returned and marked as stale.
     """
     experiment = await context.experiment(name)
-    config = experiment.config
-    asked = config.metrics.get(metric or config.declared.shown_label)
-    if asked is None:
-        raise invalid(f"metric: expected one of {', '.join(config.metrics)}; got {metric!r}")
+    asked, label = metric_called(experiment, metric)
     if "modes" not in asked.offers:
         raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
     ordinal = await context.ordinal(name, generator)
-    wanted = _Wanted(experiment, ordinal, asked, "" if asked == config.declared else asked.shown_label)
+    wanted = _Wanted(experiment, ordinal, asked, label)
     told = await _position(context, wanted)
     modes = await _awaited(context, wanted, told)
     return modes.model_copy(
