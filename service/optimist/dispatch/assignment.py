@@ -102,9 +102,7 @@ class Assignment:
             return self._state.arms
         return [replace(arm, active=arm.active and arm.name in request.generators) for arm in self._state.arms]
 
-    def _next(
-        self, able: list[Arm], request: AskRequest, stale: bool, key: str, context: AskedContext | None
-    ) -> Pick:
+    def _next(self, able: list[Arm], request: AskRequest, stale: bool, key: str, context: AskedContext | None) -> Pick:
         """Choose and open one more pick."""
         state, stored, config = self._state, self._state.stored, self._state.config
         number = stored.rounds + 1
@@ -172,7 +170,8 @@ class Assignment:
         return 1, 0 if self._state.config.allow_extra else size
 
     def _size(self, cost: float) -> int:
-        """`batch_size`, or `tries`, or less where the budgets leave less; cost may exceed its budget by less than one sample."""
+        """`batch_size`, or `tries`, or less where the budgets leave less; cost may exceed its budget by less than one
+        sample."""
         config, left = self._state.config, self._cost_left
         size = config.tries if config.goal == "route" else config.batch_size
         size = size if self._samples_left is None else min(size, self._samples_left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -226,6 +226,8 @@ class StoredRoutes:
 
 LEAST_MIXED = 4
 """Samples that a generator must have to be part of a mixture: two in each half."""
+LEAST_ROUTED = 3
+"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 
@@ -291,14 +293,7 @@ class ExperimentState:
 
     def has_outgrown(self, made: StoredMixture, growth: float) -> bool:
         """Whether a mixture is of other generators than one made now, or samples have grown by that part since."""
-        mixable = self.mixable
-        if made.parts.keys() != {generator.ordinal for generator in mixable}:
-            return True
-        # A mixture has no samples of batches that cannot be read: it may have fewer than were told, and still all.
-        if all(generator.seq <= made.parts[generator.ordinal].seq for generator in mixable):
-            return False
-        samples = sum(generator.samples for generator in mixable)
-        return samples > made.samples and samples >= (1.0 + growth) * made.samples
+        return _have_outgrown(self.mixable, made.parts, growth)
 
     @property
     def needs_mixture(self) -> bool:
@@ -309,6 +304,34 @@ class ExperimentState:
         return self.mixture is None or self.has_outgrown(self.mixture, self.mixture_growth)
 
     @property
+    def routable(self) -> list[GeneratorState]:
+        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples."""
+        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_ROUTED]
+
+    def has_outgrown_routes(self, parts: Mapping[int, Part], growth: float) -> bool:
+        """Whether a model or table of these parts is of other generators than one made now, or samples have grown."""
+        return _have_outgrown(self.routable, parts, growth)
+
+    @property
+    def needs_routes(self) -> bool:
+        """Whether the model that picks are made from is due, once the bandwidth is fixed: routes are the goal, every
+        active generator can be part of it, and there is none, or it has been outgrown."""
+        if self.route_growth is None or any(generator.samples < LEAST_ROUTED for generator in self.active):
+            return False
+        return self.routes is None or self.has_outgrown_routes(self.routes.parts, self.route_growth)
+
+    @property
     def owes_mixture(self) -> bool:
         """Whether it is due, and kernels are fixed: the first estimate of any generator needs these, too."""
         return self.needs_mixture and any(generator.estimate_seq for generator in self.generators)
+
+
+def _have_outgrown(generators: Sequence[GeneratorState], parts: Mapping[int, Part], growth: float) -> bool:
+    """Whether something made of these parts is of other generators, or their samples have grown by that part since."""
+    if parts.keys() != {generator.ordinal for generator in generators}:
+        return True
+    # It has no samples of batches that cannot be read: it may have fewer than were told, and still all.
+    if all(generator.seq <= parts[generator.ordinal].seq for generator in generators):
+        return False
+    samples, known = (sum(one.samples for one in each) for each in (generators, parts.values()))
+    return samples > known and samples >= (1.0 + growth) * known
