@@ -27,8 +27,9 @@ def report_of(
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
     watched: the estimates of the watched metrics; without them there are no standings by these. mixture: the newest
-    one by the metric that decides, where it is not the goal. routes: the newest table, where these are. Without `explain` there are no contrasts, and a decision
-    that is not latched has no verdicts, which take half a millisecond.
+    one by the metric that decides, where it is not the goal. routes: the newest table, where these are the goal.
+    Without `explain` there are no contrasts, and a decision that is not latched has no verdicts, which take half a
+    millisecond.
     """
     told, is_best = state.stored.counted, state.config.goal == "best"
     decision = explained_decision(state) if explain else state.decision
