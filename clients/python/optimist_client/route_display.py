@@ -32,8 +32,10 @@ def as_frame(routes: Routes) -> Any:
 
 
 def as_plot(routes: Routes, axes: Any = None) -> Any:
-    """Plot each generator's score on each type of prompt, the most frequent on top, on matplotlib axes (None: new ones).
-    Raises ModuleNotFoundError."""
+    """Plot each generator's score on each type of prompt, the most frequent on top, on matplotlib axes.
+
+    axes: None for new ones. Raises ModuleNotFoundError.
+    """
     types = routes.types
     if axes is None:
         size = (7.5, 1.8 + 0.5 * max(len(types), 2))
@@ -67,7 +69,7 @@ def _title(routes: Routes) -> str:
 def _table(routes: Routes) -> list[tuple[str, ...]]:
     """The header and the rows: a type of prompt each, with what each generator scores on it and its share of them."""
     header = ("prompts", "share", *(share.generator for share in routes.shares), "best", "gain")
-    rows = [header]
+    rows: list[tuple[str, ...]] = [header]
     for number, kind in enumerate(routes.types, 1):
         gain = "…" if kind.gain is None else f"{kind.gain:z.3f}"
         scores = (_score(kind.by_generator.get(share.generator), kind.winner) for share in routes.shares)

@@ -55,8 +55,8 @@ class Plan:
         """The plan that these arguments of `Evaluation` ask for. Raises ValueError if they do not go together."""
         if goal == "route":
             raise ValueError(
-                "goal: prompts are routed by the service, not in memory; `optimist route` says what routing would gain, "
-                "and `optimist simulate --goal route` plays its policies"
+                "goal: prompts are routed by the service, not in memory; `optimist route` says what routing would "
+                "gain, and `optimist simulate --goal route` plays its policies"
             )
         check_text("bound", "influence" if bound is None else bound)
         named = check_text("policy", ("ogd" if goal == "mixture" else "ucb") if policy is None else policy)
