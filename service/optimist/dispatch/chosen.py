@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from optimist.store import GeneratorState
-from optimist.store.state import Part
+from optimist.store import GeneratorState, Part
 
 
 @dataclass(frozen=True, slots=True)

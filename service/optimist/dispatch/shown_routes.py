@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from optimist.dispatch.mixtures import OLD
 from optimist.dispatch.state import PolicyState
-from optimist.store import Part
+from optimist.store import Part, StoredRoutes
 from optimist_client.models import Routes
 
 
@@ -19,6 +19,6 @@ def shown_routes(state: PolicyState, parts: Mapping[int, Part], table: str) -> R
         update={
             "experiment": state.config.name,
             "positions": [parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
-            "stale": state.stored.has_outgrown_routes(parts, OLD),
+            "stale": state.stored.has_outgrown(StoredRoutes("", parts), OLD),
         }
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
+
+from optimist.store.made import Part, StoredMixture, StoredRoutes, is_outgrown
 
 Unit = tuple[int, str]
 """A generator as one metric scores it: its ordinal, and the label of a watched metric or "" for the primary one."""
@@ -186,48 +188,10 @@ class WatchedState:
     """Bytes of the bodies that were logged after the snapshot of this metric."""
 
 
-class Part(NamedTuple):
-    """What a mixture was made of by one generator: its log up to `seq`, with so many samples that count."""
-
-    seq: int
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMixture:
-    """The newest mixture by one metric. Equal if made of the same batches."""
-
-    made: str = field(compare=False)
-    """A name that no other mixture has."""
-    parts: Mapping[int, Part]
-    """By the ordinals of the generators in it."""
-    payload: str
-
-    @property
-    def samples(self) -> int:
-        """Samples of all generators in it."""
-        return sum(part.samples for part in self.parts.values())
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRoutes:
-    """The newest model of contexts; its bytes are read by `Store.route_model`. Equal if made of the same batches."""
-
-    made: str = field(compare=False)
-    """A name that no other model has: "<samples>:<Unix seconds of Redis>"."""
-    parts: Mapping[int, Part]
-    """By the ordinals of the generators in it."""
-
-    @property
-    def samples(self) -> int:
-        """Samples of all generators in it."""
-        return sum(part.samples for part in self.parts.values())
-
-
+LEAST_ROUTED = 1
+"""Samples that a generator must have to be part of a model of contexts."""
 LEAST_MIXED = 4
 """Samples that a generator must have to be part of a mixture: two in each half."""
-LEAST_ROUTED = 3
-"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 
@@ -264,6 +228,8 @@ class ExperimentState:
     """By which part the samples of all generators grow until the model of contexts is due again; None: another goal."""
     routes: StoredRoutes | None = None
     """The model of contexts that picks are made from; only with the goal "route"."""
+    routes_damage: str | None = None
+    """Why neither it nor the table can be made; the next one removes this note."""
     mixture_damage: str | None = None
     """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 
@@ -291,9 +257,16 @@ class ExperimentState:
         """The generators that a mixture is made of: not retired, with `LEAST_MIXED` samples."""
         return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_MIXED]
 
-    def has_outgrown(self, made: StoredMixture, growth: float) -> bool:
-        """Whether a mixture is of other generators than one made now, or samples have grown by that part since."""
-        return _have_outgrown(self.mixable, made.parts, growth)
+    @property
+    def routable(self) -> list[GeneratorState]:
+        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples."""
+        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_ROUTED]
+
+    def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float) -> bool:
+        """Whether a mixture, or a model of contexts, is of other generators than one made now, or samples have grown by
+        that part since."""
+        able = self.mixable if isinstance(made, StoredMixture) else self.routable
+        return is_outgrown(made.parts, {one.ordinal: Part(one.seq, one.samples) for one in able}, growth)
 
     @property
     def needs_mixture(self) -> bool:
@@ -304,34 +277,21 @@ class ExperimentState:
         return self.mixture is None or self.has_outgrown(self.mixture, self.mixture_growth)
 
     @property
-    def routable(self) -> list[GeneratorState]:
-        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples."""
-        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_ROUTED]
-
-    def has_outgrown_routes(self, parts: Mapping[int, Part], growth: float) -> bool:
-        """Whether a model or table of these parts is of other generators than one made now, or samples have grown."""
-        return _have_outgrown(self.routable, parts, growth)
-
-    @property
-    def needs_routes(self) -> bool:
-        """Whether the model that picks are made from is due, once the bandwidth is fixed: routes are the goal, every
-        active generator can be part of it, and there is none, or it has been outgrown."""
-        if self.route_growth is None or any(generator.samples < LEAST_ROUTED for generator in self.active):
-            return False
-        return self.routes is None or self.has_outgrown_routes(self.routes.parts, self.route_growth)
-
-    @property
     def owes_mixture(self) -> bool:
         """Whether it is due, and kernels are fixed: the first estimate of any generator needs these, too."""
         return self.needs_mixture and any(generator.estimate_seq for generator in self.generators)
 
+    @property
+    def needs_routes(self) -> bool:
+        """Whether the model of contexts that picks are made from is due, once its bandwidth is fixed: prompts are
+        routed, and there is none while every active generator can be part of it, or it has been outgrown."""
+        if self.route_growth is None:
+            return False
+        if self.routes is None:
+            return all(generator.samples >= LEAST_ROUTED for generator in self.active)
+        return self.has_outgrown(self.routes, self.route_growth)
 
-def _have_outgrown(generators: Sequence[GeneratorState], parts: Mapping[int, Part], growth: float) -> bool:
-    """Whether something made of these parts is of other generators, or their samples have grown by that part since."""
-    if parts.keys() != {generator.ordinal for generator in generators}:
-        return True
-    # It has no samples of batches that cannot be read: it may have fewer than were told, and still all.
-    if all(generator.seq <= parts[generator.ordinal].seq for generator in generators):
-        return False
-    samples, known = (sum(one.samples for one in each) for each in (generators, parts.values()))
-    return samples > known and samples >= (1.0 + growth) * known
+    @property
+    def owes_routes(self) -> bool:
+        """Whether it is due, and the bandwidth is fixed, as for `owes_mixture`."""
+        return self.needs_routes and any(generator.estimate_seq for generator in self.generators)

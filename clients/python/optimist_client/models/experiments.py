@@ -110,8 +110,8 @@ class Experiment(Answer):
 
     @property
     def route_growth(self) -> float | None:
-        """By which part the samples of all generators together grow until the model of contexts is made again; None:
-        the goal is another one."""
+        """By which part the samples of all generators together grow until the model that routes prompts is made again;
+        None: the goal is another."""
         return self.config.rescore_growth if self.config.goal == "route" else None
 
     @property

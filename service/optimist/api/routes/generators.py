@@ -11,7 +11,7 @@ from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
 from optimist.store import COST
-from optimist_client.goals import MOST_ROUTE_NUMBERS
+from optimist_client.goals import check_route_size
 from optimist_client.models import Experiment, GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 
 START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
@@ -40,11 +40,10 @@ def _check_routed(experiment: Experiment, wanted: GeneratorRequest, count: int) 
     config = experiment.config
     if config.price > 0.0 and wanted.cost is None:
         raise invalid("cost: expected a number, as an experiment with a `price` needs it for every generator")
-    if config.context_features**2 * count > MOST_ROUTE_NUMBERS:
-        raise invalid(
-            f"generators: with {config.context_features:,} features of a context, expected at most "
-            f"{MOST_ROUTE_NUMBERS // config.context_features**2:,}"
-        )
+    try:
+        check_route_size(config.context_features, count)
+    except ValueError as error:
+        raise invalid(str(error)) from None
 
 
 @router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)

@@ -30,7 +30,10 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
         made = await context.routes(await _state(context, experiment))
         return made, made is not None and _is_of(begun, made)
 
-    return await requested(look, lambda: context.store.want_routes(name), lambda: context.store.route_damage(name))
+    async def damage() -> str | None:
+        return (await context.state(experiment)).stored.routes_damage
+
+    return await requested(look, lambda: context.store.want_routes(name), damage)
 
 
 async def _state(context: Context, experiment: Experiment) -> PolicyState:
