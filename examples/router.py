@@ -1,4 +1,4 @@
-"""A router: which of two language models should answer this prompt, if the better one on average costs three times more?
+"""A router: which of two language models should answer a prompt, if the better one on average costs three times more?
 
 The two models are simulated: each succeeds by chance, as often as `SUCCESS` says for the kind of prompt. The service is
 told none of this. It sees the embedding of each prompt and whether the answer was right, and learns from that where to
@@ -73,7 +73,7 @@ def simulated(model: str, prompt: str, rng: random.Random) -> float:
 
 
 def worth(model: str, kind: str) -> float:
-    """How often the model is right on prompts of a kind, less the price of a call: known here, but not to the service."""
+    """How often the model is right on prompts of a kind, less the price of a call. The service does not know it."""
     return SUCCESS[kind][MODELS.index(model)] - PRICE * COSTS[model]
 
 
@@ -114,9 +114,8 @@ def main() -> None:
     spent, dearest = sum(COSTS[model] for model, _ in given), max(COSTS.values()) * len(given)
     print(f"Known of the simulation, for these {len(given):,} prompts, as successes less {PRICE:g} times the cost:")
     print(f"  always {best} {single[best]:.3f}, the best model for each prompt {ideal:.3f}, as routed {routed:.3f}.")
-    print(
-        f"  A router that knows everything gains {ideal - single[best]:.3f}; this one gained {routed - single[best]:.3f}"
-    )
+    gains = f"{ideal - single[best]:.3f}; this one gained {routed - single[best]:.3f}"
+    print(f"  A router that knows everything gains {gains}")
     print(f"  while it learned, and gave {right / len(given):.0%} of the prompts to the better model.")
     print(f"  It spent {spent:,.0f} cents, {dearest - spent:,.0f} less than always the dearest model.")
 
