@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.formats import MIXING, mark_at_least
+from optimist.store.made import Part, StoredMixture
 from optimist.store.parsing import parse_mixture, parse_parts
-from optimist.store.state import Part, StoredMixture
 
 BLENDS = 256
 """How many newest answers of `blend` are remembered for repeats."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optimist.store.commands import Commands
+from optimist.store.made import Part
 from optimist.store.mixtures import MixedPart
-from optimist.store.state import Part
 
 
 @dataclass(frozen=True, slots=True)
