@@ -31,8 +31,8 @@ def model(means: Mapping[int, float], width: float = 0.1, slope: float = 1.0) ->
     return RouteModel(tuple(means), (1,) * count, **singles)
 
 
-async def put_model(store: Store, experiment: str, published: RouteModel | bytes) -> str:
-    """Publish it as made of the logs as they are. Returns its name."""
+async def put_model(store: Store, experiment: str, published: RouteModel | bytes, **table: str) -> str:
+    """Publish it, and perhaps a table, as made of the logs as they are. Returns its name."""
     stored = await store.state(experiment)
     claim = await store.claim(experiment, ROUTES_UNIT, "me", 60)
     assert claim is not None
@@ -41,7 +41,7 @@ async def put_model(store: Store, experiment: str, published: RouteModel | bytes
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
         parts.append(MixedPart(g.ordinal, g.seq, g.samples, entry.chain))
     packed = published if isinstance(published, bytes) else published.pack()
-    assert await store.put_routes(experiment, claim.token, parts, model=packed)
+    assert await store.put_routes(experiment, claim.token, parts, model=packed, **table)
     found = await store.route_model(experiment)
     assert found is not None
     return found[0]

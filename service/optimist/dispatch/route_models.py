@@ -52,8 +52,11 @@ class RouteModels:
         made = "" if stored.routes is None else stored.routes.made
         if made != self._seen[0]:
             self._seen, self._due = (made, now), None
-        is_behind = made != ("" if goal.loaded is None else goal.loaded.stored.made)
-        if not is_behind and not (state.can_be_scored and stored.needs_routes):
+        if made:
+            is_due = goal.loaded is None or goal.loaded.stored.made != made or stored.needs_routes
+        else:  # the warm-up needs no model
+            is_due = stored.needs_routes and goal.has_begun(state.arms)
+        if not is_due:
             self._due = None
         elif self._due is None:
             self._due = max(now, self._seen[1] + EVERY) if made else now
