@@ -71,8 +71,8 @@ class ResultOperations:
         best single generator.
 
         It is made when it is asked for. If no scorer responds in time, an earlier one is returned, marked `stale`.
-        Raises `Fix` for another goal and while there are too few samples, `Retry` if no scorer responded and there is
-        no earlier one.
+        Raises `Fix` for another goal, `Conflict` while there are too few samples, `Retry` if no scorer responded and
+        there is no earlier one.
         """
         path = f"/v1/experiments/{self.name}/routes"
         return models.Routes.model_validate(await self._transport.call("GET", path))

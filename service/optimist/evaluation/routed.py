@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.reservoir import Reservoir
-from optimist.numerics.routing.features import ContextMap
+from optimist.numerics.routing.features import ContextMap, checked_context
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.numerics.symmetric import SymmetricSum
@@ -87,10 +87,7 @@ class Routed:
         """
         if prompt is None:
             raise ValueError("the batch has no context of a prompt")
-        columns = self.contexts.dimension
-        context = np.array(prompt.context, dtype=np.float32)
-        if context.shape != (columns,) or not np.isfinite(context).all():
-            raise ValueError(f"context: expected {columns} finite numbers, got shape {context.shape}")
+        context = checked_context(prompt.context, self.contexts.dimension)
         if scores.ndim != 2 or scores.shape[1] != 1:
             raise ValueError(f"expected one score in each row, got shape {tuple(scores.shape)}")
         probability = float("nan") if prompt.probability is None else prompt.probability

@@ -17,8 +17,8 @@ from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist_client import tensors
-from optimist_client.metrics import Metric
 from optimist_client.config import ExperimentConfig
+from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
 _CONTEXT_SIGMA = "context.sigma"

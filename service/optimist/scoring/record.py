@@ -147,26 +147,32 @@ class GeneratorRecord(Record[int]):
 
 
 @dataclass(slots=True, eq=False)
-class MixtureRecord(Record[Literal["mixture"]]):
-    """The mixture of an experiment's generators by one metric."""
+class GatheringRecord(Record[At]):
+    """What is made of the statistics of all generators together."""
 
-    ordinal: Literal["mixture"] = MIXTURE
-    is_goal: bool = field(default=False, kw_only=True)
-    """Whether picks are made from it."""
     is_wanted: bool = field(default=False, kw_only=True)
     """Whether somebody waits for it."""
     copies: dict[int, WarmGenerator] = field(default_factory=dict, kw_only=True)
     """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
-
-    @property
-    def decides(self) -> bool:
-        """Only where it is the goal."""
-        return self.is_goal
 
     def cool(self) -> None:
         """Drop the copies."""
         self.copies, self.bytes = {}, 0
 
     def forget_wish(self) -> None:
-        """Leave the mixture to another scorer."""
+        """Leave it to another scorer."""
         self.is_wanted = False
+
+
+@dataclass(slots=True, eq=False)
+class MixtureRecord(GatheringRecord[Literal["mixture"]]):
+    """The mixture of an experiment's generators by one metric."""
+
+    ordinal: Literal["mixture"] = MIXTURE
+    is_goal: bool = field(default=False, kw_only=True)
+    """Whether picks are made from it."""
+
+    @property
+    def decides(self) -> bool:
+        """Only where it is the goal."""
+        return self.is_goal

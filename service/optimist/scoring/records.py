@@ -49,7 +49,7 @@ class Records(dict[Key, GeneratorRecord]):
         is_due = announcement.channel == DUE
         # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
         labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
-        found = [self._known(GeneratorRecord(name, ordinal, label)) for label in labels]
+        found = [self.known(GeneratorRecord(name, ordinal, label)) for label in labels]
         for record in found:
             record.due = max(record.due, announcement.seq)
             record.wants_modes |= not is_due
@@ -91,10 +91,10 @@ class Records(dict[Key, GeneratorRecord]):
             is_owed = record.problem != "failed" and (is_owed or record.problem == "broken off")
         if not is_owed:
             return None
-        return self._known(
+        return self.known(
             GeneratorRecord(name, generator.ordinal, label, due=generator.due_seq, samples=generator.samples)
         )
 
-    def _known(self, fresh: GeneratorRecord) -> GeneratorRecord:
-        """The record with this one's key, which is this one if there is none yet."""
+    def known(self, fresh: GeneratorRecord) -> GeneratorRecord:
+        """The record with the key of `fresh`, which is this one if there is none yet."""
         return self.setdefault(fresh.key, fresh)

@@ -44,7 +44,7 @@ class Report(Answer):
     scale: Scale = "linear"
     """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
-    """What the service can show besides the score: "modes", "prompt groups", "mixture"."""
+    """What the service can show besides the score: "modes", "prompt groups", "mixture", "routes"."""
     state: State
     ended: bool
     decision: DecisionInfo

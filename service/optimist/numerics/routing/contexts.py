@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import ContextMap, Floats, usual_distance
+from optimist.numerics.routing.features import ContextMap, Floats, checked_context, usual_distance
 
 Bandwidth = float | Literal["median"]
 CONTEXTS_TO_FIT = 50
@@ -50,6 +51,10 @@ class ContextSettings:
     def fitted(self, contexts: Sequence[Floats]) -> ContextSettings:
         """With the bandwidth fixed by the first contexts (n, d) of each generator."""
         return replace(self, bandwidth=usual_distance(np.concatenate(contexts))) if self.is_open else self
+
+    def read(self, context: NDArray[Any]) -> Floats:
+        """A context (d,) as `fitted` takes it. Raises ValueError unless it has d finite numbers."""
+        return checked_context(context, self.dimension).astype(np.float64)
 
     def made(self) -> ContextMap:
         """The map. Raises ValueError while the bandwidth is open."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,10 +43,18 @@ class ContextMap:
         """r, the entries of φ."""
         return 2 * len(self.frequencies)
 
-    def __call__(self, contexts: Floats) -> Floats:
+    def __call__(self, contexts: NDArray[Any]) -> Floats:
         """φ (n, r) of contexts (n, d), any real dtype."""
         angles = np.asarray(contexts, dtype=np.float64) @ self.frequencies.T
         return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1) / np.sqrt(len(self.frequencies))
+
+
+def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32]:
+    """A context (d,) as it is kept, in memory of its own. Raises ValueError unless it has d finite numbers."""
+    kept = np.array(context, dtype=np.float32)
+    if kept.shape != (dimension,) or not np.isfinite(kept).all():
+        raise ValueError(f"context: expected {dimension} finite numbers, got shape {kept.shape}")
+    return kept
 
 
 def median_distance(contexts: Floats, seed: int = 0) -> float:
