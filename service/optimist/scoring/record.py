@@ -1,12 +1,13 @@
-"""The state of one generator, or of the mixture of all, by one metric, in a scorer."""
+"""The state of one generator, or of what is made of all generators, by one metric, in a scorer."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import MIXTURE, Place
+from optimist.store import MIXTURE, ROUTES_UNIT, Place
 
 if TYPE_CHECKING:
     from optimist.scoring.experiments import ScoredExperiment
@@ -176,3 +177,31 @@ class MixtureRecord(GatheringRecord[Literal["mixture"]]):
     def decides(self) -> bool:
         """Only where it is the goal."""
         return self.is_goal
+
+
+@dataclass(slots=True, eq=False)
+class RoutesRecord(GatheringRecord[Literal["routes"]]):
+    """The model by which an experiment routes prompts, and its table, which is what somebody waits for."""
+
+    ordinal: Literal["routes"] = ROUTES_UNIT
+    published: float = field(default=-math.inf, kw_only=True)
+    """When the last model was published."""
+    table_seconds: float = field(default=0.0, kw_only=True)
+    """Processor time of its last table; 0 before the first."""
+    left_out: frozenset[int] = field(default=frozenset(), kw_only=True)
+    """Generators that are not in the last model, because they could not be read."""
+
+    @property
+    def expected_seconds(self) -> float:
+        """Of the model, and of the table if it is wanted."""
+        return (self.seconds or 0.0) + (self.table_seconds if self.is_wanted else 0.0)
+
+    def start(self, experiment: ScoredExperiment) -> None:
+        """Start again, with this experiment; keep the claim."""
+        self.cool()
+        self.experiment, self.left_out = experiment, frozenset()
+
+    def release(self) -> None:
+        """Forget the claim, and everything derived under it."""
+        self.cool()
+        self.token, self.experiment, self.left_out = "", None, frozenset()
