@@ -54,6 +54,11 @@ class RoutePolicy:
         """Whether it goes by the published regressions."""
         return self.name in ("rff-ucb", "pak-ucb", "promptwise")
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws from its chances, which are then all above 0; the others take the one with chance 1."""
+        return self.name in ("thompson", "uniform")
+
     def chances(self, means: Floats, widths: Floats, costs: Floats | None = None) -> Floats:
         """The probability (G,) of each generator, from means and widths (G,) of its score. One-hot without chance."""
         count = len(means)
