@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
@@ -16,6 +17,8 @@ Subject = tuple[str, str]
 """The full name of an experiment, and the label of a metric that it watches, "" for the one that decides."""
 Key = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
+PUBLISH_EVERY = 2.0
+"""Seconds between two models of contexts at least, however fast samples grow: every dispatcher reads each of them."""
 LONGEST_TAIL = 8 * 2**20
 """Bytes that a log may have beyond the snapshot while the size of the statistic is not known."""
 At = TypeVar("At", bound=Place)
@@ -195,6 +198,11 @@ class RoutesRecord(GatheringRecord[Literal["routes"]]):
     def expected_seconds(self) -> float:
         """Of the model, and of the table if it is wanted."""
         return (self.seconds or 0.0) + (self.table_seconds if self.is_wanted else 0.0)
+
+    @property
+    def may_publish(self) -> bool:
+        """Whether the last model is old enough for another one."""
+        return time.monotonic() >= self.published + PUBLISH_EVERY
 
     def start(self, experiment: ScoredExperiment) -> None:
         """Start again, with this experiment; keep the claim."""

@@ -10,8 +10,6 @@ from optimist.scoring.overview import Overview
 from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.store import DUE, MIXTURES, ROUTES, Announcement, ExperimentState, GeneratorState, Unit, WatchedState
 
-PUBLISH_EVERY = 2.0
-"""Seconds between two models of contexts at least, however fast samples grow: dispatchers read each of them."""
 RETRY = 30.0
 """Seconds after which a model that could not be made is tried again: picks go on by the one before."""
 
@@ -82,8 +80,11 @@ class Records(dict[Key, GeneratorRecord]):
                 yield self._mixture(name, label)
             elif mixture is not None and mixture.problem == "broken off":
                 yield mixture
-        if state.owes_routes and _may_publish(self._routes(name)):
-            yield self._routes(name)
+        if state.owes_routes:
+            routes = self._routes(name)
+            rests = routes.problem == "failed" and time.monotonic() < routes.worked + RETRY
+            if routes.may_publish and not rests:
+                yield routes
 
     def _mixture(self, name: str, label: str) -> MixtureRecord:
         record = self.mixtures.setdefault((name, label), MixtureRecord(name, label=label))
@@ -113,10 +114,3 @@ class Records(dict[Key, GeneratorRecord]):
     def known(self, fresh: GeneratorRecord) -> GeneratorRecord:
         """The record with the key of `fresh`, which is this one if there is none yet."""
         return self.setdefault(fresh.key, fresh)
-
-
-def _may_publish(routes: RoutesRecord) -> bool:
-    now = time.monotonic()
-    if routes.problem == "failed":
-        return now >= routes.worked + RETRY
-    return now >= routes.published + PUBLISH_EVERY
