@@ -71,8 +71,9 @@ class Experiment(Answer):
 
     @property
     def is_indexed(self) -> bool:
-        """Whether its samples have indices: every pick names its `start`."""
-        return self.rules >= 4
+        """Whether its samples have indices: every pick names its `start`. Not with the goal "route", where samples are
+        of prompts that users bring."""
+        return self.rules >= 4 and self.config.goal != "route"
 
     @property
     def is_paired(self) -> bool:

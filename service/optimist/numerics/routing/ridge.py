@@ -72,6 +72,16 @@ class Regressions:
     samples: Floats
     """(G,)."""
 
+    @property
+    def offsets(self) -> Floats:
+        """(G,): the mean of generator g at φ is offsets[g] + weights[g]·φ."""
+        return self.means - np.einsum("gr,gr->g", self.centres, self.weights)
+
+    @property
+    def factored_centres(self) -> Floats:
+        """F centre_g (G, r)."""
+        return np.einsum("gsr,gr->gs", self.factors, self.centres)
+
     @classmethod
     def of(cls, moments: Sequence[Moments]) -> Regressions:
         """The regressions of generators with these moments, of one sample or more each."""
@@ -98,8 +108,7 @@ class Regressions:
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Means (n, G) and standard errors (n, G) of the expected scores at features (n, r)."""
-        offsets = self.means - np.einsum("gr,gr->g", self.centres, self.weights)
-        means = features @ self.weights.T + offsets
+        means = features @ self.weights.T + self.offsets
         lengths = np.stack(
             [
                 np.linalg.norm((features - centre) @ factor.T, axis=-1)
