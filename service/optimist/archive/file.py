@@ -187,6 +187,7 @@ class Archive:
             keep_log=config.keep_log,
             labels=self.labels,
             mixture_growth=self.contents.experiment.mixture_growth,
+            route_growth=self.contents.experiment.route_growth,
         )
 
     @property

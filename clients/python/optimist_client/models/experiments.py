@@ -108,6 +108,12 @@ class Experiment(Answer):
         return mixture_growth(self.config.policy)
 
     @property
+    def route_growth(self) -> float | None:
+        """By which part the samples of all generators together grow until the model that routes prompts is made again;
+        None: the goal is another."""
+        return self.config.rescore_growth if self.config.goal == "route" else None
+
+    @property
     def weighs_costs(self) -> bool:
         """Whether the policy samples expensive generators less."""
         return self.rules >= 5 and self.config.weigh_costs

@@ -68,6 +68,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     batch_size=config.batch_size if new.is_indexed else None,
                     labels=[metric.shown_label for metric in config.watch],
                     mixture_growth=new.mixture_growth,
+                    route_growth=new.route_growth,
                 )
     existing = await context.experiment(config.name)
     # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
