@@ -259,8 +259,12 @@ class ExperimentState:
 
     @property
     def routable(self) -> list[GeneratorState]:
-        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples."""
-        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_ROUTED]
+        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples, and scored.
+
+        One that cannot be scored must not keep the model of the others due for ever.
+        """
+        able = (g for g in self.generators if g.state != "retired" and g.damage is None)
+        return [g for g in able if g.samples >= LEAST_ROUTED]
 
     def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float) -> bool:
         """Whether a mixture, or a model of contexts, is of other generators than one made now, or samples have grown by
