@@ -60,7 +60,7 @@ class Routed:
         self._ordinal = ordinal
         self._gram = SymmetricSum(width)
         # Σφ, Σsφ, Σs, Σs².
-        self._sums = torch.zeros(2 * width + 2, dtype=torch.float64)
+        self._sums = np.zeros(2 * width + 2)
 
     @property
     def bytes(self) -> int:
@@ -71,7 +71,7 @@ class Routed:
     def moments(self) -> Moments:
         """The sums, in memory of their own."""
         width = self.contexts.width
-        total, cross, ends = np.split(self._sums.numpy().copy(), (width, 2 * width))
+        total, cross, ends = np.split(self._sums.copy(), (width, 2 * width))
         return Moments(self.samples, self._gram.dense().numpy(), total, cross, float(ends[0]), float(ends[1]))
 
     @property
@@ -101,13 +101,11 @@ class Routed:
 
     def add(self, batch: RoutedBatch) -> None:
         """Add a batch, whose scores must be finite."""
-        count, width = batch.scores.shape[1], self.contexts.width
-        features, scores = batch.features[0], self.sign * batch.scores[0]
+        count = batch.scores.shape[1]
+        features, scores = batch.features.numpy()[0], self.sign * batch.scores.numpy()[0]
         self._gram.add(batch.features.expand(count, -1))
-        self._sums[:width] += features * count
-        self._sums[width : 2 * width] += features * scores.sum()
-        self._sums[-2] += scores.sum()
-        self._sums[-1] += scores.square().sum()
+        total = scores.sum()
+        self._sums += np.concatenate([count * features, total * features, [total, scores @ scores]])
         self.samples += count
         self._keep(batch)
 
@@ -126,16 +124,20 @@ class Routed:
         Tensors may be views, valid until the next batch.
         """
         kept = {f"{_SAMPLE}{name}": tensor for name, tensor in self.batches.state().items()}
-        return {"samples": torch.tensor(self.samples), "gram": self._gram.packed, "sums": self._sums} | kept
+        return {
+            "samples": torch.tensor(self.samples),
+            "gram": self._gram.packed,
+            "sums": torch.from_numpy(self._sums),
+        } | kept
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """The inverse of `state`, bit for bit. Raises KeyError or ValueError for the state of another map."""
         width = self.contexts.width
         if tensors["sums"].shape != self._sums.shape:
-            raise ValueError(f"expected sums over {width} features, found {tuple(tensors['sums'].shape)}")
+            raise ValueError(f"expected {len(self._sums)} sums, found {tuple(tensors['sums'].shape)}")
         self.samples = int(tensors["samples"])
         self._gram = SymmetricSum(width, packed=tensors["gram"].clone())
-        self._sums = tensors["sums"].clone()
+        self._sums = tensors["sums"].numpy().copy()
         kept = {name.removeprefix(_SAMPLE): part for name, part in tensors.items() if name.startswith(_SAMPLE)}
         self.batches = Reservoir.from_tensors(kept, self._ordinal, dtype=None)
 

@@ -146,7 +146,7 @@ class Reservoir:
         chosen = np.ones(held + len(indices), dtype=np.bool_)
         if len(chosen) > self.capacity:
             everything = np.concatenate([_hash(self._indices, self._log), hashes])
-            order = np.argsort(everything)
+            order = np.argpartition(everything, self.capacity - 1)
             chosen[order[self.capacity :]] = False
             self._limit = int(everything[order[self.capacity - 1]])
         stay = np.flatnonzero(chosen[held:])
