@@ -14,6 +14,7 @@ from optimist_client.metrics import Kernel, Metric, find
 from optimist_client.metrics.base import ArrayName, Dimension
 from optimist_client.metrics.kernel import Order, Truncation
 from optimist_client.presets import resolve_preset
+from optimist_client.previews import MOST_KEPT, check_previews
 from optimist_client.route_fields import check_route_fields
 from optimist_client.tolerance import Tolerance
 from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
@@ -146,6 +147,9 @@ class ExperimentConfig(Wire):
     The service refuses a new experiment whose lease exceeds `OPTIMIST_MAX_LEASE`, an hour by default.
     """
 
+    previews: Annotated[int, Field(ge=0, le=MOST_KEPT)] = optional(0)
+    """How many previews of samples, thumbnails or texts of at most 64 KiB, are kept of each generator; 0: none. Times the
+    generators it is at most 4,096."""
     max_magnitude: Annotated[float, Field(gt=1, allow_inf_nan=False)] = optional(MAX_MAGNITUDE)
     """A batch is refused if a value exceeds the usual size by this factor. The usual size is the root mean square of
     the earlier batches. From a factor of 1000 on, a batch is accepted with a warning."""
@@ -201,6 +205,7 @@ class ExperimentConfig(Wire):
         declared.check_options(self.bound, self.bound_options.given())
         check_goal(self.goal, self.policy, declared, self.bound, self.prompts_are)
         check_route_fields(self)
+        check_previews(self.previews, len(self.generators))
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         check_watched(declared, self.watch, has_prompts=self.prompts is not None)
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from optimist_client import models
 from optimist_client.errors import Fix, OptimistError
 from optimist_client.operations import Awaiting, Blocking, operation
+from optimist_client.previews import request_of
 from optimist_client.transport import Transport
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class PickOperations:
         ids: Sequence[object] | None = None,
         embedding: str | None = None,
         embeddings: Mapping[str, str] | None = None,
+        previews: Sequence[Any] | None = None,
         next: bool = False,
     ) -> models.TellReply:
         """Tell the rows (n, d) of the generated samples. When this returns, they are stored and count once.
@@ -99,6 +102,10 @@ class PickOperations:
         URI, so that `modes` can show them; each is converted to text. `embedding` is the name of the rows' embedding,
         `embeddings` are those of several arrays by name; they must be the experiment's own, if it names some. `next`
         also asks for the next pick, which is then in `self.next`.
+
+        previews: for people to look at, in an experiment with `previews`: for each sample a text, a PIL image, an array
+        of pixels, the bytes of a PNG, JPEG or WebP file, the path of an image, or None. They are sent after the batch
+        was stored, at most 16 of it, images as thumbnails of 256 pixels. Where that fails there is only a warning.
 
         Telling the same batch again returns the same reply. Other values raise `Conflict`, more rows than requested
         raise `Fix`, a pick that the service no longer knows raises `Stop`. float16 and float32 are sent unchanged,
@@ -115,6 +122,9 @@ class PickOperations:
             name: pack_ids([f"{text}" for text in values]) if name == IDS else _rows(as_floats(name, values))
             for name, values in named.items()
         }
+        rows = max((len(array) for array in arrays.values()), default=0)
+        if previews is not None and len(previews) != rows:
+            raise ValueError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
         answer = await self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
@@ -130,7 +140,20 @@ class PickOperations:
             self._ended = reply.next.ended
             for following in reply.next.picks:  # one at most
                 self.next = type(self)(self._transport, following, self._tensor, self._generators)
+        if previews is not None:
+            await self._show(previews)
         return reply
+
+    async def _show(self, previews: Sequence[Any]) -> None:
+        """Send previews of the told batch. Whatever goes wrong is a warning: the batch is stored and counts."""
+        try:
+            request = await self._transport.apply(request_of, previews, self.info.start, self.prompts)
+            if request["previews"]:
+                path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}/previews"
+                named = {"instance": self.info.instance}
+                await self._transport.call("PUT", path, json=request, params=named, patience=2.0)
+        except Exception as error:
+            warnings.warn(f"previews of pick {self.number} were not kept: {error}", stacklevel=2)
 
     @operation
     async def give_up(self, reason: str = "") -> None:

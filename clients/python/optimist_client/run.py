@@ -40,6 +40,8 @@ class Makers:
     embed_prompts: Callable[[list[str]], Any] | None
     named: Mapping[str, Any] = field(default_factory=dict)
     """The names of the embeddings, which are told with every batch: arguments for `tell`."""
+    previews: Callable[[Any], Any] | None = None
+    """Makes previews of what a generator returned; None: no previews are sent."""
 
     async def make(self, pick: PickOperations) -> dict[str, Any]:
         """Generate and embed the pick's samples. Returns the arguments for `tell`. Raises `GeneratorError`."""
@@ -51,6 +53,9 @@ class Makers:
             generator = partial(generator, **{name: value for name, value in known.items() if name in named})
             args = [pick.size]
         batch = await self._apply(pick, "generating", generator, *args)
+        shown: dict[str, Any] = {}
+        if self.previews is not None:
+            shown["previews"] = await self._apply(pick, "making previews", self.previews, batch)
         if isinstance(self.embed, Mapping):
             made = dict(batch) if isinstance(batch, Mapping) and "samples" in batch else {"samples": batch}
             samples = made.pop("samples")
@@ -60,9 +65,9 @@ class Makers:
         elif self.embed is not None:
             batch = await self._apply(pick, "embedding", _with_prompts(self.embed, pick), batch)
         if self.embed_prompts is None or not prompts:
-            return {"batch": batch, **self.named}
+            return {"batch": batch, **self.named, **shown}
         embedded = await self._apply(pick, "embedding prompts", self.embed_prompts, *prompts)
-        return {"batch": batch, "prompts": embedded, **self.named}
+        return {"batch": batch, "prompts": embedded, **self.named, **shown}
 
     @cached_property
     def _parameters(self) -> dict[str, Set[str]]:

@@ -42,6 +42,7 @@ from optimist.store.keys import (
 )
 from optimist.store.made import Part, StoredMixture, StoredRoutes
 from optimist.store.mixtures import MixedPart, MixturePoint
+from optimist.store.previews import NewPreview, StoredPreview
 from optimist.store.records import (
     AskGroup,
     Batch,
@@ -118,6 +119,7 @@ __all__ = [
     "MixedPart",
     "MixturePoint",
     "NewPick",
+    "NewPreview",
     "NotFound",
     "NotRetractable",
     "OpenPick",
@@ -140,6 +142,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoredMixture",
+    "StoredPreview",
     "StoredRoutes",
     "Superseded",
     "Suspect",

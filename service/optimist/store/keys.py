@@ -73,6 +73,7 @@ EXPERIMENT_PARTS = (
     "damaged",  # hash: unit → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "suspects",  # hash: "<g>:<seq>" of an odd batch → what is odd about it, as `note` in checking.lua writes it
+    "previews",  # not a key itself: previews:<g> and previews:<g>:bodies are hashes, see put_previews.lua
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
     "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", of all generators see parts.lua
     "snapshot",  # not a key itself: snapshot:<unit>:<unique>:<i> are strings, the chunks of a snapshot

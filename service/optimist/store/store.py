@@ -23,6 +23,7 @@ from optimist.store.lineage import Lineage
 from optimist.store.logs import Logs
 from optimist.store.mixtures import Mixtures
 from optimist.store.picks import Picks
+from optimist.store.previews import Previews
 from optimist.store.records import Health, Usage
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
@@ -35,7 +36,7 @@ _CREATION_SECONDS = 60
 """Seconds for which the place of an experiment that is being created is reserved."""
 
 
-class Store(Experiments, Picks, Logs, Scores, Mixtures, Routes, Snapshots, Retractions, Restorations):
+class Store(Experiments, Picks, Logs, Scores, Mixtures, Routes, Snapshots, Previews, Retractions, Restorations):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.

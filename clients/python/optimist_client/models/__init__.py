@@ -15,6 +15,7 @@ from optimist_client.models.experiments import (
 from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
+from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
 from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Overview, Regret, Report, Summary
@@ -48,9 +49,14 @@ __all__ = [
     "MixtureWeight",
     "ModeInfo",
     "Modes",
+    "NewPreview",
     "OpenPickInfo",
     "Overview",
     "Pick",
+    "PreviewInfo",
+    "PreviewReply",
+    "PreviewRequest",
+    "Previews",
     "Problem",
     "Progress",
     "PromptGroupInfo",

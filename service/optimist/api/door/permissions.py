@@ -20,10 +20,11 @@ _PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+"
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
 _WORK = {
     "POST": re.compile(r"/picks(/.*)?|/blend|/generators/.+/batches", re.DOTALL),
+    "PUT": re.compile(r"/picks/[^/]+/previews"),
     "DELETE": re.compile(r"/picks/[^/]+"),
 }
-"""What workers may change, by method: they tell batches, give up picks, and are shared out what the blend consists of;
-they cannot retract anything."""
+"""What workers may change, by method: they tell batches and bring previews of them, give up picks, and are shared out
+what the blend consists of; they cannot retract anything."""
 
 
 def is_public(path: str) -> bool:

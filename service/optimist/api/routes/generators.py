@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -13,6 +14,7 @@ from optimist.api.problems import invalid
 from optimist.store import COST
 from optimist_client.goals import check_route_size
 from optimist_client.models import Experiment, GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
+from optimist_client.previews import check_previews
 
 START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
@@ -29,6 +31,8 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
         raise invalid("cost: expected a number, as an experiment with `max_cost` needs it for every generator")
     if is_new and experiment.config.goal == "route":
         _check_routed(experiment, wanted, 1 + len(state.stored.generators))
+    if is_new:
+        _refusing(check_previews, experiment.config.previews, 1 + len(state.stored.generators))
     most = context.settings.max_generators
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
@@ -40,8 +44,13 @@ def _check_routed(experiment: Experiment, wanted: GeneratorRequest, count: int) 
     config = experiment.config
     if config.price > 0.0 and wanted.cost is None:
         raise invalid("cost: expected a number, as an experiment with a `price` needs it for every generator")
+    _refusing(check_route_size, config.context_features, count)
+
+
+def _refusing(check: Callable[[int, int], None], *numbers: int) -> None:
+    """Run a check of a config, and raise `ApiError` 422 instead of its ValueError."""
     try:
-        check_route_size(config.context_features, count)
+        check(*numbers)
     except ValueError as error:
         raise invalid(str(error)) from None
 

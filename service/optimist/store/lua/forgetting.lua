@@ -1,5 +1,5 @@
 -- uses: units
--- keys: estimates watched modes mixtures routes curve damaged counts
+-- keys: estimates watched modes mixtures routes curve damaged counts previews
 
 -- Drops what was made of batches that count no longer, or with kernels that are fixed anew.
 
@@ -58,4 +58,20 @@ local function forget_routes(h, from)
     redis.call('HDEL', routes, 'of', 'table')
   end
   forget_points('routes', h, from)
+end
+
+-- The previews of a generator's samples; those of the batch at `position`, or all without one.
+local function forget_previews(g, position)
+  local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
+  if not position then
+    redis.call('UNLINK', list, bodies)
+    return
+  end
+  local stored = redis.call('HGETALL', list)
+  for i = 1, #stored, 2 do
+    if tonumber(stored[i + 1]:match('^(%d+) ')) == position then
+      redis.call('HDEL', list, stored[i])
+      redis.call('HDEL', bodies, stored[i])
+    end
+  end
 end

@@ -196,6 +196,7 @@ if not is_one then
   redis.call('HSET', counts, g .. ':restart', own, g .. ':handed', 0)
 end
 forget_routes(g, refits[''] and 0 or first)
+forget_previews(g, is_one and at or nil)
 for _, label in ipairs(labels) do
   redis.call('HDEL', claims, unit_of(g, label))
   forget_derived(g, label, first)

@@ -1,0 +1,173 @@
+"""Previews of samples: images and texts, made small enough to be kept beside an experiment.
+
+Pillow is imported when an image has to be encoded, numpy when an array has to be.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+LARGEST = 2**16
+"""Bytes of a preview."""
+MOST_KEPT = 256
+"""The most previews that are kept of one generator."""
+MOST_TOGETHER = 4096
+"""The most of all generators of an experiment."""
+MOST_SENT = 16
+"""The most that are sent of one batch."""
+SIDE = 256
+"""Pixels of the longer side of a thumbnail."""
+_AS_PNG = 3 * 2**13
+"""Bytes up to which a thumbnail is sent without loss."""
+_SIGNATURES: dict[bytes, Literal["image/png", "image/jpeg"]] = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+}
+
+
+def check_previews(previews: int, generators: int) -> None:
+    """Raise ValueError if so many previews of each of so many generators are too many (`MOST_TOGETHER`)."""
+    if previews * generators > MOST_TOGETHER:
+        raise ValueError(
+            f"previews: {previews} of each of {generators} generators are {previews * generators:,}, of at most "
+            f"{MOST_TOGETHER:,}; {generators} generators can have {MOST_TOGETHER // generators}"
+        )
+
+
+def image_kind(body: bytes) -> Literal["image/png", "image/jpeg", "image/webp"] | None:
+    """The media type of an image by its first bytes; None if it is not PNG, JPEG or WebP."""
+    if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for signature, kind in _SIGNATURES.items() if body.startswith(signature)), None)
+
+
+def request_of(previews: Sequence[Any], start: int | None, prompts: Sequence[str]) -> dict[str, Any]:
+    """The `PreviewRequest` for the samples of a batch, one preview each, None for a sample without one.
+
+    start, prompts: of the pick. Of more than `MOST_SENT` those are sent whose indices have the smallest digests, the
+    same for every generator. Raises ValueError for what is no preview, or is an image that cannot be encoded.
+    """
+    places = [place for place, preview in enumerate(previews) if preview is not None]
+    chosen = sorted(places, key=lambda place: _digest((start or 0) + place))[:MOST_SENT]
+    found: list[dict[str, Any]] = []
+    for place in sorted(chosen):
+        preview = encoded(previews[place])
+        given = {"text": preview} if isinstance(preview, str) else {"image": base64.b64encode(preview).decode()}
+        prompt = {"prompt": prompts[place][:500]} if place < len(prompts) else {}
+        found.append({"place": place, **given, **prompt})
+    return {"start": start, "previews": found}
+
+
+def previews_of(
+    most: int, previews: Callable[[Any], Any] | None, embed: object
+) -> Callable[[Any], Sequence[Any] | None] | None:
+    """The function from what a generator of `run` returned to its previews; None where the experiment keeps none.
+
+    Without `previews` samples are shown as they are, unless they are not embedded, but features themselves.
+    """
+    if most == 0 or (previews is None and embed is None):
+        return None
+    function = previews or recognised
+
+    def shown(made: Any) -> Sequence[Any] | None:
+        return function(made["samples"] if isinstance(made, Mapping) and "samples" in made else made)
+
+    return shown
+
+
+def recognised(samples: Any) -> Sequence[Any] | None:
+    """The samples as previews, if each is an image or a text by its type: a PIL image, uint8 pixels, the bytes of an
+    image file, or a str. None if they are not."""
+    if isinstance(samples, str | bytes) or not hasattr(samples, "__len__") or not hasattr(samples, "__getitem__"):
+        return None
+    if isinstance(samples, dict) or not len(samples):
+        return None
+    listed = list(samples)
+    return listed if all(_is_shown(sample) for sample in listed) else None
+
+
+def encoded(preview: Any) -> bytes | str:
+    """A preview as it is sent: text, or the bytes of an image.
+
+    preview: a text (the first 64 KiB of it), the bytes of a PNG, JPEG or WebP file, the path of an image file, a PIL
+    image, or an array or tensor (height, width), (height, width, channels) or (channels, height, width) of uint8, or of
+    floats from 0 to 1. Images that are larger than 64 KiB, or have to be encoded, become thumbnails of at most 256
+    pixels a side, which needs Pillow. Raises ValueError for anything else, and without Pillow where it is needed.
+    """
+    if isinstance(preview, str):
+        return preview.encode(errors="replace")[:LARGEST].decode(errors="ignore") or " "
+    if isinstance(preview, Path):
+        preview = preview.read_bytes()
+    if isinstance(preview, bytes | bytearray | memoryview):
+        body = bytes(preview)
+        if image_kind(body) is not None and len(body) <= LARGEST:
+            return body
+        return _thumbnail(_pillow().open(io.BytesIO(body)))
+    if hasattr(preview, "thumbnail") and hasattr(preview, "convert"):  # a PIL image
+        return _thumbnail(preview)
+    return _thumbnail(_pillow().fromarray(_pixels(preview)))
+
+
+def _is_shown(sample: Any) -> bool:
+    if isinstance(sample, bytes):
+        return image_kind(sample) is not None
+    is_pixels = f"{getattr(sample, 'dtype', '')}".endswith("uint8") and getattr(sample, "ndim", 0) in (2, 3)
+    return isinstance(sample, str) or is_pixels or (hasattr(sample, "thumbnail") and hasattr(sample, "convert"))
+
+
+def _digest(number: int) -> bytes:
+    return hashlib.sha256(f"{number}".encode()).digest()
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ValueError(
+            "previews: Pillow encodes images (pip install pillow); without it give the bytes of PNG, JPEG or WebP files"
+        ) from None
+    return Image
+
+
+def _pixels(preview: Any) -> Any:
+    """An array of uint8, (height, width) or (height, width, 3 or 4)."""
+    import numpy as np
+
+    from optimist_client.tensors import as_array
+
+    array = as_array("previews", preview)
+    if array.ndim == 3 and array.shape[-1] not in (1, 3, 4) and array.shape[0] in (1, 3, 4):
+        array = np.moveaxis(array, 0, -1)
+    if array.ndim == 3 and array.shape[-1] == 1:
+        array = array[..., 0]
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)) or array.size == 0:
+        raise ValueError(f"previews: expected (height, width) with 1, 3 or 4 channels, got an array {array.shape}")
+    if array.dtype.kind == "f":
+        array = np.rint(255.0 * np.clip(np.nan_to_num(array), 0.0, 1.0))
+    return np.ascontiguousarray(np.clip(array, 0, 255).astype(np.uint8))
+
+
+def _thumbnail(image: Any) -> bytes:
+    """A PIL image of at most `SIDE` pixels a side: PNG where that is small, otherwise JPEG, on white."""
+    has_alpha = "A" in image.getbands() or "transparency" in image.info
+    image = image.convert("RGBA" if has_alpha else "L" if image.mode in ("1", "L", "I", "I;16", "F") else "RGB")
+    image.thumbnail((SIDE, SIDE))
+    body = _saved(image, "PNG", optimize=True)
+    if len(body) <= _AS_PNG:
+        return body
+    if has_alpha:
+        white = _pillow().new("RGBA", image.size, "white")
+        white.alpha_composite(image)
+        image = white.convert("RGB")
+    return next(body for quality in (88, 70, 40, 10) if len(body := _saved(image, "JPEG", quality=quality)) <= LARGEST)
+
+
+def _saved(image: Any, form: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()

@@ -1,0 +1,95 @@
+-- uses: prelude retracted
+-- keys: previews settled picks counts
+-- args: number most items*(place index about body)
+
+-- Keeps previews of samples of a pick that was told. most: how many are kept of one generator. index: of the sample in
+-- the generator's sequence, '' for none. about: text of the caller. Answers the generator, and how many of these
+-- previews are there now.
+
+-- Of each generator, previews:<g> has "<position> <rank> <index>\t<about>" by "<pick>-<place>", and `instance`;
+-- previews:<g>:bodies has the bytes by the same names.
+
+local answer = (redis.call('HGET', settled, number) or ''):match('^[^\t]+\t(.*)$')
+if not answer then
+  if redis.call('HEXISTS', picks, number) == 1 then
+    return {'conflict', 'pick ' .. number .. ' has no batch yet: previews are sent after it'}
+  elseif redis.call('HEXISTS', settled, number) == 1 then
+    return {'conflict', 'pick ' .. number .. ' was given up: it has no samples'}
+  end
+  return {'gone', 'pick ' .. number .. ' is not known, or no longer'}
+end
+local refused = refused_again(answer, true)
+if refused then
+  return refused
+end
+local g, position = batch_in(answer)
+local rows, samples = tonumber(answer:match('"rows":(%d+)')), tonumber(answer:match('"samples":(%d+)'))
+local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
+
+-- An older version, which knows no previews, leaves them behind when it deletes an experiment.
+if redis.call('HGET', list, 'instance') ~= instance then
+  redis.call('UNLINK', list, bodies)
+end
+
+-- One half are the samples of least rank, exponential with a rate of 1 / (index + 1). A rank depends on the index alone,
+-- so that generators keep the same indices, and early ones are favoured, which slow generators have, too. Without an
+-- index the number of the sample takes its place. 48 bits of a digest are a number between 0 and 1.
+local function rank_of(seed, at)
+  return -math.log((tonumber(redis.sha1hex(seed):sub(1, 12), 16) + 1) / 2 ^ 48) * (at + 1)
+end
+
+local all, known = {}, {}
+local stored = redis.call('HGETALL', list)
+for i = 1, #stored, 2 do
+  local seq, rank = stored[i + 1]:match('^(%d+) (%S+) %d*\t')
+  if seq then
+    known[stored[i]] = true
+    all[#all + 1] = {name = stored[i], seq = tonumber(seq), rank = tonumber(rank)}
+  end
+end
+local new = {}
+for _, item in ipairs(items) do
+  local name = number .. '-' .. item.place
+  if tonumber(item.place) >= rows then
+    return {'refused', 'place: pick ' .. number .. ' was told ' .. rows .. ' samples, counted from 0; got ' .. item.place}
+  elseif not known[name] then
+    local seed = item.index ~= '' and item.index or name
+    local rank = rank_of(seed, tonumber(item.index) or samples - rows + item.place)
+    known[name], new[name] = true, item
+    item.entry = string.format('%s %.17g %s\t%s', position, rank, item.index, item.about)
+    all[#all + 1] = {name = name, seq = tonumber(position), rank = rank}
+  end
+end
+
+-- The samples of least rank, then the newest.
+table.sort(all, function(a, b) return a.rank < b.rank end)
+local kept, left = {}, {}
+for i, one in ipairs(all) do
+  if i <= math.floor(most / 2) then
+    kept[one.name] = true
+  else
+    left[#left + 1] = one
+  end
+end
+table.sort(left, function(a, b) return a.seq > b.seq or (a.seq == b.seq and a.rank < b.rank) end)
+for i = 1, math.min(#left, most - math.floor(most / 2)) do
+  kept[left[i].name] = true
+end
+
+for name, item in pairs(new) do
+  if kept[name] then
+    redis.call('HSET', bodies, name, item.body)
+    redis.call('HSET', list, 'instance', instance, name, item.entry)
+  end
+end
+for _, one in ipairs(all) do
+  if not kept[one.name] and not new[one.name] then
+    redis.call('HDEL', list, one.name)
+    redis.call('HDEL', bodies, one.name)
+  end
+end
+local here = 0
+for _, item in ipairs(items) do
+  here = here + (kept[number .. '-' .. item.place] and 1 or 0)
+end
+return {'ok', g, here}
