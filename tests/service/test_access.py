@@ -115,6 +115,12 @@ TABLE = {
     ("POST", "/v1/experiments/{name}/picks/{number}/batch"): Route(
         "worker", lambda admin: open_pick(admin, "/batch"), request={"content": BATCH, "headers": TENSORS}
     ),
+    # The experiment keeps none.
+    ("PUT", "/v1/experiments/{name}/picks/{number}/previews"): Route(
+        "worker", f"{INSIDE}/picks/1/previews", 422, request={"json": {"previews": [{"place": 0, "text": "a"}]}}
+    ),
+    ("GET", "/v1/experiments/{name}/previews"): Route("viewer", f"{INSIDE}/previews"),
+    ("GET", "/v1/experiments/{name}/previews/{id}"): Route("viewer", f"{INSIDE}/previews/0-1-0", 404),
     ("DELETE", "/v1/experiments/{name}/picks/{number}"): Route("worker", open_pick, 204),
     ("DELETE", "/v1/experiments/{name}/picks/{number}/batch"): Route("admin", told_pick),
     ("DELETE", "/v1/experiments/{name}/generators/{generator:path}/batches"): Route(

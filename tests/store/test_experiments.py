@@ -15,6 +15,7 @@ from optimist.store import (
     Measures,
     MixedPart,
     NewPick,
+    NewPreview,
     NotFound,
     Place,
     Store,
@@ -90,6 +91,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     routing = await token(store, ROUTES_UNIT)
     await store.put_routes("one", routing, [MixedPart(0, 1, 5)], model=b"model", table="{}", point="[]")
     await store.blend("one", {0: 1.0}, 5, "request")
+    instance = (await store.state("one")).instance
+    await store.put_previews("one", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=instance)
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
     await store.latch_decision("one", "{}")
@@ -99,7 +102,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     of_chunks = sorted(tuple(chunk.split(":")[1:-2]) for chunk in chunks)
     assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
     curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid", "routes")}
-    kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "fitted:kid"} - {"log", "curve", "snapshot"}
+    kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "fitted:kid", "previews:0", "previews:0:bodies"}
+    kinds -= {"log", "curve", "snapshot", "previews"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == [b"optimist:format"]
@@ -119,6 +123,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.put_estimate("gone", 0, 1, "{}", "token"),
         store.put_fitted("gone", 0, b"sigma", "token"),
         store.put_modes("gone", 0, 1, "{}", "token"),
+        store.put_previews("gone", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=""),
         store.put_snapshot("gone", 0, 1, b"statistic", "token"),
         store.set_aside("gone", 0, 1, "torn", "token"),
         store.put_damage("gone", 0, "scratched", "token"),

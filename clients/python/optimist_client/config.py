@@ -148,8 +148,8 @@ class ExperimentConfig(Wire):
     """
 
     previews: Annotated[int, Field(ge=0, le=MOST_KEPT)] = optional(0)
-    """How many previews of samples, thumbnails or texts of at most 64 KiB, are kept of each generator; 0: none. Times the
-    generators it is at most 4,096."""
+    """How many previews of samples (thumbnails, or texts of at most 64 KiB) are kept of each generator; 0: none. Times
+    the number of generators it is at most 4,096."""
     max_magnitude: Annotated[float, Field(gt=1, allow_inf_nan=False)] = optional(MAX_MAGNITUDE)
     """A batch is refused if a value exceeds the usual size by this factor. The usual size is the root mean square of
     the earlier batches. From a factor of 1000 on, a batch is accepted with a warning."""

@@ -1,5 +1,5 @@
 -- uses: prelude retracted
--- keys: previews settled picks counts
+-- keys: previews settled picks
 -- args: number most items*(place index about body)
 
 -- Keeps previews of samples of a pick that was told. most: how many are kept of one generator. index: of the sample in

@@ -1,0 +1,89 @@
+"""What becomes of samples that are shown: images are made small, texts are cut."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from optimist_client import ExperimentConfig
+from optimist_client.previews import LARGEST, encoded, image_kind, recognised, request_of
+
+NOISE = np.random.default_rng(0).integers(0, 256, (900, 600, 3), dtype=np.uint8)
+
+
+def opened(body: bytes | str) -> Any:
+    assert isinstance(body, bytes)
+    assert len(body) <= LARGEST
+    return Image.open(io.BytesIO(body))
+
+
+def test_large_images_become_thumbnails(tmp_path: Path):
+    image = Image.fromarray(NOISE)
+    image.save(tmp_path / "noise.png")
+    transparent = image.copy()
+    transparent.putalpha(128)
+    for preview in (image, NOISE, NOISE / 255.0, tmp_path / "noise.png", (tmp_path / "noise.png").read_bytes()):
+        found = opened(encoded(preview))
+        assert (found.format, found.size) == ("JPEG", (171, 256))
+    assert opened(encoded(transparent)).getpixel((0, 0)) != (0, 0, 0)
+
+
+def test_small_images_stay_exactly_as_they_are():
+    digit = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    body = encoded(digit)
+    assert (np.asarray(opened(body)) == digit).all()
+    assert encoded(bytes(body)) == body, "the bytes of a file are sent unchanged"
+    channels_first = np.stack([digit, digit, digit])
+    assert np.asarray(opened(encoded(channels_first))).shape == (8, 8, 3)
+    assert np.asarray(opened(encoded(digit[..., None]))).shape == (8, 8)
+
+
+def test_texts_are_cut_at_whole_characters():
+    assert encoded("short") == "short"
+    cut = encoded("€" * LARGEST)
+    assert isinstance(cut, str)
+    assert len(cut.encode()) == LARGEST - LARGEST % 3
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros((2, 2, 7)), b"<svg onload=alert(1)>", object()])
+def test_anything_else_is_refused(wrong: object):
+    with pytest.raises((ValueError, OSError)):
+        encoded(wrong)
+
+
+def test_sixteen_of_a_batch_are_sent_the_same_for_every_generator():
+    texts = [f"sample {place}" for place in range(50)]
+    request = request_of(texts, 100, [f"prompt {place}" for place in range(50)])
+    assert len(request["previews"]) == 16
+    assert all(one["text"].split()[1] == one["prompt"].split()[1] == f"{one['place']}" for one in request["previews"])
+    assert (
+        request_of([text.upper() for text in texts], 100, [])["previews"][0]["place"] == request["previews"][0]["place"]
+    )
+    assert request_of([None, b"\xff\xd8\xff", None], None, []) == {
+        "start": None,
+        "previews": [{"place": 1, "image": base64.b64encode(b"\xff\xd8\xff").decode()}],
+    }
+
+
+def test_what_is_shown_without_being_asked():
+    pixels = NOISE[None].repeat(2, 0)
+    assert recognised(["a", "b"]) == ["a", "b"]
+    assert recognised([Image.fromarray(NOISE)]) is not None
+    assert recognised(pixels) is not None
+    for hidden in ("text", np.zeros((5, 4)), [1, 2], [], {"features": [1]}, [b"raw"], pixels.astype(float), None):
+        assert recognised(hidden) is None
+    assert image_kind(b"<svg xmlns=") is None
+
+
+def test_how_many_a_config_may_keep():
+    given: dict[str, Any] = {"name": "x", "metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0}}
+    assert "previews" not in ExperimentConfig(generators=["a"], **given).model_dump()
+    assert ExperimentConfig(generators=["a"], previews=256, **given).previews == 256
+    with pytest.raises(ValueError, match="20 generators can have 204"):
+        ExperimentConfig(generators=[f"{g}" for g in range(20)], previews=205, **given)
