@@ -33,6 +33,8 @@ export async function get(path, kind = path) {
 // Remove the cached response of a kind of request.
 export const forget = (kind) => known.delete(kind);
 
+export const getText = async (path) => (await ask(path, { cache: "no-store" })).text();
+
 export async function change(method, path, body) {
   const reply = await ask(path, {
     method,

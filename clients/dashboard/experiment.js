@@ -7,6 +7,7 @@ import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { about, answer, blendAnswer, cost, count, metricTitle, share } from "./format.js";
+import { Gallery } from "./gallery.js";
 import { Metrics, metricsOf } from "./metrics.js";
 import { heaviest, Mixture } from "./mixture.js";
 import { modes } from "./modes.js";
@@ -72,6 +73,7 @@ function page(main, experiment, report, refresh) {
   const offering = (what) => metricsOf(report).filter(({ offers }) => offers.includes(what));
   const shows = offering("modes").length ? modes(config.name, offering("modes")) : null;
   const blends = offering("mixture").length ? new Mixture(config.name, palette, offering("mixture"), isBlend) : null;
+  const gallery = config.previews ? new Gallery(config, palette) : null;
   fill(
     main,
     h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
@@ -83,6 +85,7 @@ function page(main, experiment, report, refresh) {
     odd.sections,
     charts.section,
     !isBlend && blends?.section,
+    gallery?.section,
     h("div", { class: "columns" }, picks.section, manage.section),
     shows?.section,
   );
@@ -103,11 +106,13 @@ function page(main, experiment, report, refresh) {
       picks.draw(report.progress.picks, report.open_picks);
       manage.draw(report);
       shows?.draw(report);
+      gallery?.draw(report);
     },
     stop() {
       metrics.stop();
       charts.stop();
       blends?.stop();
+      gallery?.stop();
     },
   };
 }

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from optimist_client import ExperimentConfig
-from optimist_client.previews import LARGEST, encoded, image_kind, recognised, request_of
+from optimist_client.previews import LARGEST, encoded, image_kind, previews_of, recognised, request_of
 
 NOISE = np.random.default_rng(0).integers(0, 256, (900, 600, 3), dtype=np.uint8)
 
@@ -38,7 +38,8 @@ def test_small_images_stay_exactly_as_they_are():
     digit = np.arange(64, dtype=np.uint8).reshape(8, 8)
     body = encoded(digit)
     assert (np.asarray(opened(body)) == digit).all()
-    assert encoded(bytes(body)) == body, "the bytes of a file are sent unchanged"
+    assert isinstance(body, bytes)
+    assert encoded(body) == body, "the bytes of a file are sent unchanged"
     channels_first = np.stack([digit, digit, digit])
     assert np.asarray(opened(encoded(channels_first))).shape == (8, 8, 3)
     assert np.asarray(opened(encoded(digit[..., None]))).shape == (8, 8)
@@ -79,6 +80,19 @@ def test_what_is_shown_without_being_asked():
     for hidden in ("text", np.zeros((5, 4)), [1, 2], [], {"features": [1]}, [b"raw"], pixels.astype(float), None):
         assert recognised(hidden) is None
     assert image_kind(b"<svg xmlns=") is None
+
+
+def test_what_a_run_shows():
+    def embed(samples: Any) -> Any: ...
+
+    assert previews_of(0, str, embed) is None
+    assert previews_of(8, None, None) is None, "what generators return are features"
+    shown = previews_of(8, None, embed)
+    assert shown is not None
+    assert (shown({"samples": ["a"], "clipscore": [1.0]}), shown(np.zeros((1, 4)))) == (["a"], None)
+    chosen = previews_of(8, lambda samples: [text.upper() for text in samples], embed)
+    assert chosen is not None
+    assert chosen(["a"]) == ["A"]
 
 
 def test_how_many_a_config_may_keep():

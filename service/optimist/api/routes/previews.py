@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+import json
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Header, Path, Query, Response
 
@@ -13,7 +14,7 @@ from optimist.api.polls import Body
 from optimist.api.problems import invalid
 from optimist.api.routes.experiments import respond
 from optimist.api.routes.picks import INSTANCE
-from optimist.store import NotFound
+from optimist.store import NotFound, StoredPreview
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.previews import PreviewKind
 
@@ -67,21 +68,20 @@ async def get_previews(
 ) -> Response:
     """The previews that are kept, without their bytes; answers 304 to the `ETag` it gave when nothing has changed."""
     experiment = await context.experiment(name)
-    previews = Previews(most=experiment.config.previews, previews=[])
-    if previews.most:
-        for generator, one in await context.store.previews(name, instance=experiment.instance):
-            previews.previews.append(
-                PreviewInfo(
-                    id=f"{one.generator}-{one.pick}-{one.place}",
-                    generator=generator,
-                    pick=one.pick,
-                    place=one.place,
-                    position=one.position,
-                    index=one.index,
-                    **About.model_validate_json(one.about).model_dump(),
-                )
-            )
-    return respond(Body.of(previews.model_dump_json()), if_none_match)
+    kept: list[PreviewInfo] = []
+    if experiment.config.previews:
+        stored = await context.store.previews(name, instance=experiment.instance)
+        kept = [_listed(generator, one) for generator, one in stored]
+    answer = Previews.model_construct(most=experiment.config.previews, previews=kept)
+    return respond(Body.of(answer.model_dump_json()), if_none_match)
+
+
+def _listed(generator: str, one: StoredPreview) -> PreviewInfo:
+    # Not validated again: there may be thousands, and the service wrote them itself.
+    about: dict[str, Any] = dict.fromkeys(About.model_fields) | json.loads(one.about)
+    id = f"{one.generator}-{one.pick}-{one.place}"
+    place = {"pick": one.pick, "place": one.place, "position": one.position, "index": one.index}
+    return PreviewInfo.model_construct(id=id, generator=generator, **place, **about)
 
 
 @router.get(
