@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from optimist_client.embeddings import spelled_out
-from optimist_client.goals import Goal, MixturePolicy, check_goal, of_mixture
+from optimist_client.goals import Goal, MixturePolicy, RoutePolicy, check_goal, of_mixture, of_routes
 from optimist_client.metric_fields import MetricField, WatchedField, check_watched, kind_of, metric_of
 from optimist_client.metrics import Kernel, Metric, declared, find
 from optimist_client.metrics.base import ArrayName, Dimension
@@ -18,7 +18,7 @@ from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, 
 
 BoundName = str
 """A name of `Metric.bounds`; `check_bound` checks it."""
-PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform", MixturePolicy]
+PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform", MixturePolicy, RoutePolicy]
 
 RULES = 6
 """Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
@@ -120,9 +120,22 @@ class ExperimentConfig(Wire):
     """What the score is about: `sample`, prompts like these; `list`, exactly these. At order 2, scores on a list have
     narrower intervals, above all after whole passes through it; at other orders the interval is that of a sample."""
     goal: Goal = optional("best")
-    """What is asked: `best`, which generator is the best one; `mixture`, which weights make the best blend of them."""
+    """What is asked: `best`, which generator is the best one; `mixture`, which weights make the best blend of them;
+    `route`, which generator is the best one for each prompt, as its `context` says."""
+    context: Dimension | None = optional()
+    """Width of the contexts that asks bring with the goal "route": of the embeddings of prompts."""
+    context_features: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] = optional(256)
+    """r, the random features of a context in which scores are linear. r² times the number of generators is at most
+    4 million."""
+    context_bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["median"] = optional("median")
+    """Bandwidth of the Gaussian kernel of the contexts; "median" is fixed once, by the first contexts."""
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = optional(0.0)
+    """What a unit of cost is worth in units of the score, with the goal "route"."""
+    tries: Annotated[int, Field(ge=1, le=100)] = optional(1)
+    """With the goal "route": how often a worker may call a generator for one prompt until it succeeds. It is the size
+    of every pick, which may be told fewer rows."""
     policy: PolicyName = "top-two"
-    """By default "ogd" for the goal "mixture"."""
+    """By default "ogd" for the goal "mixture", and "thompson" for the goal "route"."""
     bound: BoundName = "influence"
     bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
@@ -182,6 +195,8 @@ class ExperimentConfig(Wire):
         policy, metric, bound = data.get("policy"), data.get("metric", "fid"), data.get("bound")
         if data.get("goal") == "mixture":
             return of_mixture(data)
+        if data.get("goal") == "route":
+            return of_routes(data)
         # Values of another type are refused by the validation of the fields.
         if not isinstance(policy, str) or not isinstance(bound, str | None):
             return data

@@ -1,4 +1,4 @@
-"""What an experiment asks for: the best generator, or the best blend of all."""
+"""What an experiment asks for: the best generator, the best blend of all, or the best generator for each prompt."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any, Literal, get_args
 
 from optimist_client.metrics import Metric, declared
 
-Goal = Literal["best", "mixture"]
+Goal = Literal["best", "mixture", "route"]
 MixturePolicy = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
-"""The policies of the goal "mixture": the default, and three as published. `uniform` serves both goals."""
+"""The policies of the goal "mixture": the default, and three as published. `uniform` serves all goals."""
+RoutePolicy = Literal["rff-ucb", "promptwise", "best-single"]
+"""The policies that only the goal "route" has: two as published, and the best generator for all prompts. It also has
+`thompson`, its default, `ucb`, `greedy` and `uniform`."""
+ROUTING: tuple[str, ...] = ("thompson", "ucb", "greedy", "uniform", *get_args(RoutePolicy))
+"""All policies of the goal "route"."""
+MOST_ROUTE_NUMBERS = 4_000_000
+"""The largest r²·G: numbers of a model that routes contexts with r features among G generators."""
 
 
 def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,6 +24,11 @@ def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
     policy = data.get("policy", "ogd")
     published = {"warmup": 1, "rescore_growth": 0.0} if str(policy).startswith("mixture-") else {}
     return {**published, **data, "policy": policy}
+
+
+def of_routes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A config of the goal "route" with its defaults: one sample a pick, and samples without seeds in common."""
+    return {"policy": "thompson", "batch_size": 1, "warmup": 3, "paired": False, **data}
 
 
 def mixture_growth(policy: str) -> float:
@@ -30,9 +42,14 @@ def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: 
     if goal not in get_args(Goal):
         raise ValueError(f"goal: expected {' or '.join(map(repr, get_args(Goal)))}, got {goal!r}")
     of_mixtures = get_args(MixturePolicy)
+    if goal == "route":
+        check_route(policy, metric, bound)
+        return
     if goal == "best":
         if policy in of_mixtures:
             raise ValueError(f"policy: {policy!r} is a policy of the goal 'mixture'; the goal is 'best'")
+        if policy in get_args(RoutePolicy):
+            raise ValueError(f"policy: {policy!r} is a policy of the goal 'route'; the goal is 'best'")
         return
     if policy not in (*of_mixtures, "uniform"):
         known = ", ".join((*of_mixtures, "uniform"))
@@ -47,3 +64,15 @@ def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: 
         raise ValueError(f"bound: the goal 'mixture' has the bound 'influence'; got {bound!r}")
     if prompts_are != "sample":
         raise ValueError("prompts_are: a blend is scored on prompts like these; expected 'sample'")
+
+
+def check_route(policy: str, metric: Metric, bound: str) -> None:
+    """Raise ValueError unless metric, policy and bound serve the goal "route"."""
+    if policy not in ROUTING:
+        note = "; pak-ucb, which keeps every sample, is only simulated" if policy == "pak-ucb" else ""
+        raise ValueError(f"policy: the goal 'route' has the policies {', '.join(ROUTING)}; got {policy!r}{note}")
+    if "routes" not in metric.offers:
+        known = ", ".join(kind.name for kind in declared().values() if "routes" in kind().offers)
+        raise ValueError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
+    if bound != "influence":
+        raise ValueError(f"bound: the goal 'route' has the bound 'influence'; got {bound!r}")

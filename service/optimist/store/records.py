@@ -32,6 +32,8 @@ class NewPick:
     """The smallest and the largest number of rows of its batch; 0 as the largest means no limit."""
     key: str = ""
     """Id of the access key that asked."""
+    context: bytes = b""
+    """What the log keeps beside the batch that is told for it; empty for nothing."""
 
     def __post_init__(self) -> None:
         if self.start is None and (self.size, self.again, self.left) != (0, None, 0):

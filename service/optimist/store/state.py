@@ -209,6 +209,21 @@ class StoredMixture:
         return sum(part.samples for part in self.parts.values())
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRoutes:
+    """The newest model of contexts; its bytes are read by `Store.route_model`. Equal if made of the same batches."""
+
+    made: str = field(compare=False)
+    """A name that no other model has: "<samples>:<Unix seconds of Redis>"."""
+    parts: Mapping[int, Part]
+    """By the ordinals of the generators in it."""
+
+    @property
+    def samples(self) -> int:
+        """Samples of all generators in it."""
+        return sum(part.samples for part in self.parts.values())
+
+
 LEAST_MIXED = 4
 """Samples that a generator must have to be part of a mixture: two in each half."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
@@ -243,6 +258,10 @@ class ExperimentState:
     """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
     mixture: StoredMixture | None = None
     """The mixture that picks are made from, where it is the goal."""
+    route_growth: float | None = None
+    """By which part the samples of all generators grow until the model of contexts is due again; None: another goal."""
+    routes: StoredRoutes | None = None
+    """The model of contexts that picks are made from; only with the goal "route"."""
     mixture_damage: str | None = None
     """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 

@@ -20,6 +20,7 @@ class OfValues(Metric):
     strict = frozenset({"empirical-bernstein", "betting"})
     takes_prompts = True
     repeats = True
+    offers = frozenset({"routes"})
 
     @property
     def widths(self) -> dict[str, int]:

@@ -19,6 +19,7 @@ from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCur
 from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Overview, Regret, Report, Summary
 from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
+from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
 from optimist_client.models.service import Problem, Role, Session
 from optimist_client.models.standings import Standing
 from optimist_client.models.suspects import SuspectBatch
@@ -61,6 +62,11 @@ __all__ = [
     "Retraction",
     "RetractionRequest",
     "Role",
+    "RouteSavings",
+    "RouteScore",
+    "RouteShare",
+    "RouteType",
+    "Routes",
     "Session",
     "Shown",
     "Standing",

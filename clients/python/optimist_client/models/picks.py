@@ -8,7 +8,10 @@ from pydantic import Field, StringConstraints
 
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import State
-from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, WorkerName, optional
+from optimist_client.wire import Answer, GeneratorName, Identifier, Prompt, Wire, WorkerName, optional
+
+Context = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+"""The embedding of a prompt."""
 
 
 class AskRequest(Wire):
@@ -21,6 +24,12 @@ class AskRequest(Wire):
     count: Annotated[int, Field(ge=1, le=1000)] = 1
     generators: Annotated[list[GeneratorName], Field(min_length=1)] | None = None
     """The generators that this worker can sample; None: all."""
+    contexts: Annotated[list[Context], Field(min_length=1, max_length=1000)] | None = optional()
+    """With the goal "route", the embedding of each prompt that a pick is wanted for. There is one pick for each, in
+    this order; `count` is left out. A worker that asks again with the same `request_id` gets the same picks, with
+    another one new picks."""
+    prompts: Annotated[list[Prompt], Field(min_length=1, max_length=1000)] | None = optional()
+    """The text of each of these prompts, for reports. None: no texts are kept."""
 
 
 class Pick(Answer):
@@ -62,6 +71,11 @@ class Pick(Answer):
     costs: list[float | None] | None = optional()
     """The cost of one sample of each of these generators, as it was when the pick was made; None where costs are not
     known or not weighed."""
+    model: str | None = optional()
+    """With the goal "route", the name of the model of contexts that was used; None before the first."""
+    probability: float | None = optional()
+    """With the goal "route", the probability with which this generator was drawn for its context; None where no chance
+    was involved, or in the warm-up, when generators take turns."""
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool

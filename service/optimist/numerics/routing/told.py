@@ -1,0 +1,44 @@
+"""What is kept of a routed pick beside its scores: context, probability, prompt. Free of torch."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_HEAD = struct.Struct("<dI")
+PROMPT_BYTES = 2000
+"""Of a prompt's text no more is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoutedPrompt:
+    """The prompt of a pick as it is stored with the pick, and copied into the log entry of its batch."""
+
+    context: NDArray[np.float32]
+    """Its embedding (d,)."""
+    probability: float | None = None
+    """With which its generator was drawn, above 0; None where no chance was involved."""
+    prompt: str = ""
+    """Its text, cut to `PROMPT_BYTES`; "" without one."""
+
+    def pack(self) -> bytes:
+        """As bytes: probability (0 for None), number of columns, context in float32, text in UTF-8."""
+        text = self.prompt.encode()[:PROMPT_BYTES].decode(errors="ignore").encode()
+        context = np.ascontiguousarray(self.context, dtype="<f4")
+        return _HEAD.pack(self.probability or 0.0, len(context)) + context.tobytes() + text
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> RoutedPrompt:
+        """The inverse of `pack`. Raises ValueError for other bytes."""
+        try:
+            probability, columns = _HEAD.unpack_from(packed)
+            context = np.frombuffer(packed, dtype="<f4", count=columns, offset=_HEAD.size)
+            text = packed[_HEAD.size + 4 * columns :].decode()
+        except struct.error as error:
+            raise ValueError(f"not the prompt of a routed pick: {error}") from None
+        if not np.isfinite(context).all() or not 0.0 <= probability <= 1.0:
+            raise ValueError("not the prompt of a routed pick: expected finite numbers, and a probability")
+        return cls(context, probability or None, text)
