@@ -83,8 +83,7 @@ def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
         ({"gain": None, "error": None}, "What a router gains over large <i> alone is not known yet."),
         (
             {"basis": "model", "error": None},
-            "By the model, a router gains 0.115 over large <i> alone; "
-            "without chance in the policy there is no interval.",
+            "By the model, a router gains 0.115 over large <i> alone; there is no interval.",
         ),
     ],
 )

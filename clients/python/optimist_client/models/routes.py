@@ -127,9 +127,7 @@ class Routes(Answer):
         gained = shown_with(abs(self.gain), self.error, self.scale)
         says = f"gains {gained} over" if self.gain > 0.0 else f"is {gained} worse than"
         if self.basis == "model":
-            return (
-                f"By the model, a router {says} {self.best} alone; without chance in the policy there is no interval."
-            )
+            return f"By the model, a router {says} {self.best} alone; there is no interval."
         if self.error is not None and 0.0 < self.gain < 2.0 * self.error:
             return f"A router {says} {self.best} alone, which may be chance."
         return f"A router {says} {self.best} alone."
