@@ -71,7 +71,10 @@ async def made(store: Store, most_open: MostOpen | None = None, **config: object
     asked = ExperimentConfig.model_validate(given)
     experiment = Experiment(config=asked, dimension=1, created=0.0, instance="i", rules=6)
     await store.create_experiment(
-        *("x", "{}", asked.generators, asked.rescore_growth), instance="i", route_growth=experiment.route_growth
+        *("x", "{}", asked.generators, asked.rescore_growth),
+        instance="i",
+        keep_log=asked.keep_log,
+        route_growth=experiment.route_growth,
     )
     return World(store, experiment, most_open or MostOpen(1000, 1000, 1000))
 
@@ -239,6 +242,22 @@ async def test_a_model_that_cannot_be_read_leaves_the_one_before(store: Store):
     assert (await world.state()).stored.routes != pick.model
     [after] = (await world.ask()).picks
     assert (after.model, after.positions) == (name, [3, 3])
+
+
+async def test_a_model_of_retracted_batches_is_used_no_more(store: Store):
+    world = await made(store, keep_log=True)
+    first = await world.warm_up()
+    await world.tell(*(await world.ask(contexts(4))).picks)
+    await world.put(AB)
+    assert (await world.ask()).picks[0].model is not None
+    await store.retract("x", pick=first[0].number)
+    world.dispatcher.wake()
+    picks = (await world.ask(contexts(5))).picks
+    assert {(pick.model, pick.probability, *pick.positions) for pick in picks} == {(None, 0.5, 0, 0)}
+    name = await world.put(AB)
+    await store.set_state("x", 1, "paused")
+    world.dispatcher.wake()
+    assert {(pick.generator, pick.model) for pick in (await world.ask(contexts(3))).picks} == {("a", name)}
 
 
 async def test_a_new_generator_has_its_warm_up_and_waits_for_the_next_model(store: Store):

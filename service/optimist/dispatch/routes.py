@@ -80,7 +80,7 @@ class ForRoutes:
             costs = np.array([arms[place].cost or 0.0 for place in known])
         chances = self.policy.chances(means[at], widths[at], costs)
         chosen = self.policy.pick(chances, round_)
-        probability = float(chances[chosen]) if self.policy.draws else None
+        probability = float(chances[chosen]) if self.policy.has_chances else None
         return Choice(known[chosen], probability, by_model=True)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:

@@ -55,9 +55,9 @@ class RoutePolicy:
         return self.name in ("rff-ucb", "pak-ucb", "promptwise")
 
     @property
-    def draws(self) -> bool:
-        """Whether it draws from its chances, which are then all above 0; the others take the one with chance 1."""
-        return self.name in ("thompson", "uniform")
+    def has_chances(self) -> bool:
+        """Whether every generator has a probability above 0."""
+        return self.name == "uniform" or (self.name == "thompson" and self.floor > 0.0)
 
     def chances(self, means: Floats, widths: Floats, costs: Floats | None = None) -> Floats:
         """The probability (G,) of each generator, from means and widths (G,) of its score. One-hot without chance."""

@@ -188,8 +188,8 @@ class WatchedState:
     """Bytes of the bodies that were logged after the snapshot of this metric."""
 
 
-LEAST_ROUTED = 1
-"""Samples that a generator must have to be part of a model of contexts."""
+LEAST_ROUTED = 3
+"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
 LEAST_MIXED = 4
 """Samples that a generator must have to be part of a mixture: two in each half."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
@@ -289,7 +289,7 @@ class ExperimentState:
     def needs_routes(self) -> bool:
         """Whether the model of contexts that picks are made from is due, once its bandwidth is fixed: prompts are
         routed, and there is none while every active generator can be part of it, or it has been outgrown."""
-        if self.route_growth is None:
+        if self.route_growth is None or not self.routable:
             return False
         if self.routes is None:
             return all(generator.samples >= LEAST_ROUTED for generator in self.active)
