@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.scoring.budget import cool_down, kept
@@ -71,7 +72,9 @@ class Scorer:
         self, store: Store, threads: int = 2, *, device: torch.device | str = "cpu", warm_bytes: int | None = None
     ) -> None:
         # With more threads than cores, the threads of an eigenproblem wait for each other, many times slower.
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
+        each = max(1, (os.cpu_count() or 1) // threads)
+        torch.set_num_threads(each)
+        threadpool_limits(each, user_api="blas")  # numpy's, too
         self._store = store
         self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
