@@ -57,7 +57,7 @@ def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32
     return kept
 
 
-def median_distance(contexts: Floats, seed: int = 0) -> float:
+def median_distance(contexts: NDArray[Any], seed: int = 0) -> float:
     """The median distance of different contexts (n, d), n ≥ 2, by at most 1000 of them.
 
     Raises ValueError if at least half of all pairs are equal: then there is no scale.
@@ -69,7 +69,7 @@ def median_distance(contexts: Floats, seed: int = 0) -> float:
     return found
 
 
-def usual_distance(contexts: Floats, seed: int = 0) -> float:
+def usual_distance(contexts: NDArray[Any], seed: int = 0) -> float:
     """A distance of contexts (n, d) that is always there: the median, else the mean of those above 0, else 1.
 
     The second serves where at least half of all pairs are equal, the third where all are: an experiment must not wait
@@ -82,7 +82,7 @@ def usual_distance(contexts: Floats, seed: int = 0) -> float:
     return float(above.mean()) if len(above) else 1.0
 
 
-def _distances(contexts: Floats, seed: int) -> tuple[Floats, float]:
+def _distances(contexts: NDArray[Any], seed: int) -> tuple[Floats, float]:
     """The distances of all pairs of at most `MOST_DISTANCES` contexts, and the largest that is but rounding."""
     chosen = np.random.default_rng(seed).permutation(len(contexts))[:MOST_DISTANCES]
     rows = np.asarray(contexts, dtype=np.float64)[np.sort(chosen)]
