@@ -22,7 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from optimist.evaluation.routing import ScoredPrompts, route_gain
+from optimist.evaluation.routing import route_gain
+from optimist.evaluation.scored_prompts import ScoredPrompts
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RouteBed, Routed, play
 

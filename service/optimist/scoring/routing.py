@@ -56,6 +56,7 @@ def _table(
         policy=config.policy,
         price=config.price,
         costs=_costs(config, state, names),
+        tries=config.tries,
         features=config.context_features,
         bandwidth=sigma,
         seed=config.seed,
