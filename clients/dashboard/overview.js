@@ -53,7 +53,7 @@ function line(experiment) {
   const sure = decision.confidence_text ? `, ${decision.confidence_text} sure` : "";
   const blend = recipe(Object.entries(decision.weights ?? {})).join(" + ");
   const isBlend = experiment.goal === "mixture";
-  const [asked, answer] = isBlend ? ["Best blend", blend || null]
+  const [asked, answer] = isBlend ? ["Best blend", blend || null] : experiment.goal === "route" ? ["Best alone", decision.best]
     : ["Leader", decision.best === null ? null : `${decision.best}${sure}`];
   const spread = error(experiment.error, experiment.score);
   const found = experiment.score === null ? "–" : `${score(experiment.score)} ${spread}`;
