@@ -10,7 +10,7 @@ import { about, answer, blendAnswer, cost, count, metricTitle, routeAnswer, shar
 import { Metrics, metricsOf } from "./metrics.js";
 import { heaviest, Mixture } from "./mixture.js";
 import { modes } from "./modes.js";
-import { badges } from "./overview.js";
+import { badges } from "./overview-row.js";
 import { openPicks } from "./picks.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
