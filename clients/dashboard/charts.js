@@ -5,7 +5,8 @@ import { h, say } from "./dom.js";
 import { count, score, share } from "./format.js";
 import { metricsOf } from "./metrics.js";
 import { chart, line, plain, plotly, react } from "./plot.js";
-import { ranked, why } from "./standings.js";
+import { ranked } from "./ranking.js";
+import { why } from "./standings.js";
 
 const FLAT = 5; // the axis of the estimates shows the first values unless it gets this many times as long
 
@@ -117,6 +118,8 @@ export class Charts {
     this.charts.estimates.note(metric.decides ? why(report) : "");
     if (!curves.length) return;
     this.charts.estimates.label(`Latest: ${drawn.map(({ generator }) => `${generator} ${score(metric.of.get(generator).score)}`).join(", ")}`);
+    this.charts.estimates.rows(() => [["generator", "samples", "score", "lower", "upper"], ...curves.flatMap((one) =>
+      one.samples.map((n, i) => [one.generator, n, one.scores[i], one.lower[i], one.upper[i]]))]);
     const range = spread(curves);
     const traces = curves.flatMap((curve) => {
       const color = this.palette.colour(curve.generator);

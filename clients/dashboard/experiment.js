@@ -14,7 +14,8 @@ import { badges } from "./overview-row.js";
 import { openPicks } from "./picks.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
-import { ranked, Standings } from "./standings.js";
+import { ranked } from "./ranking.js";
+import { Standings } from "./standings.js";
 
 export function showExperiment(main, name, connection, failed) {
   const progressCurve = new ProgressCurve();

@@ -3,21 +3,11 @@
 import { change, generatorPath } from "./api.js";
 import { behindCell, differences } from "./behind.js";
 import { confirm, fill, h, say } from "./dom.js";
+import { downloads } from "./download.js";
 import { cost, count, error, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
-
-// The standings sorted by score, with generators without a score at the end. The leader comes first even if its score
-// ties with others: negative distances are shown as 0.
-export function ranked(report) {
-  const sign = report.lower_is_better ? 1 : -1;
-  const leads = ({ generator }) => generator === report.decision.best;
-  return report.standings
-    .map((standing, place) => ({ ...standing, place }))
-    .sort((a, b) => {
-      if (a.score === null || b.score === null) return (a.score === null) - (b.score === null) || a.place - b.place;
-      return leads(b) - leads(a) || sign * (a.score - b.score) || a.place - b.place;
-    });
-}
+import { ranked } from "./ranking.js";
+import { asFigure, asRows } from "./standings-files.js";
 
 // Why it was or was not decided; "" before there is anything to compare, and where no best generator is asked for, but a
 // blend or a router, which it is about then. An older replica gives only the reason.
@@ -47,7 +37,10 @@ export class Standings {
       ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
-      h("h2", { id: "standings" }, "Standings"),
+      h("div", { class: "headed" }, [
+        h("h2", { id: "standings" }, "Standings"),
+        (this.saves = downloads("standings", "standings", { rows: () => asRows(this.latest), figure: () => asFigure(this.latest, palette) })),
+      ]),
       this.why,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Standings table" }, [
         (this.table = h("table", { class: "standings" }, [
@@ -61,6 +54,8 @@ export class Standings {
   }
 
   draw(report) {
+    this.latest = report;
+    this.saves.hidden = report.standings.every(({ score }) => score === null);
     const standings = ranked(report);
     const scale = axis(standings.filter((standing) => standing.score !== null).map(asInterval));
     const isRouter = report.goal === "route";
