@@ -16,12 +16,14 @@ import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
 import { ranked } from "./ranking.js";
 import { Standings } from "./standings.js";
+import { onTheme } from "./theme.js";
 
 export function showExperiment(main, name, connection, failed) {
   const progressCurve = new ProgressCurve();
   let parts = null;
   let shown = null;
   let asked = 0;
+  const unwatch = onTheme(() => shown && parts?.draw(shown, progressCurve));
   const polling = poll(
     async () => {
       let report = await ask();
@@ -51,6 +53,7 @@ export function showExperiment(main, name, connection, failed) {
     now: polling.now,
     stop() {
       forget("report");
+      unwatch();
       polling.stop();
       parts?.stop();
     },
