@@ -3,10 +3,12 @@ import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
 import { showSignIn } from "./sign-in.js";
+import { themeChoice } from "./theme.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 const live = document.getElementById("live");
+document.getElementById("theme-choice").append(themeChoice());
 let lastSeen = null;
 let page = null;
 
@@ -30,7 +32,7 @@ function route() {
   // "#main" is the target of the skip link, not a page.
   if (location.hash === "#main") return;
   page?.stop();
-  const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4)) : null;
+  const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4).split("?")[0]) : null;
   document.title = name === null ? "Optimist" : `${name} · Optimist`;
   fill(main);
   page = name === null ? showOverview(main, connection, failed) : showExperiment(main, name, connection, failed);

@@ -2,7 +2,7 @@
 import { experimentPath, get, getText, Unreachable } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { count } from "./format.js";
-import { ranked } from "./standings.js";
+import { ranked } from "./ranking.js";
 
 const EVERY = 5000; // milliseconds between two requests
 const GENERATORS = 8; // of which previews are shown at first
