@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from processes import Service
 
-from optimist_client import Experiment, Optimist, Pick
+from optimist_client import AsyncOptimist, Experiment, Optimist, Pick
 
 KERNEL = {"sigma": 1.0, "features": 16}
 PIXEL = base64.b64decode(
@@ -127,6 +127,28 @@ def test_previews_that_are_lost_change_nothing(client: Optimist, service: Servic
         warnings.simplefilter("error")
         assert pick.tell(rows(pick), previews=["text", None, None, None]).duplicate
     assert [one["place"] for one in listed(service, f"{name}-on")] == [0]
+
+
+async def test_the_asyncio_client_shows_samples_too(service: Service, name: str):
+    async with AsyncOptimist(service.url) as client:
+        experiment = await client.create_experiment(
+            name, ["a", "b"], metric="rke", dimension=2, kernel=KERNEL, previews=4, batch_size=2
+        )
+        pick = await experiment.ask()
+        assert pick is not None
+        pixels = np.zeros((2, 300, 300, 3), np.uint8)
+        await pick.tell(np.random.default_rng(0).standard_normal((2, 2)), previews=pixels)
+    assert [(one["index"], one["width"]) for one in listed(service, name)] == [(0, 256), (1, 256)]
+
+
+def test_a_router_shows_answers_with_their_prompts(client: Optimist, service: Service, name: str):
+    experiment = client.create_experiment(name, ["a", "b"], metric="mean", goal="route", context=3, previews=4)
+    for text in ("first", "second"):
+        pick = experiment.ask(context=[1.0, 0.0, float(len(text))], prompt=text)
+        assert pick is not None
+        pick.tell(0.5, previews=[f"answer to {text}"])
+    found = {(one["prompt"], one["text"], one["index"]) for one in listed(service, name)}
+    assert found == {("first", "answer to first", None), ("second", "answer to second", None)}
 
 
 def test_a_retracted_batch_takes_its_previews_along(client: Optimist, service: Service, name: str):

@@ -153,7 +153,8 @@ class PickOperations:
                 named = {"instance": self.info.instance}
                 await self._transport.call("PUT", path, json=request, params=named, patience=2.0)
         except Exception as error:
-            warnings.warn(f"previews of pick {self.number} were not kept: {error}", stacklevel=2)
+            # The same text each time, which Python shows once.
+            warnings.warn(f"previews of {self.info.experiment!r} were not kept: {error}", stacklevel=2)
 
     @operation
     async def give_up(self, reason: str = "") -> None:
