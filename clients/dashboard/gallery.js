@@ -164,9 +164,11 @@ export class Gallery {
     let known = this.tiles.get(preview.id);
     if (!known) {
       const badge = h("span", { class: "same" });
-      const shown = preview.kind === "text/plain" ? h("span", { class: "text" }, preview.text) : picture(this.address(preview), preview);
+      const shown = preview.kind === "text/plain"
+        ? [preview.prompt && h("span", { class: "asked quiet" }, preview.prompt), h("span", { class: "text" }, preview.text)]
+        : [picture(this.address(preview), preview)];
       const about = [preview.generator, preview.index !== null && `index ${count(preview.index)}`, preview.prompt].filter(Boolean).join(", ");
-      const button = h("button", { class: "tile", "aria-label": `Sample of ${about}`, title: preview.prompt ?? "" }, shown, badge);
+      const button = h("button", { class: "tile", "aria-label": `Sample of ${about}`, title: preview.prompt ?? "" }, ...shown, badge);
       button.addEventListener("click", () => this.enlarged.open(preview));
       known = { button, badge };
       this.tiles.set(preview.id, known);
