@@ -1,13 +1,14 @@
 """Asks with contexts per second: 16 workers ask which generator gets a prompt, and tell one score.
 
-    python benchmarks/routes_asked.py [--seconds 3] [--repeats 3] [--workers 16]
+    python benchmarks/routes_asked.py [--seconds 3] [--repeats 3] [--workers 16] [--scoring]
 
 A round is an ask and a tell, two requests. Beside it, alternately in one run: the same without contexts, in an
 experiment for the best generator by the same scores, and a bare FastAPI route that adds a body of the same size to a
 Redis stream. All run on an embedded Redis with `appendfsync always`. Contexts have 384 numbers, as JSON; the model has
 256 features and 10 generators. It is published once, of made-up numbers, and no scorer runs: what is measured is the
-API. "CPU" is processor time per round of the process that answers, the number that other jobs on the machine disturb
-least. "client" is the share of one core that the load generator takes.
+API. With --scoring a scorer makes estimates and models beside it, by the settings of a new experiment. "CPU" is
+processor time per round of the process that answers, the number that other jobs on the machine disturb least. "client"
+is the share of one core that the load generator takes.
 
 Then, in this process: what choosing takes for one context, and its parts.
 """
@@ -88,8 +89,8 @@ async def publish(directory: Path, name: str, model: RouteModel) -> None:
         assert await store.put_routes(name, claim.token, parts, model=model.pack())
 
 
-def routed(client: Optimist, port: int, directory: Path) -> str:
-    """An experiment that has a model; the path of its picks."""
+def routed(client: Optimist, port: int, directory: Path, scoring: bool) -> str:
+    """An experiment that has a model, of a scorer or of made-up numbers; the path of its picks."""
     client.create_experiment(
         "routed",
         NAMES,
@@ -98,11 +99,12 @@ def routed(client: Optimist, port: int, directory: Path) -> str:
         context=WIDTH,
         context_features=FEATURES,
         context_bandwidth=float(np.sqrt(2.0 * WIDTH)),
-        rescore_growth=1.0,
+        **({} if scoring else {"rescore_growth": 1.0}),
     )
     path = "/v1/experiments/routed/picks"
     worker(port, path, [ask_of(3 * GENERATORS, 0)])()
-    asyncio.run(publish(directory, "routed", made_up_model()))
+    if not scoring:
+        asyncio.run(publish(directory, "routed", made_up_model()))
     raw = RawClient(port)
     while "model" not in (pick := raw.post(path, ask_of(1, 0), JSON)["picks"][0]):
         time.sleep(0.05)
@@ -110,9 +112,9 @@ def routed(client: Optimist, port: int, directory: Path) -> str:
     return path
 
 
-def plain(client: Optimist) -> str:
+def plain(client: Optimist, scoring: bool) -> str:
     """An experiment for the best generator by the same scores."""
-    fields = {"stop": False, "max_wait": 0.0, "rescore_growth": 1.0}
+    fields = {"stop": False, "max_wait": 0.0, **({} if scoring else {"rescore_growth": 1.0})}
     client.create_experiment("plain", NAMES, metric="mean", batch_size=1, **fields)
     return "/v1/experiments/plain/picks"
 
@@ -155,6 +157,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one turn")
     parser.add_argument("--repeats", type=int, default=3, help="turns of each variant")
     parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--scoring", action="store_true", help="run a scorer beside it")
     options = parser.parse_args()
     print(f"d = {WIDTH}, r = {FEATURES}, G = {GENERATORS}; {os.cpu_count()} cores, {platform.machine()}\n")
     with ExitStack() as stack:
@@ -162,10 +165,11 @@ def main() -> None:
         echo_port, port = free_port(), free_port()
         echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
         data = f"{directory}/data"
-        serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={data}", "--no-scoring"]
+        serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={data}"]
+        serve += [] if options.scoring else ["--no-scoring"]
         echo_pid, pid = (stack.enter_context(process(*each)) for each in ((echo, echo_port), (serve, port)))
         client = stack.enter_context(Optimist(f"http://127.0.0.1:{port}"))
-        paths = plain(client), routed(client, port, Path(data))
+        paths = plain(client, options.scoring), routed(client, port, Path(data), options.scoring)
         asks = [[ask_of(1, BODIES * place + k) for k in range(BODIES)] for place in range(options.workers)]
         every = range(options.workers)
         variants = [
