@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
+from optimist.numerics.threads import limit_numpy
 from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Arguments, Experiments, Result
@@ -72,6 +73,7 @@ class Scorer:
     ) -> None:
         # With more threads than cores, the threads of an eigenproblem wait for each other, many times slower.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
+        limit_numpy()
         self._store = store
         self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
