@@ -130,6 +130,20 @@ def mixtures(url: str) -> dict[str, Any]:
     return {**arrays, "generators": generators, "features": lambda samples: samples}
 
 
+def routing(url: str) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((2, 384)) / 20.0
+    kinds = {f"task {number}": number % 2 for number in range(80)}
+    return {
+        "prompts": list(kinds),
+        "embed": lambda prompt: centres[kinds[prompt]] + rng.standard_normal(384) / 100.0,
+        "models": {
+            name: lambda prompt, place=place: kinds[prompt] == place for place, name in enumerate(("large", "small"))
+        },
+        "passed": float,
+    }
+
+
 PRELUDES: dict[str, Prelude] = {
     "sdk.md": sdk,
     "metrics.md": metrics,
@@ -138,4 +152,5 @@ PRELUDES: dict[str, Prelude] = {
     "operations.md": operations,
     "pairs.md": pairs,
     "retraction.md": retraction,
+    "routing.md": routing,
 }

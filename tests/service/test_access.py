@@ -107,6 +107,7 @@ TABLE = {
     ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
     # The metric has no score of blends.
     ("GET", "/v1/experiments/{name}/mixture"): Route("viewer", f"{INSIDE}/mixture", 422),
+    ("GET", "/v1/experiments/{name}/routes"): Route("viewer", f"{INSIDE}/routes", 422),
     ("POST", "/v1/experiments/{name}/blend"): Route("worker", f"{INSIDE}/blend", 409, request={"json": {"size": 5}}),
     ("PATCH", "/v1/experiments/{name}"): Route("admin", INSIDE, request={"json": {"max_wait": 0.5}}),
     ("DELETE", "/v1/experiments/{name}"): Route("admin", INSIDE, 204),

@@ -12,7 +12,7 @@ from optimist.dispatch.suspects import standing_warnings, suspects_among
 from optimist.dispatch.watched import WatchedEstimates, contrasts_from_best, watched_reports
 from optimist.policies import Arm, contrast
 from optimist.store import NotFound
-from optimist_client.models import Contrast, Mixture, Regret, Report
+from optimist_client.models import Contrast, Mixture, Regret, Report, Routes
 
 
 def report_of(
@@ -21,13 +21,15 @@ def report_of(
     *,
     watched: WatchedEstimates | None = None,
     mixture: Mixture | None = None,
+    routes: Routes | None = None,
     explain: bool = True,
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
     watched: the estimates of the watched metrics; without them there are no standings by these. mixture: the newest
-    one by the metric that decides, where it is not the goal. Without `explain` there are no contrasts, and a decision
-    that is not latched has no verdicts, which take half a millisecond.
+    one by the metric that decides, where it is not the goal. routes: the newest table, where these are the goal.
+    Without `explain` there are no contrasts, and a decision that is not latched has no verdicts, which take half a
+    millisecond.
     """
     told, is_best = state.stored.counted, state.config.goal == "best"
     decision = explained_decision(state) if explain else state.decision
@@ -82,6 +84,7 @@ def report_of(
         contrasts=contrasts_from_best(state.arms, state.config.delta, best) if explain else [],
         watched={} if watched is None else watched_reports(state, watched),
         mixture=mixture_of(state) if mixture is None else mixture,
+        routes=routes,
     )
 
 

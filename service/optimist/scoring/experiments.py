@@ -25,7 +25,7 @@ from optimist.numerics.real_data import Reference
 from optimist.numerics.registry import make_reference
 from optimist.numerics.routing.features import ContextMap
 from optimist.scoring.first_batches import first_batches
-from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, Subject
+from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.store import Claim, Store, kernels_digest, namespace_of
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
@@ -72,6 +72,10 @@ class ScoredExperiment:
     """Of the intervals of mixtures."""
     published: bool = False
     """Whether mixtures are made for a published policy, see `cross_fitted`."""
+    policy: str = ""
+    """By which picks are made."""
+    context_sigma: float = 0.0
+    """Bandwidth of contexts; 0 where prompts are not routed by this metric."""
 
     @property
     def bound(self) -> Bound:
@@ -160,6 +164,9 @@ class Experiments:
         if text is None:
             return SECONDS_PER_PRODUCT
         experiment = Experiment.model_validate_json(text)
+        if isinstance(record, RoutesRecord):  # an eigenproblem for each generator, and one for all
+            config = experiment.config
+            return SECONDS_PER_PRODUCT * (len(config.generators) + 1) * config.context_features**3
         metric = metric_of(experiment, record.label)
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]
@@ -226,6 +233,8 @@ class Experiments:
             *(claim.instance, growth, digest, bound, size, tracked),
             delta=experiment.config.delta,
             published=experiment.mixture_growth == 0.0 and not label,
+            policy=experiment.config.policy,
+            context_sigma=0.0 if question.contexts is None else float(question.contexts.bandwidth),
         )
 
     async def _fit(self, question: Question, record: Record[Any], claim: Claim) -> bytes | None:

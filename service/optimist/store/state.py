@@ -188,8 +188,8 @@ class WatchedState:
     """Bytes of the bodies that were logged after the snapshot of this metric."""
 
 
-LEAST_ROUTED = 1
-"""Samples that a generator must have to be part of a model of contexts."""
+LEAST_ROUTED = 3
+"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
 LEAST_MIXED = 4
 """Samples that a generator must have to be part of a mixture: two in each half."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
@@ -259,8 +259,12 @@ class ExperimentState:
 
     @property
     def routable(self) -> list[GeneratorState]:
-        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples."""
-        return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_ROUTED]
+        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples, and scored.
+
+        One that cannot be scored must not keep the model of the others due for ever.
+        """
+        able = (g for g in self.generators if g.state != "retired" and g.damage is None)
+        return [g for g in able if g.samples >= LEAST_ROUTED]
 
     def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float) -> bool:
         """Whether a mixture, or a model of contexts, is of other generators than one made now, or samples have grown by
@@ -285,7 +289,7 @@ class ExperimentState:
     def needs_routes(self) -> bool:
         """Whether the model of contexts that picks are made from is due, once its bandwidth is fixed: prompts are
         routed, and there is none while every active generator can be part of it, or it has been outgrown."""
-        if self.route_growth is None:
+        if self.route_growth is None or not self.routable:
             return False
         if self.routes is None:
             return all(generator.samples >= LEAST_ROUTED for generator in self.active)
