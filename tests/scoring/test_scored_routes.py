@@ -18,7 +18,7 @@ from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_o
 
 from optimist.dispatch.route_curve import route_point
 from optimist.numerics.routing.model import RouteModel
-from optimist.scoring import Scorer
+from optimist.scoring import Scorer, routing
 from optimist.scoring.record import PUBLISH_EVERY
 from optimist.scoring.scorer import CLAIM
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, ExperimentState, Part, Store, Superseded, open_store
@@ -191,6 +191,29 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
         await has_model(made)
         assert list(made_of(await made.store.state("x"))) == [0, 2]
         assert scorer._records.routes["x"].problem == ""
+
+
+async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
+    make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+):
+    made = await make(generators=2, keep_log=True, **ROUTES)
+
+    def fails(*_: Any, **__: Any) -> Routes:
+        raise StopIteration  # which no future can hold
+
+    monkeypatch.setattr(routing, "route_table", fails)
+    async with a_scorer(server):
+        await tell(made, 10)
+
+        async def is_noted() -> bool:
+            return (await made.store.state("x")).routes_damage is not None
+
+        await until(is_noted)
+        assert await is_exact(made)
+        monkeypatch.undo()
+        await tell(made, 1, seed=1)
+        await table_of_now(made)
+        assert (await made.store.state("x")).routes_damage is None
 
 
 async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_little(make, server: EmbeddedRedis):

@@ -274,7 +274,15 @@ class Scorer:
                 record.problem = "failed"
 
     def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
-        return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+        return asyncio.get_running_loop().run_in_executor(self._pool, _returned, function, *arguments)
+
+
+def _returned(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    """The result of a function. A StopIteration would leave who awaits it waiting for ever: no future can have one."""
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        raise RuntimeError(f"{function} has stopped an iteration") from error
 
 
 @contextmanager
