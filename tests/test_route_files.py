@@ -227,6 +227,7 @@ def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
         route_file(file, price=1.0)
 
 
+@pytest.mark.long
 def test_policies_are_played_on_a_file(tmp_path: Path):
     contexts, _, scores = tasks(8, 400)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"])

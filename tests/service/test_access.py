@@ -360,6 +360,7 @@ def test_an_open_service_answers_to_its_own_names_and_pages_alone(shared: Servic
     assert httpx.get(url, headers=bearer("x")).status_code == 401
 
 
+@pytest.mark.long
 def test_beyond_loopback_the_service_does_not_start_without_keys(tmp_path: Path):
     service = Service(tmp_path, "--host=0.0.0.0", "--no-scoring").start(wait=False)
     assert service.process is not None
