@@ -1,7 +1,7 @@
 """Optimist names the best of several generative models with the fewest samples.
 
-Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `mixture` and `Evaluation` the
-`scoring` extra, `simulate` the extra of its name.
+Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `mixture`, `run` and
+`Evaluation` the `scoring` extra, `simulate` the extra of its name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optimist.evaluation import Comparison, Evaluation, contrast, mixture, score
+    from optimist.local.run import run
     from optimist.numerics.estimate import Estimate
     from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
@@ -24,6 +25,7 @@ __all__ = [
     "__version__",
     "contrast",
     "mixture",
+    "run",
     "score",
     "simulate",
 ]
@@ -35,6 +37,7 @@ _HOMES = {
     "Optimist": "optimist_client",
     "contrast": "optimist.evaluation",
     "mixture": "optimist.evaluation",
+    "run": "optimist.local.run",
     "score": "optimist.evaluation",
     "simulate": "optimist.simulation.laboratory",
 }

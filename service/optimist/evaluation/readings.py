@@ -34,6 +34,16 @@ class Readings:
         """Batches told so far, the t of decisions.md §3."""
         return sum(self._batches.values())
 
+    @property
+    def samples(self) -> int:
+        """Samples told so far, of all generators together."""
+        return sum(self._samples.values())
+
+    def counts(self, generator: str) -> tuple[int, int]:
+        """Samples and batches of a generator. Raises KeyError for an unknown name."""
+        self._check_name(generator)
+        return self._samples[generator], self._batches[generator]
+
     def estimates(self, metric: str | None = None) -> dict[str, Estimate | None]:
         """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now.
 
@@ -117,7 +127,7 @@ class Readings:
             stopping=self._stopping,
             told=told,
             counted=told,
-            samples=sum(self._samples.values()),
+            samples=self.samples,
             costs=costs,
             cost=sum(costs.get(generator, 0.0) * count for generator, count in self._samples.items()),
             state=state,
