@@ -1,0 +1,94 @@
+"""Embeddings on disk, by the digest of what was embedded: one SQLite file of a bounded size."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+BYTES = 4 * 2**30
+"""Default size: 4 GiB are 500,000 embeddings of 2,048 numbers."""
+_KEPT = 0.9
+"""The part that is left when the oldest embeddings are dropped."""
+_AT_ONCE = 500
+"""Digests in one query."""
+
+Rows = NDArray[np.float32]
+
+
+class EmbeddingCache:
+    """Rows of float32 by embedder and SHA-256. Several processes may share a file, and may be killed at any time.
+
+    When the rows exceed `limit` bytes, those that were not used for longest are dropped.
+    """
+
+    def __init__(self, file: Path, limit: int = BYTES) -> None:
+        """Raises OSError or sqlite3.Error if the file cannot be opened."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._limit = limit
+        self._base = sqlite3.connect(file, timeout=60.0, check_same_thread=False)
+        # What was committed survives the process; a power cut may take the last rows, and damages nothing.
+        self._base.execute("PRAGMA journal_mode=WAL")
+        self._base.execute("PRAGMA synchronous=NORMAL")
+        with self._base:
+            self._base.execute(
+                "CREATE TABLE IF NOT EXISTS embeddings (embedder TEXT, digest BLOB, row BLOB, used REAL, "
+                "PRIMARY KEY (embedder, digest)) WITHOUT ROWID"
+            )
+        self._bytes: int = self._base.execute("SELECT coalesce(sum(length(row)), 0) FROM embeddings").fetchone()[0]
+
+    def read(self, embedder: str, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """The rows that are there, by digest."""
+        found: dict[bytes, Rows] = {}
+        for start in range(0, len(digests), _AT_ONCE):
+            part = digests[start : start + _AT_ONCE]
+            marks = ",".join("?" * len(part))
+            rows = self._base.execute(
+                f"SELECT digest, row FROM embeddings WHERE embedder = ? AND digest IN ({marks})",
+                (embedder, *part),
+            )
+            found |= {digest: np.frombuffer(row, "<f4") for digest, row in rows}
+        if found:
+            now = time.time()
+            with self._base:
+                used = ((now, embedder, digest) for digest in found)
+                self._base.executemany("UPDATE embeddings SET used = ? WHERE embedder = ? AND digest = ?", used)
+        return found
+
+    def write(self, embedder: str, rows: Mapping[bytes, Rows]) -> None:
+        """Keep rows, all or none of them."""
+        now = time.time()
+        with self._base:
+            self._base.executemany(
+                "INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)",
+                ((embedder, digest, row.astype("<f4").tobytes(), now) for digest, row in rows.items()),
+            )
+        self._bytes += sum(4 * row.size for row in rows.values())
+        if self._bytes > self._limit:
+            self._drop()
+
+    def _drop(self) -> None:
+        kept, last = int(_KEPT * self._limit), None
+        with self._base:
+            total: int = self._base.execute("SELECT coalesce(sum(length(row)), 0) FROM embeddings").fetchone()[0]
+            for used, size in self._base.execute(
+                "SELECT used, sum(length(row)) FROM embeddings GROUP BY used ORDER BY used"
+            ).fetchall():
+                if total <= kept:
+                    break
+                total, last = total - size, used
+            if last is not None:
+                self._base.execute("DELETE FROM embeddings WHERE used <= ?", (last,))
+        self._bytes = total
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._base.close()

@@ -1,0 +1,293 @@
+"""`optimist.compare`: which of several sets of samples is best, embedding no more of them than the answer needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import optimist
+from optimist.evaluation import Evaluation
+from optimist.evaluation.arrays import real_data_of
+from optimist.evaluation.offline import read_reference
+from optimist.local.cache import BYTES, EmbeddingCache
+from optimist.local.compared import Compared
+from optimist.local.embedding import Embedding, embedder_of, kind_of
+from optimist.local.order import Order, order_of
+from optimist.local.question import kind_of as metric_kind
+from optimist.local.question import of_samples, real_data
+from optimist.local.sources import Kind, Source, name_of, source_of
+from optimist.numerics.real_data import RealData
+from optimist.places import cache_directory
+from optimist_client.embedders import Embedder
+from optimist_client.files import SUFFIXES, FileError
+from optimist_client.metrics import Metric
+from optimist_client.metrics.texts import split
+from optimist_client.models import DecisionInfo, Report
+from optimist_client.progress import Progress, shown
+
+_OF_FEATURES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
+"""The endings of files of real features; a parquet file holds samples."""
+_PIECE = 64
+"""Real samples that are embedded at a time."""
+_EVERY, _SHARE = 5.0, 20.0
+"""The evaluation is saved every so many seconds, and at most for one part in so many of the time."""
+_KEPT = 20
+"""How many saved evaluations are kept, the newest."""
+_SHOWN = 0.25
+"""Seconds between two reports to the display."""
+
+
+class Display(Protocol):
+    """Shows how far a comparison is."""
+
+    def real(self, done: int, total: int) -> None:
+        """So many real samples have been embedded."""
+        ...
+
+    def report(self, report: Report, effort: str) -> None:
+        """The standings now, and what they took."""
+        ...
+
+
+def compare(
+    generators: Mapping[str, Any] | Sequence[str | Path],
+    *,
+    embed: str | Embedder | Callable[[Any], Any] = "inception",
+    reference: Any = None,
+    metric: str | Metric = "fid",
+    watch: str | Sequence[str | Metric] = (),
+    weights: str | Path | None = None,
+    device: str | None = None,
+    batch_size: int = 10,
+    budget: int | None = None,
+    seed: int = 0,
+    stop: bool = True,
+    cache: str | Path | None = None,
+    cache_bytes: int = BYTES,
+    resume: bool = True,
+    progress: bool | None = None,
+    display: Display | None = None,
+    **settings: Any,
+) -> Compared:
+    """Find the best of several sets of samples, embedding them in pieces until it is sure. Returns the answer.
+
+    generators: folders or `.zip` files of images, `.parquet` files, or with a text embedder files of texts by line; as
+        a sequence of paths, whose names they get, or by name. A sequence of images or texts in memory serves, too.
+    embed: the name of an embedder ("inception", "dinov2", "clip", "swav", "efficientnet", "text"), with its `weights`
+        from a file or folder, on the `device` (None: a GPU if there is one); or an embedder, or a function from a list
+        of samples to rows (n, d).
+    reference: real samples, in the same forms, all of which are embedded; or features (n, d), a (mean, covariance)
+        pair, or a file of either (`.npz`, `.npy`, `.safetensors`).
+    metric, watch: the metric that decides, and further ones, by name or as objects; `watch` may be "kid,rke". Kernels
+        that are not given are gaussian with the median distance of the real rows as bandwidth.
+    budget: samples after which it ends undecided; None: all there are. stop: whether it ends once it is sure.
+    cache: the directory of embeddings and saved evaluations; None: `OPTIMIST_CACHE`, or `optimist` in the user's cache.
+        Embeddings are found again by the SHA-256 of a sample's content. The oldest are dropped beyond `cache_bytes`.
+    resume: whether to go on from the evaluation that an earlier call with the same arguments and files has saved. A
+        call that was killed loses nothing: what was embedded is cached.
+    progress: whether to show progress; None: in notebooks and terminals. display: shows it in another way.
+    settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …).
+
+    Samples are used in a random order. Those of one name (or line) in all sets are compared with each other. Raises
+    FileError for files that cannot be read, ValueError for other wrong arguments.
+    """
+    kind = kind_of(embed)
+    sources = _sources(generators, kind)
+    watched = split(watch) if isinstance(watch, str) and watch else list(watch)
+    embedder = embedder_of(embed, weights, device)
+    home = cache_directory() if cache is None else Path(cache)
+    order = order_of({source.name: source.names for source in sources}, seed)
+    with ExitStack() as stack:
+        kept = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
+        wants = any("probabilities" in metric_kind(one).arrays for one in (metric, *watched))
+        embedding = Embedding(embedder, kept, wants, weights)
+        shows = display or stack.enter_context(_bar(progress, order.total if budget is None else budget))
+        real, count, origin = _real(reference, kind, embedding, [metric, *watched], shows)
+        own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
+        metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
+        paired = order.common > 0 and settings.pop("paired", True)
+        how = {"metric": metrics[0], "watch": metrics[1:], "batch_size": batch_size, "seed": seed, "paired": paired}
+        evaluation = Evaluation([source.name for source in sources], **how, **settings)
+        file = _saved(home, evaluation, metrics, embedding, sources, origin)
+        resumed = _loaded(file, evaluation) if resume and file is not None else None
+        run = _Run(resumed or evaluation, embedding, {source.name: source for source in sources}, order, budget, stop)
+        run.before, run.real, run.kind = 0 if resumed is None else resumed.samples, count, kind
+        run.play(file, shows)
+        return run.answer()
+
+
+@dataclass
+class _Run:
+    evaluation: Evaluation
+    embedding: Embedding
+    sources: Mapping[str, Source]
+    order: Order
+    budget: int | None
+    stop: bool
+    before: int = 0
+    real: int = 0
+    kind: Kind = "images"
+
+    @property
+    def most(self) -> int:
+        """Samples after which nothing is left to use."""
+        return self.order.total if self.budget is None else min(self.budget, self.order.total)
+
+    def answer(self) -> Compared:
+        total = {name: len(names) for name, names in self.order.names.items()}
+        report = self.evaluation.report("compare", budget=self.most)
+        counts = (self.real, self.embedding.made, self.embedding.found, self.before)
+        return Compared(report, total, self.order.common, *counts, self.kind)
+
+    def play(self, file: Path | None, shows: Display) -> None:
+        """Use samples until the answer is sure or none are left. What has been told is saved even if this raises."""
+        saved, cost, seen = time.monotonic(), 0.0, 0.0
+        told = self.evaluation.samples
+        try:
+            while self._next():
+                now = time.monotonic()
+                if now - seen > _SHOWN:
+                    answer = self.answer()
+                    shows.report(answer.report, answer.effort)
+                    seen = time.monotonic()
+                if file is not None and now - saved > max(_EVERY, _SHARE * cost):
+                    _save(file, self.evaluation)
+                    saved, told = time.monotonic(), self.evaluation.samples
+                    cost = saved - now
+        finally:
+            if file is not None and self.evaluation.samples > told:
+                _save(file, self.evaluation)
+        answer = self.answer()
+        shows.report(answer.report, answer.effort)
+
+    def _next(self) -> bool:
+        """Use the next samples; False if there is no need, or none are left."""
+        evaluation, names = self.evaluation, self.order.names
+        left = self.most - evaluation.samples
+        among = [name for name in names if evaluation.counts(name)[0] < len(names[name])]
+        if left <= 0 or not among or (self.stop and evaluation.decision(explain=False).decided):
+            return False
+        name = evaluation.ask(among=among)
+        place = evaluation.counts(name)[0]
+        end = min(place + min(evaluation.batch_size, left), len(names[name]))
+        common = self.order.common
+        end = common if place < common < end else end
+        part = names[name][place:end]
+        arrays = self.embedding.arrays(self.sources[name], part)
+        batch = {array: arrays[array] for array in evaluation.arrays}
+        start = place if place < common or not common else None
+        evaluation.tell(name, {**batch, "ids": [one[-1000:] for one in part]}, start=start)
+        return True
+
+
+def _sources(generators: Any, kind: Kind) -> list[Source]:
+    if isinstance(generators, Mapping):
+        if called := [name for name, one in generators.items() if callable(one)]:
+            raise ValueError(f"generators: {called[0]!r} is a function: `optimist.run` compares functions")
+        named = dict(generators)
+    else:
+        paths = [Path(path) for path in generators]
+        named = {name_of(path): path for path in paths}
+        if len(named) < len(paths):
+            raise ValueError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
+    if len(named) < 2:
+        raise ValueError(f"generators: expected two or more to compare, got {len(named)}")
+    return [source_of(name, given, kind) for name, given in named.items()]
+
+
+def _real(
+    reference: Any, kind: Kind, embedding: Embedding, metrics: Sequence[str | Metric], shows: Display
+) -> tuple[RealData | None, int, str]:
+    """Real data, how many samples were embedded for it, and what tells it from others."""
+    if reference is None:
+        return None, 0, ""
+    if (
+        isinstance(reference, str | Path)
+        and Path(reference).suffix in SUFFIXES
+        and Path(reference).suffix != ".parquet"
+    ):
+        data = read_reference(Path(reference))
+    elif isinstance(reference, RealData | tuple | np.ndarray) or hasattr(reference, "detach"):
+        data = real_data_of(reference)
+    else:
+        source = source_of("reference", reference, kind)
+        names, parts = source.names, []
+        for start in range(0, len(names), _PIECE):
+            shows.real(start, len(names))
+            parts.append(embedding.arrays(source, names[start : start + _PIECE])["features"])
+        shows.real(len(names), len(names))
+        if len(names) < 2:
+            raise FileError(f"{source.origin}: expected at least 2 real samples, found {len(names)}")
+        return real_data(np.concatenate(parts), metrics), len(names), source.digest
+    sha = hashlib.sha256(data.mean.tobytes())
+    sha.update(data.covariance.tobytes())
+    return data, 0, sha.hexdigest()
+
+
+def _saved(
+    home: Path,
+    evaluation: Evaluation,
+    metrics: Sequence[Metric],
+    embedding: Embedding,
+    sources: Sequence[Source],
+    origin: str,
+) -> Path | None:
+    """The file of the saved evaluation of this very question; None if samples have no contents to tell them by."""
+    digests = [source.digest for source in sources]
+    if not embedding.name or not all(digests):
+        return None
+    plain = [json.loads(one.model_dump_json(exclude={"reference", "kernel", "prompt_kernel"})) for one in metrics]
+    kernels = [f"{one.setting('kernel')!r}" for one in metrics]
+    names = [source.name for source in sources]
+    asked = [optimist.__version__, evaluation.settings, plain, kernels, embedding.name, names, digests, origin]
+    text = json.dumps(asked, sort_keys=True, default=str)
+    return home / "compare" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
+
+
+def _loaded(file: Path, evaluation: Evaluation) -> Evaluation | None:
+    """The saved evaluation; None if there is none that can be read, or it is of other generators."""
+    try:
+        found = Evaluation.load(file)
+    except (FileError, OSError):
+        return None  # what was embedded is cached, so that it is told again in no time
+    return found if found.generators == evaluation.generators else None
+
+
+def _save(file: Path, evaluation: Evaluation) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    evaluation.save(file)
+    others = sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime)
+    for one in others[:-_KEPT]:
+        one.unlink(missing_ok=True)
+
+
+class _bar:
+    """The display of scripts and notebooks: the progress bar of `run`."""
+
+    def __init__(self, wanted: bool | None, total: int) -> None:
+        self._stack, self._how = ExitStack(), (wanted, "compare", total)
+        self._progress: Progress | None = None
+
+    def real(self, done: int, total: int) -> None:
+        """Nothing is shown of it."""
+
+    def report(self, report: Report, effort: str) -> None:
+        """Update the bar."""
+        decision: DecisionInfo = report.decision
+        if self._progress is not None:
+            self._progress.update(report.samples, decision)
+
+    def __enter__(self) -> _bar:
+        self._progress = self._stack.enter_context(shown(*self._how))
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.close()
