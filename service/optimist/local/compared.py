@@ -53,12 +53,11 @@ class Compared:
     def effort(self) -> str:
         """How many samples were used, and how many never embedded, in one line."""
         total = sum(self.total.values())
-        parts = [f"{self.used:,} of {total:,} {self.kind} were embedded; {self.never_embedded:,} were never needed"]
-        parts += [f"{self.real:,} real ones were"] if self.real else []
+        said = f"{self.used:,} of {total:,} {self.kind} were embedded, {self.never_embedded:,} never"
+        said += f"; the reference took {self.real:,} more" if self.real else ""
         past = [f"{self.cached:,} embeddings were cached"] if self.cached else []
-        past += [f"{self.resumed:,} {self.kind} had been told before"] if self.resumed else []
-        said = f" ({', '.join(past)})" if past else ""
-        return f"{', '.join(parts)}{said}."
+        past += [f"{self.resumed:,} had been used before"] if self.resumed else []
+        return f"{said} ({', '.join(past)})." if past else f"{said}."
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals with matplotlib, as `Report.plot` does."""
