@@ -6,15 +6,13 @@ import io
 import json
 import math
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from optimist_client.models import Contrast, DecisionInfo, Report, Standing
-from optimist_client.progress import Line, RichBar, TqdmBar, shown
+from optimist_client.progress import Line, RichBar, shown
 
 
 def standing(generator: str, score: float | None, **fields: object) -> Standing:
@@ -276,7 +274,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("bar", "library"), [(Line, "sys"), (TqdmBar, "tqdm"), (RichBar, "rich")])
+@pytest.mark.parametrize(("bar", "library"), [(Line, "sys"), (RichBar, "rich")])
 @pytest.mark.parametrize("total", [None, 1000])
 def test_bars_show_samples_and_leader(bar, library: str, total: int | None):
     pytest.importorskip(library)
@@ -297,21 +295,3 @@ def test_nothing_is_shown_where_nobody_looks(capsys: pytest.CaptureFixture[str])
             progress.update(5, None)
         written = capsys.readouterr().err
         assert written.splitlines() == ["digits: 5 samples"] * (2 if wanted else 0)
-
-
-IN_A_NOTEBOOK = """
-import sys, types
-shell = types.SimpleNamespace(kernel=None, config={"IPKernelApp": {}})
-sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: shell, version_info=(9,))
-sys.modules["ipywidgets"] = None
-from optimist_client.progress import shown
-with shown(None, "digits", 40) as progress:
-    progress.update(40, None)
-"""
-
-
-def test_a_notebook_without_widgets_shows_text_and_no_warning():
-    pytest.importorskip("tqdm")
-    done = subprocess.run([sys.executable, "-W", "error", "-c", IN_A_NOTEBOOK], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "digits: 100%" in done.stderr

@@ -1,20 +1,27 @@
-"""Shows the progress of a run: with tqdm in notebooks, with rich in terminals, else as a line of text."""
+"""Shows the progress of a run: standings in notebooks, a bar of rich in terminals, else a line of text."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, TextIO
 
-from optimist_client.models import DecisionInfo
-from optimist_client.models.decisions import recipe
+from optimist_client.models import DecisionInfo, Report
+from optimist_client.models.decisions import leader
+from optimist_client.notebook import NotebookView
 
 
 class Progress(Protocol):
     """The interface of a progress display."""
+
+    shows_reports: bool
+    """Whether it wants `show` to be called."""
+
+    def show(self, report: Report) -> None:
+        """Show a new report."""
+        ...
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Show the number of samples told so far, and the newest decision (None: unchanged)."""
@@ -39,8 +46,8 @@ def _display(wanted: bool | None, title: str, total: int | None) -> Progress:
     notebook, terminal = _in_notebook(), sys.stderr.isatty()
     if wanted is False or not (wanted or notebook or terminal):
         return NoDisplay()
-    if notebook and find_spec("tqdm"):
-        return TqdmBar(title, total)
+    if notebook:
+        return NotebookView(title, total)
     if terminal and find_spec("rich"):
         return RichBar(title, total)
     return Line(title, total)
@@ -56,6 +63,11 @@ def _in_notebook() -> bool:
 class NoDisplay:
     """A display that shows nothing."""
 
+    shows_reports = False
+
+    def show(self, report: Report) -> None:
+        """Do nothing."""
+
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Do nothing."""
 
@@ -63,27 +75,7 @@ class NoDisplay:
         """Do nothing."""
 
 
-class TqdmBar:
-    """A tqdm progress bar: a widget in notebooks that have ipywidgets, else text."""
-
-    def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
-        # In notebooks `tqdm.auto` warns and fails without ipywidgets.
-        home = "tqdm.auto" if find_spec("ipywidgets") else "tqdm"
-        tqdm = import_module(home).tqdm
-        self._bar = tqdm(desc=title, total=total, unit=" samples", file=file)
-
-    def update(self, samples: int, decision: DecisionInfo | None) -> None:
-        """Show the number of samples and, if given, the newest decision."""
-        if decision is not None:
-            self._bar.set_postfix_str(leader(decision), refresh=False)
-        self._bar.update(samples - self._bar.n)
-
-    def close(self) -> None:
-        """End the display and keep the bar visible."""
-        self._bar.close()
-
-
-class RichBar:
+class RichBar(NoDisplay):
     """A rich progress bar, below the output of the generators."""
 
     def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
@@ -108,7 +100,7 @@ class RichBar:
         self._bars.stop()
 
 
-class Line:
+class Line(NoDisplay):
     """A line of text. A terminal shows one updated line; elsewhere a line is written each time the samples double."""
 
     def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
@@ -138,13 +130,3 @@ class Line:
 
     def _text(self) -> str:
         return f"{self._title}: {self._samples:,}{self._of} samples  {self._leader}".rstrip()
-
-
-def leader(decision: DecisionInfo) -> str:
-    """The best generator so far, or the best blend, with the confidence."""
-    if decision.weights:
-        sure = f" (better than {decision.best}: {decision.confidence_text})" if decision.confidence_text else ""
-        return f"{recipe(decision.weights, 3)}{sure}"
-    if decision.best is None:
-        return ""
-    return f"{decision.best} {decision.confidence_text}".rstrip()

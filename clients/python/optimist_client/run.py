@@ -6,15 +6,17 @@ import contextlib
 import inspect
 import math
 import threading
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 from urllib.parse import quote
 
+from optimist_client.callbacks import Callback
 from optimist_client.errors import Conflict, GeneratorError, NotFound, OptimistError, Stop
-from optimist_client.models import AskReply, DecisionInfo
+from optimist_client.models import AskReply, DecisionInfo, Report
 from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
 from optimist_client.transport import Transport
@@ -110,9 +112,21 @@ def check_functions(generators: Any, *, has_seeds: bool = True) -> None:
 
 
 class Allowance:
-    """The samples and cost that one call of `run` may use. Raises ValueError for `max_cost` if a cost is unknown."""
+    """The samples, cost and seconds that one call of `run` may use.
 
-    def __init__(self, max_samples: int | None, max_cost: float | None, costs: Mapping[str, float | None]) -> None:
+    Raises ValueError for `max_cost` if a cost is unknown, and for a timeout that is not above 0.
+    """
+
+    def __init__(
+        self,
+        max_samples: int | None,
+        max_cost: float | None,
+        costs: Mapping[str, float | None],
+        timeout: float | None = None,
+    ) -> None:
+        if timeout is not None and not timeout > 0.0:
+            raise ValueError(f"timeout: expected seconds above 0, got {timeout}")
+        self._end = math.inf if timeout is None else time.monotonic() + timeout
         unknown = [name for name, cost in costs.items() if cost is None]
         if max_cost is not None and unknown:
             raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unknown)} have none")
@@ -124,8 +138,13 @@ class Allowance:
         self._cost = 0.0
 
     def is_left(self) -> bool:
-        """Whether any samples and cost are left."""
-        return self._samples < self._max_samples and self._cost < self._max_cost
+        """Whether any samples, cost and time are left."""
+        return self._samples < self._max_samples and self._cost < self._max_cost and self.seconds_left > 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the timeout; infinite without one."""
+        return self._end - time.monotonic()
 
     def take(self, pick: PickOperations) -> bool:
         """Subtract a pick, and return whether it is within the allowance. If not, nothing is left afterwards."""
@@ -136,17 +155,56 @@ class Allowance:
             return self._samples <= self._max_samples and self._cost <= (1 + 1e-12) * self._max_cost
 
 
+class Reporting:
+    """Calls functions with a new report, at most every `EVERY` seconds."""
+
+    EVERY = 1.0
+
+    def __init__(
+        self, transport: Transport, read: Callable[[], Coroutine[Any, Any, Report]], functions: Sequence[Callback]
+    ) -> None:
+        """read: reads the report from the service."""
+        self._transport = transport
+        self._read = read
+        self._functions = functions
+        self._lock = threading.Lock()
+        self._next = 0.0
+
+    async def turn(self) -> None:
+        """Read and show a report if it is time, and no other loop is about to."""
+        with self._lock:
+            if not self._functions or time.monotonic() < self._next:
+                return
+            self._next = math.inf
+        try:
+            await self.show(await self._read())
+        finally:
+            self._next = time.monotonic() + self.EVERY
+
+    async def show(self, report: Report) -> None:
+        """Call the functions with a report."""
+        for function in self._functions:
+            await self._transport.apply(function, report)
+
+
 class Run:
     """The loops of one call of `run` and their shared state: the allowance, the open picks, and whether to end."""
 
     def __init__(
-        self, transport: Transport, makers: Makers, draw: Draw, progress: Progress, allowance: Allowance
+        self,
+        transport: Transport,
+        makers: Makers,
+        draw: Draw,
+        progress: Progress,
+        allowance: Allowance,
+        reporting: Reporting,
     ) -> None:
         self._transport = transport
         self._makers = makers
         self._draw = draw
         self._progress = progress
         self._allowance = allowance
+        self._reporting = reporting
         self._asks_on = sum(len(quote(name)) for name in makers.generators) <= _MOST_NAMED
         self._lock = threading.Lock()
         self._told = 0
@@ -168,7 +226,7 @@ class Run:
                 if pick is not None:
                     following = await self._serve(pick, worker)
                 elif reply.retry_after is not None:
-                    await self._transport.sleep(reply.retry_after)
+                    await self._transport.sleep(min(reply.retry_after, max(self._allowance.seconds_left, 0.0)))
                 else:
                     return
         except BaseException:
@@ -184,6 +242,7 @@ class Run:
         reason = "the run ended"
         self._open.add(pick)
         try:
+            await self._reporting.turn()
             if self._ending or not self._allowance.take(pick):
                 return None
             told = await self._makers.make(pick)

@@ -188,3 +188,13 @@ def listed(names: list[str], rivals: int) -> str:
         return "all others"
     more = len(names) - _NAMED
     return f"{', '.join(names[:_NAMED])} and {more} more" if more > 0 else ", ".join(names)
+
+
+def leader(decision: DecisionInfo) -> str:
+    """The best generator so far, or the best blend, with the confidence."""
+    if decision.weights:
+        sure = f" (better than {decision.best}: {decision.confidence_text})" if decision.confidence_text else ""
+        return f"{recipe(decision.weights, 3)}{sure}"
+    if decision.best is None:
+        return ""
+    return f"{decision.best} {decision.confidence_text}".rstrip()
