@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,20 @@ def test_wrong_functions_batches_and_names():
         optimist.run({"a": lambda size, seed: np.zeros((5, 3))}, reference=REAL)
     with pytest.raises(ValueError, match="generators: expected functions by the names"):
         optimist.run([model(0.0)], reference=REAL)  # pyright: ignore[reportArgumentType]
+
+
+def test_callbacks_see_the_reports_and_a_timeout_ends_the_run():
+    seen: list[int] = []
+
+    def slow(size: int, seed: int) -> np.ndarray:
+        time.sleep(0.05)
+        return np.random.default_rng(seed).standard_normal((size, 4))
+
+    same = {"a": slow, "b": slow}
+    report = optimist.run(same, reference=REAL, timeout=0.3, callbacks=[lambda report: seen.append(report.samples)])
+    assert not report.ended
+    assert 0 < report.samples < 100
+    assert seen[-1] == report.samples
 
 
 def test_threads_share_one_evaluation():

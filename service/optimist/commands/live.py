@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist_client.models import Report
-from optimist_client.progress import Line, leader
+from optimist_client.models.decisions import leader
+from optimist_client.progress import Line
 
 _MOST = 12
 """Generators in the live table; the last ones are left out."""

@@ -126,7 +126,8 @@ class Session(Readings):
         first, *watch = (metric_from(one["settings"], arrays, f"metric/{place}") for place, one in saved)
         given = dict(known["given"])
         names, options = known["generators"], given.pop("options")
-        found = cls(names, metric=first, watch=watch, device=device, **given, **options)
+        make: Any = cls  # Evaluation, whose arguments these are
+        found = make(names, metric=first, watch=watch, device=device, **given, **options)
         for counts, values in zip((found._samples, found._batches, found._ends), known["counts"], strict=True):
             counts.update(zip(names, values, strict=True))
         found._widths, found._credits = known["widths"], known["credits"]

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-import optimist
 from optimist.evaluation import Evaluation
 from optimist.evaluation.arrays import real_data_of
 from optimist.evaluation.offline import read_reference
+from optimist.local.bar import Bar, Display
 from optimist.local.cache import BYTES, EmbeddingCache
 from optimist.local.compared import Compared
 from optimist.local.embedding import Embedding, embedder_of, kind_of
 from optimist.local.order import Order, order_of
 from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data
+from optimist.local.saved import loaded, place_of, save
 from optimist.local.sources import Kind, Source, name_of, source_of
 from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
+from optimist_client.callbacks import Callback
 from optimist_client.embedders import Embedder
 from optimist_client.files import SUFFIXES, FileError
 from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
-from optimist_client.models import DecisionInfo, Report
-from optimist_client.progress import Progress, shown
+from optimist_client.models import Report
+from optimist_client.run import Reporting
 
 _OF_FEATURES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
 """The endings of files of real features; a parquet file holds samples."""
@@ -39,22 +41,8 @@ _PIECE = 64
 """Real samples that are embedded at a time."""
 _EVERY, _SHARE = 5.0, 20.0
 """The evaluation is saved every so many seconds, and at most for one part in so many of the time."""
-_KEPT = 20
-"""How many saved evaluations are kept, the newest."""
 _SHOWN = 0.25
 """Seconds between two reports to the display."""
-
-
-class Display(Protocol):
-    """Shows how far a comparison is."""
-
-    def real(self, done: int, total: int) -> None:
-        """So many real samples have been embedded."""
-        ...
-
-    def report(self, report: Report, effort: str) -> None:
-        """The standings now, and what they took."""
-        ...
 
 
 def compare(
@@ -73,6 +61,8 @@ def compare(
     cache: str | Path | None = None,
     cache_bytes: int = BYTES,
     resume: bool = True,
+    timeout: float | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     display: Display | None = None,
     **settings: Any,
@@ -93,6 +83,9 @@ def compare(
         Embeddings are found again by the SHA-256 of a sample's content. The oldest are dropped beyond `cache_bytes`.
     resume: whether to go on from the evaluation that an earlier call with the same arguments and files has saved. A
         call that was killed loses nothing: what was embedded is cached.
+    timeout: seconds after which no more samples are embedded; a later call goes on.
+    callbacks: functions that are called with a new report about once a second, and with the last one, as those of
+        `optimist_client.callbacks`.
     progress: whether to show progress; None: in notebooks and terminals. display: shows it in another way.
     settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …).
 
@@ -109,17 +102,19 @@ def compare(
         kept = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
         wants = any("probabilities" in metric_kind(one).arrays for one in (metric, *watched))
         embedding = Embedding(embedder, kept, wants, weights)
-        shows = display or stack.enter_context(_bar(progress, order.total if budget is None else budget))
+        ends = math.inf if timeout is None else time.monotonic() + timeout
+        shows = display or stack.enter_context(Bar(progress, order.total if budget is None else budget))
         real, count, origin = _real(reference, kind, embedding, [metric, *watched], shows)
         own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
         metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
         paired = order.common > 0 and settings.pop("paired", True)
         how = {"metric": metrics[0], "watch": metrics[1:], "batch_size": batch_size, "seed": seed, "paired": paired}
         evaluation = Evaluation([source.name for source in sources], **how, **settings)
-        file = _saved(home, evaluation, metrics, embedding, sources, origin)
-        resumed = _loaded(file, evaluation) if resume and file is not None else None
+        file = place_of(home, evaluation, metrics, embedding, sources, origin)
+        resumed = loaded(file, evaluation) if resume and file is not None else None
         run = _Run(resumed or evaluation, embedding, {source.name: source for source in sources}, order, budget, stop)
         run.before, run.real, run.kind = 0 if resumed is None else resumed.samples, count, kind
+        run.ends, run.callbacks = ends, callbacks
         run.play(file, shows)
         return run.answer()
 
@@ -135,6 +130,8 @@ class _Run:
     before: int = 0
     real: int = 0
     kind: Kind = "images"
+    ends: float = math.inf
+    callbacks: Sequence[Callback] = ()
 
     @property
     def most(self) -> int:
@@ -149,7 +146,7 @@ class _Run:
 
     def play(self, file: Path | None, shows: Display) -> None:
         """Use samples until the answer is sure or none are left. What has been told is saved even if this raises."""
-        saved, cost, seen = time.monotonic(), 0.0, 0.0
+        saved, cost, seen, called = time.monotonic(), 0.0, 0.0, 0.0
         told = self.evaluation.samples
         try:
             while self._next():
@@ -157,23 +154,33 @@ class _Run:
                 if now - seen > _SHOWN:
                     answer = self.answer()
                     shows.report(answer.report, answer.effort)
+                    if now - called > Reporting.EVERY:
+                        self._call(answer.report)
+                        called = time.monotonic()
                     seen = time.monotonic()
                 if file is not None and now - saved > max(_EVERY, _SHARE * cost):
-                    _save(file, self.evaluation)
+                    save(file, self.evaluation)
                     saved, told = time.monotonic(), self.evaluation.samples
                     cost = saved - now
         finally:
             if file is not None and self.evaluation.samples > told:
-                _save(file, self.evaluation)
+                save(file, self.evaluation)
         answer = self.answer()
         shows.report(answer.report, answer.effort)
+        self._call(answer.report)
+
+    def _call(self, report: Report) -> None:
+        for function in self.callbacks:
+            function(report)
 
     def _next(self) -> bool:
         """Use the next samples; False if there is no need, or none are left."""
         evaluation, names = self.evaluation, self.order.names
         left = self.most - evaluation.samples
         among = [name for name in names if evaluation.counts(name)[0] < len(names[name])]
-        if left <= 0 or not among or (self.stop and evaluation.decision(explain=False).decided):
+        if left <= 0 or not among or time.monotonic() >= self.ends:
+            return False
+        if self.stop and evaluation.decision(explain=False).decided:
             return False
         name = evaluation.ask(among=among)
         place = evaluation.counts(name)[0]
@@ -226,68 +233,7 @@ def _real(
         shows.real(len(names), len(names))
         if len(names) < 2:
             raise FileError(f"{source.origin}: expected at least 2 real samples, found {len(names)}")
-        return real_data(np.concatenate(parts), metrics), len(names), source.digest
+        return real_data(np.concatenate(parts), metrics), len(names), source.digest()
     sha = hashlib.sha256(data.mean.tobytes())
     sha.update(data.covariance.tobytes())
     return data, 0, sha.hexdigest()
-
-
-def _saved(
-    home: Path,
-    evaluation: Evaluation,
-    metrics: Sequence[Metric],
-    embedding: Embedding,
-    sources: Sequence[Source],
-    origin: str,
-) -> Path | None:
-    """The file of the saved evaluation of this very question; None if samples have no contents to tell them by."""
-    digests = [source.digest for source in sources]
-    if not embedding.name or not all(digests):
-        return None
-    plain = [json.loads(one.model_dump_json(exclude={"reference", "kernel", "prompt_kernel"})) for one in metrics]
-    kernels = [f"{one.setting('kernel')!r}" for one in metrics]
-    names = [source.name for source in sources]
-    asked = [optimist.__version__, evaluation.settings, plain, kernels, embedding.name, names, digests, origin]
-    text = json.dumps(asked, sort_keys=True, default=str)
-    return home / "compare" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
-
-
-def _loaded(file: Path, evaluation: Evaluation) -> Evaluation | None:
-    """The saved evaluation; None if there is none that can be read, or it is of other generators."""
-    try:
-        found = Evaluation.load(file)
-    except (FileError, OSError):
-        return None  # what was embedded is cached, so that it is told again in no time
-    return found if found.generators == evaluation.generators else None
-
-
-def _save(file: Path, evaluation: Evaluation) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    evaluation.save(file)
-    others = sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime)
-    for one in others[:-_KEPT]:
-        one.unlink(missing_ok=True)
-
-
-class _bar:
-    """The display of scripts and notebooks: the progress bar of `run`."""
-
-    def __init__(self, wanted: bool | None, total: int) -> None:
-        self._stack, self._how = ExitStack(), (wanted, "compare", total)
-        self._progress: Progress | None = None
-
-    def real(self, done: int, total: int) -> None:
-        """Nothing is shown of it."""
-
-    def report(self, report: Report, effort: str) -> None:
-        """Update the bar."""
-        decision: DecisionInfo = report.decision
-        if self._progress is not None:
-            self._progress.update(report.samples, decision)
-
-    def __enter__(self) -> _bar:
-        self._progress = self._stack.enter_context(shown(*self._how))
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._stack.close()

@@ -72,8 +72,11 @@ def embedder_of(
     except (ModuleNotFoundError, ValueError):
         raise
     except Exception as error:  # of downloads and of damaged files, by the libraries of the models
-        where = "were not to be had" if weights is None else f"in {weights} cannot be read"
-        raise ValueError(f"embed: the weights of {embed!r} {where}: {type(error).__name__}: {error}") from None
+        of = "" if weights is None else f" in {weights}"
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(
+            f"embed: the weights of {embed!r}{of} cannot be loaded; `weights` takes a file or folder: {why}"
+        ) from None
 
 
 def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Kind:

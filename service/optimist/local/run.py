@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,13 @@ from optimist.evaluation import Evaluation
 from optimist.evaluation.offline import read_reference
 from optimist.local.service import LocalService
 from optimist_client import models, tensors
+from optimist_client.callbacks import Callback
 from optimist_client.drivers import BlockingTransport
 from optimist_client.metrics import Metric
 from optimist_client.operations import run as finished
 from optimist_client.pick import Pick, PickOperations
 from optimist_client.progress import shown
-from optimist_client.run import Allowance, Makers, Run, check_functions
+from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
 
 _OF_SERVICES = frozenset({"dimension", "prompt_dimension"})
 """Settings that a service needs and that follow from the batches here."""
@@ -28,7 +29,9 @@ def run(
     embed_prompts: Callable[[list[str]], Any] | None = None,
     max_samples: int | None = None,
     max_cost: float | None = None,
+    timeout: float | None = None,
     workers: int = 1,
+    callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     evaluation: Evaluation | None = None,
     name: str = "run",
@@ -71,7 +74,7 @@ def run(
     service = LocalService(evaluation, name, budget=budget, stop=stop)
     transport = InMemory(service)
     costs = {row.generator: row.cost_per_sample for row in service.report().standings if row.generator in generators}
-    allowance = Allowance(max_samples, max_cost, costs)
+    allowance = Allowance(max_samples, max_cost, costs, timeout)
     makers = Makers(transport, generators, embed, embed_prompts)
     first = evaluation.arrays[0]
 
@@ -80,9 +83,16 @@ def run(
         reply = service.ask(worker, list(generators))
         return reply, Pick(transport, reply.picks[0], first, list(generators)) if reply.picks else None
 
+    async def read() -> models.Report:
+        return service.report()
+
     with shown(progress, name, max_samples or budget) as display:
-        finished(Run(transport, makers, draw, display, allowance).work(workers))
-    return service.report()
+        listeners = [*callbacks, display.show] if display.shows_reports else callbacks
+        reporting = Reporting(transport, read, listeners)
+        finished(Run(transport, makers, draw, display, allowance, reporting).work(workers))
+        report = service.report()
+        finished(reporting.show(report))
+    return report
 
 
 class InMemory(BlockingTransport):

@@ -46,7 +46,6 @@ class Source(ABC):
     def sample(self, name: str, raw: bytes) -> Any:
         """The sample as embedders take it. Raises FileError."""
 
-    @property
     @abstractmethod
     def digest(self) -> str:
         """SHA-256 of what says that the source is the same one: names, sizes and times of change."""
@@ -81,7 +80,6 @@ class Files(Source):
         """The image."""
         return _image(f"{self._files[name]}", self._files[name].suffix, raw)
 
-    @cached_property
     def digest(self) -> str:
         """Of paths, sizes and times of change."""
         stats = ((name, path.stat()) for name, path in self._files.items())
@@ -127,7 +125,6 @@ class Zip(Source):
         member = self._members[name].filename
         return _image(f"{self.origin}: {member}", PurePosixPath(member).suffix, raw)
 
-    @cached_property
     def digest(self) -> str:
         """Of paths, sizes and checksums."""
         return _digest((name, one.file_size, one.CRC) for name, one in self._members.items())
@@ -142,8 +139,8 @@ class Items(Source):
             raise FileError(f"{origin}: expected at least one {what}, found none")
         self._items, self._what = items, what
 
-    @cached_property
-    def names(self) -> Sequence[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    @property
+    def names(self) -> Sequence[str]:
         """The numbers of the samples."""
         return [f"{number}" for number in range(len(self._items))]
 
@@ -157,7 +154,6 @@ class Items(Source):
         item = self._items[int(name)]
         return _image(f"{self.origin}: {self._what} {int(name) + 1}", "", item) if isinstance(item, bytes) else item
 
-    @cached_property
     def digest(self) -> str:
         """Of all contents; "" if samples have none, so that a run cannot be told from others."""
         contents = [self.raw(name) for name in self.names]
