@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from optimist.evaluation import Evaluation
 from optimist.evaluation.arrays import real_data_of
@@ -34,6 +35,9 @@ from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
 from optimist_client.models import Report
 from optimist_client.run import Reporting
+from optimist_client.tensors import IDS, LONGEST_ID
+from optimist_client.validation import in_words
+from optimist_client.wire import GeneratorName
 
 _OF_FEATURES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
 """The endings of files of real features; a parquet file holds samples."""
@@ -41,6 +45,7 @@ _PIECE = 64
 """Real samples that are embedded at a time."""
 _EVERY, _SHARE = 5.0, 20.0
 """The evaluation is saved every so many seconds, and at most for one part in so many of the time."""
+_NAME: TypeAdapter[str] = TypeAdapter(GeneratorName)
 _SHOWN = 0.25
 """Seconds between two reports to the display."""
 
@@ -191,7 +196,8 @@ class _Run:
         arrays = self.embedding.arrays(self.sources[name], part)
         batch = {array: arrays[array] for array in evaluation.arrays}
         start = place if place < common or not common else None
-        evaluation.tell(name, {**batch, "ids": [one[-1000:] for one in part]}, start=start)
+        ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
+        evaluation.tell(name, {**batch, IDS: ids}, start=start)
         return True
 
 
@@ -207,6 +213,11 @@ def _sources(generators: Any, kind: Kind) -> list[Source]:
             raise ValueError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
     if len(named) < 2:
         raise ValueError(f"generators: expected two or more to compare, got {len(named)}")
+    for name in named:
+        try:
+            _NAME.validate_python(name)
+        except ValidationError as error:
+            raise ValueError(f"generators: {name!r}: {in_words(error)}") from None
     return [source_of(name, given, kind) for name, given in named.items()]
 
 

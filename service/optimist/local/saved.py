@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from optimist.evaluation import Evaluation
@@ -14,8 +15,8 @@ from optimist.local.sources import Source
 from optimist_client.files import FileError
 from optimist_client.metrics import Metric
 
-_KEPT = 20
-"""How many saved evaluations are kept, the newest."""
+_KEPT, _BYTES = 20, 2 * 2**30
+"""How many saved evaluations are kept, the newest, and how many bytes of them; the one of this comparison always."""
 
 
 def place_of(
@@ -51,6 +52,8 @@ def save(file: Path, evaluation: Evaluation) -> None:
     """Save it, and drop the oldest of too many."""
     file.parent.mkdir(parents=True, exist_ok=True)
     evaluation.save(file)
-    others = sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime)
-    for one in others[:-_KEPT]:
-        one.unlink(missing_ok=True)
+    others = sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime, reverse=True)
+    sizes = accumulate(one.stat().st_size for one in others)
+    for place, (one, size) in enumerate(zip(others, sizes, strict=True)):
+        if one != file and (place >= _KEPT or size > _BYTES):
+            one.unlink(missing_ok=True)
