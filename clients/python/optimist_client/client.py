@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -135,6 +135,7 @@ class ServiceOperations(Generic[ExperimentT]):
         *,
         metric: str | Metric = "fid",
         reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
+        direction: Literal["minimize", "maximize"] | None = None,
         **config: Any,
     ) -> ExperimentT:
         """Create an experiment, or open the existing one with the same name and config.
@@ -144,6 +145,7 @@ class ServiceOperations(Generic[ExperimentT]):
         It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
         (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
         accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as "<name>-reference-2" and so on.
+        `direction` is checked, and may be left out: the metric says whether lower or higher scores are better.
         Further arguments are the fields of `models.ExperimentConfig`. Among
         them are `tolerance`, the difference that does not matter, for which "1%" of the best score is recommended
         (training a model again moves its FID by 1 to 2 %; with 0, the default, equal generators are never decided);
@@ -158,6 +160,10 @@ class ServiceOperations(Generic[ExperimentT]):
         if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
             settings["watch"] = [found.without_data(each) for each in watch]
         wanted = _valid({"name": name, "generators": generators, **config, **settings})
+        try:
+            wanted.declared.check_direction(direction)
+        except ValueError as error:
+            raise Fix(f"{error}") from None
         embeddings = {
             metric.setting("reference"): wanted.embedding_names.get(metric.first_name)
             for metric in reversed([*wanted.metrics.values()])

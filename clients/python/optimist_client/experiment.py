@@ -265,6 +265,11 @@ class Experiment(ExperimentOperations[Pick], Blocking):
 
     _pick = Pick
 
+    @property
+    def best(self) -> str | None:
+        """The best generator so far, which the service is asked for; None before every generator has an estimate."""
+        return self.report().decision.best
+
     def __repr__(self) -> str:
         with contextlib.suppress(Exception):
             path = f"/v1/experiments/{self.name}/report"
@@ -280,6 +285,11 @@ class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
     """
 
     _pick = AsyncPick
+
+    @property
+    def best(self) -> str | None:
+        """The best generator so far, as it was last known: by the newest report, or ask."""
+        return None if self._seen is None else self._seen.decision.best
 
 
 def _unique() -> str:

@@ -21,10 +21,14 @@ class ResultOperations:
         self._seen: models.Report | models.AskReply | None = None
 
     @operation
-    async def report(self) -> models.Report:
-        """The current standings, regret, pick ratio and decision."""
+    async def report(self, *, charts: bool = False) -> models.Report:
+        """The current standings, regret, pick ratio and decision.
+
+        charts: with the data of charts (`progress`), for `plot_regret` and `plot_picks`.
+        """
+        params = {"after": 0} if charts else {}
         self._seen = models.Report.model_validate(
-            await self._transport.call("GET", f"/v1/experiments/{self.name}/report")
+            await self._transport.call("GET", f"/v1/experiments/{self.name}/report", params=params)
         )
         return self._seen
 

@@ -55,7 +55,8 @@ class Evaluation(Session):
     seed, or prompt: from rules 4 on and under the bound "influence", generators are then compared by index. It is
     harmless where it is not true. `watch` are further metrics, as objects, of the same samples; a batch then holds the
     arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
-    equal those of an evaluation by that metric alone, and decide nothing. `next_start` gives the index from which seeds
+    equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is
+    checked against the metric's. `next_start` gives the index from which seeds
     can be made:
 
         name = evaluation.ask()
@@ -92,6 +93,7 @@ class Evaluation(Session):
         prompts_are: str = "sample",
         paired: bool = True,
         costs: Mapping[str, float] | None = None,
+        direction: str | None = None,
         **options: float,
     ) -> None:
         names, place = names_of(generators), find_device(device)
@@ -107,6 +109,7 @@ class Evaluation(Session):
         plan = Plan.of(goal, policy, bound, declared, prompts_are, warmup=warmup, growth=rescore_growth)
         tolerance = checked_tolerance(tolerance)
         declared.check_decides()
+        declared.check_direction(direction)
         declared.check_tolerance(tolerance)
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)

@@ -44,6 +44,11 @@ class Session(Readings):
         """The arguments that it was made with, beside generators and metrics."""
         return dict(self._given)
 
+    @property
+    def best(self) -> str | None:
+        """The best generator so far; None before every generator has an estimate."""
+        return self.decision(explain=False).best
+
     def decision(self, explain: bool = True) -> Decision:
         """The best generator, the confidence in it, whether that is enough to stop, and the reason.
 
