@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist_client import Fix, GeneratorError
+from optimist_client import FixError, GeneratorError
 from optimist_client.metrics import KID, Mean
 
 REAL = np.random.default_rng(0).standard_normal((400, 4))
@@ -77,9 +77,9 @@ def test_wrong_functions_batches_and_names():
 
     with pytest.raises(GeneratorError, match="generator 'bad': generating raised RuntimeError: no memory"):
         optimist.run({**MODELS, "bad": fails}, reference=REAL)
-    with pytest.raises(Fix, match="expected 5 rows, got 6"):
+    with pytest.raises(FixError, match="expected 5 rows, got 6"):
         optimist.run({"a": lambda size, seed: np.zeros((6, 4))}, reference=REAL)
-    with pytest.raises(Fix, match=r"expected shape \(n, 4\)"):
+    with pytest.raises(FixError, match=r"expected shape \(n, 4\)"):
         optimist.run({"a": lambda size, seed: np.zeros((5, 3))}, reference=REAL)
     with pytest.raises(ValueError, match="generators: expected functions by the names"):
         optimist.run([model(0.0)], reference=REAL)  # pyright: ignore[reportArgumentType]

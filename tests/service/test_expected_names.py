@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import optimist
-from optimist_client import Fix, Optimist
+from optimist_client import FixError, Optimist
 from optimist_client.metrics import Mean
 
 SHIFTS = {"a": 1.0, "b": 0.0}
@@ -48,7 +48,7 @@ def test_a_run_in_memory_is_the_run_of_a_service(client: Optimist, name: str, re
 
 def test_a_wrong_direction_is_refused(client: Optimist, name: str, reference):
     for wrong, said in (("maximize", "lower scores of 'fid' are better"), ("up", "expected 'minimize' or 'maximize'")):
-        with pytest.raises(Fix, match=said):
+        with pytest.raises(FixError, match=said):
             client.create_experiment(name, ["a"], reference=reference, direction=wrong)  # pyright: ignore[reportArgumentType]
         with pytest.raises(ValueError, match=said):
             optimist.Evaluation(["a"], reference=reference, direction=wrong)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from optimist_client import models
 from optimist_client.callbacks import Callback
 from optimist_client.embeddings import check_embedders
-from optimist_client.errors import Fix
+from optimist_client.errors import FixError
 from optimist_client.models.decisions import leader
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Pick, PickOperations
@@ -172,13 +172,13 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
 
         By the weights of the newest mixture of the metric that decides. What rounding leaves over is credited to the
         next calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.
-        These samples need not be told. Raises `Fix` for a size below 1 or above 1,000,000, `Conflict` while there is no
-        mixture: ask for one with `mixture`.
+        These samples need not be told. Raises `FixError` for a size below 1 or above 1,000,000, `ConflictError` while
+        there is no mixture: ask for one with `mixture`.
         """
         try:
             request = models.BlendRequest(size=size, request_id=_unique())
         except ValidationError as error:
-            raise Fix(in_words(error)) from None
+            raise FixError(in_words(error)) from None
         path = f"/v1/experiments/{self.name}/blend"
         return models.Blend.model_validate(await self._transport.call("POST", path, json=request.model_dump()))
 
@@ -193,8 +193,8 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
     ) -> models.Report:
         """Continue after `stop`, a decision or a spent budget. Optionally set a new `budget` (samples) or `max_cost`.
 
-        After a decision it continues without deciding again, unless `stop` is True. Raises `Fix` for `max_cost` if a
-        generator has no cost.
+        After a decision it continues without deciding again, unless `stop` is True. Raises `FixError` for `max_cost` if
+        a generator has no cost.
         """
         return await self._change("", state="running", budget=budget, max_cost=max_cost, stop=stop)
 
@@ -202,7 +202,7 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
     async def add_generator(self, generator: str, cost: float | None = None) -> models.Report:
         """Add a generator, optionally with its cost per sample. An existing generator is not changed.
 
-        Raises `Fix` without a cost if the experiment has `max_cost`.
+        Raises `FixError` without a cost if the experiment has `max_cost`.
         """
         wanted = {"name": generator} | ({} if cost is None else {"cost": cost})
         answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json=wanted)
@@ -215,7 +215,10 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
 
     @operation
     async def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
-        """Pause a generator, activate it again, or retire it permanently. Raises `Conflict` for the last active one."""
+        """Pause a generator, activate it again, or retire it permanently.
+
+        Raises `ConflictError` for the last active one.
+        """
         return await self._change(f"/generators/{quote(generator, safe='')}", state=state)
 
     @operation
@@ -229,9 +232,9 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
         reason: why, at most 1,024 bytes of printable text.
 
         The batch leaves the scores, and a decision that rested on it is reopened. Its samples stay in the budget and
-        the cost. A retraction cannot be undone; a second one changes nothing and returns `already`. Raises `NotFound`
-        for an unknown pick, generator or position; `Conflict` if the service no longer has the batch, which says what
-        can be retracted instead; ValueError for another combination of arguments.
+        the cost. A retraction cannot be undone; a second one changes nothing and returns `already`. Raises
+        `NotFoundError` for an unknown pick, generator or position; `ConflictError` if the service no longer has the
+        batch, which says what can be retracted instead; ValueError for another combination of arguments.
         """
         if (pick is None) == (generator is None) or (position is not None and generator is None):
             raise ValueError("expected a pick, or a generator, or a generator and a position")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from optimist.dispatch.prompts import first_seed, prompt_order
 from optimist.evaluation import Evaluation
 from optimist_client import models, tensors
-from optimist_client.errors import Conflict, Fix
+from optimist_client.errors import ConflictError, FixError
 
 _AGAIN = 0.05
 """Seconds after which to ask again while open picks use up the budget."""
@@ -77,23 +77,26 @@ class LocalService:
             return models.AskReply(picks=[pick], state=state, ended=False, decision=decision)
 
     def tell(self, number: int, arrays: Mapping[str, NDArray[Any]]) -> models.TellReply:
-        """Tell a batch for an open pick. Raises `Fix` for a bad batch, `Conflict` for a pick that is not open."""
+        """Tell a batch for an open pick.
+
+        Raises `FixError` for a bad batch, `ConflictError` for a pick that is not open.
+        """
         with self._lock:
             pick = self._open.get(number)
             if pick is None:
-                raise Conflict(f"pick {number} is not open")
+                raise ConflictError(f"pick {number} is not open")
             batch: dict[str, Any] = dict(arrays)
             if tensors.IDS in batch:
                 batch[tensors.IDS] = tensors.unpack_ids(batch[tensors.IDS])
             rows = min((len(array) for array in batch.values()), default=0)
             if rows > pick.size or (self._prompts and rows != pick.size):
-                raise Fix(f"pick {number}: expected {pick.size} rows, got {rows}")
+                raise FixError(f"pick {number}: expected {pick.size} rows, got {rows}")
             indices = None if pick.prompt_indices is None else np.array(pick.prompt_indices[:rows])
             try:
                 listed = None if indices is None else indices.tolist()
                 self.evaluation.tell(pick.generator, batch, start=pick.start, prompt_indices=listed)
             except ValueError as error:
-                raise Fix(f"{error}") from None
+                raise FixError(f"{error}") from None
             del self._open[number]
             assert pick.start is not None
             self._hand_back(pick.generator, pick.start + rows, pick.size - rows)
