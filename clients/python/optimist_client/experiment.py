@@ -270,7 +270,7 @@ class Experiment(ExperimentOperations[Pick], Blocking):
 
     @property
     def best(self) -> str | None:
-        """The best generator so far, which the service is asked for; None before every generator has an estimate."""
+        """The best generator so far: `Experiment` asks the service, `AsyncExperiment` says what it last knew."""
         return self.report().decision.best
 
     def __repr__(self) -> str:
@@ -291,7 +291,7 @@ class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
 
     @property
     def best(self) -> str | None:
-        """The best generator so far, as it was last known: by the newest report, or ask."""
+        """The best generator so far: `Experiment` asks the service, `AsyncExperiment` says what it last knew."""
         return None if self._seen is None else self._seen.decision.best
 
 

@@ -16,8 +16,6 @@ BYTES = 4 * 2**30
 """Default size: 4 GiB are 500,000 embeddings of 2,048 numbers."""
 _KEPT = 0.9
 """The part that is left when the oldest embeddings are dropped."""
-_AT_ONCE = 500
-"""Digests in one query."""
 
 Rows = NDArray[np.float32]
 
@@ -46,14 +44,10 @@ class EmbeddingCache:
     def read(self, embedder: str, digests: Sequence[bytes]) -> dict[bytes, Rows]:
         """The rows that are there, by digest."""
         found: dict[bytes, Rows] = {}
-        for start in range(0, len(digests), _AT_ONCE):
-            part = digests[start : start + _AT_ONCE]
-            marks = ",".join("?" * len(part))
-            rows = self._base.execute(
-                f"SELECT digest, row FROM embeddings WHERE embedder = ? AND digest IN ({marks})",
-                (embedder, *part),
-            )
-            found |= {digest: np.frombuffer(row, "<f4") for digest, row in rows}
+        for digest in digests:
+            asked = "SELECT row FROM embeddings WHERE embedder = ? AND digest = ?"
+            if (row := self._base.execute(asked, (embedder, digest)).fetchone()) is not None:
+                found[digest] = np.frombuffer(row[0], "<f4")
         if found:
             now = time.time()
             with self._base:
