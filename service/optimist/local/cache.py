@@ -35,11 +35,11 @@ class EmbeddingCache:
         self._base.execute("PRAGMA journal_mode=WAL")
         self._base.execute("PRAGMA synchronous=NORMAL")
         with self._base:
-            self._base.execute(
-                "CREATE TABLE IF NOT EXISTS embeddings (embedder TEXT, digest BLOB, row BLOB, used REAL, "
-                "PRIMARY KEY (embedder, digest)) WITHOUT ROWID"
-            )
-        self._bytes: int = self._base.execute("SELECT coalesce(sum(length(row)), 0) FROM embeddings").fetchone()[0]
+            key = "embedder TEXT, digest BLOB, {}, PRIMARY KEY (embedder, digest)"
+            self._base.execute(f"CREATE TABLE IF NOT EXISTS embeddings ({key.format('row BLOB')})")
+            # Beside the rows: noting a use would write the whole row again.
+            self._base.execute(f"CREATE TABLE IF NOT EXISTS uses ({key.format('size INT, used REAL')}) WITHOUT ROWID")
+        self._bytes = self._total()
 
     def read(self, embedder: str, digests: Sequence[bytes]) -> dict[bytes, Rows]:
         """The rows that are there, by digest."""
@@ -52,33 +52,40 @@ class EmbeddingCache:
             now = time.time()
             with self._base:
                 used = ((now, embedder, digest) for digest in found)
-                self._base.executemany("UPDATE embeddings SET used = ? WHERE embedder = ? AND digest = ?", used)
+                self._base.executemany("UPDATE uses SET used = ? WHERE embedder = ? AND digest = ?", used)
         return found
 
     def write(self, embedder: str, rows: Mapping[bytes, Rows]) -> None:
         """Keep rows, all or none of them."""
         now = time.time()
         with self._base:
-            self._base.executemany(
-                "INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)",
-                ((embedder, digest, row.astype("<f4").tobytes(), now) for digest, row in rows.items()),
-            )
+            made = ((embedder, digest, row.astype("<f4").tobytes()) for digest, row in rows.items())
+            self._base.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", made)
+            used = ((embedder, digest, 4 * row.size, now) for digest, row in rows.items())
+            self._base.executemany("INSERT OR REPLACE INTO uses VALUES (?, ?, ?, ?)", used)
         self._bytes += sum(4 * row.size for row in rows.values())
         if self._bytes > self._limit:
             self._drop()
 
+    def _total(self) -> int:
+        return self._base.execute("SELECT coalesce(sum(size), 0) FROM uses").fetchone()[0]
+
     def _drop(self) -> None:
         kept, last = int(_KEPT * self._limit), None
         with self._base:
-            total: int = self._base.execute("SELECT coalesce(sum(length(row)), 0) FROM embeddings").fetchone()[0]
-            for used, size in self._base.execute(
-                "SELECT used, sum(length(row)) FROM embeddings GROUP BY used ORDER BY used"
-            ).fetchall():
+            total = self._total()
+            sizes = self._base.execute("SELECT used, sum(size) FROM uses GROUP BY used ORDER BY used").fetchall()
+            for used, size in sizes:
                 if total <= kept:
                     break
                 total, last = total - size, used
             if last is not None:
-                self._base.execute("DELETE FROM embeddings WHERE used <= ?", (last,))
+                self._base.execute(
+                    "DELETE FROM embeddings WHERE (embedder, digest) IN "
+                    "(SELECT embedder, digest FROM uses WHERE used <= ?)",
+                    (last,),
+                )
+                self._base.execute("DELETE FROM uses WHERE used <= ?", (last,))
         self._bytes = total
 
     def __enter__(self) -> Self:
