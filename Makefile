@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 DEMO = $(VENV)/.installed-demo
 DEV = $(VENV)/.installed-dev
 
-.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint docs benchmark clean
+.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint docs pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -59,6 +59,14 @@ lint: $(DEV)
 # Generate the reference pages from the code.
 docs: $(DEV)
 	$(BIN)/python docs/generate
+
+# The pictures of the README and the gallery: runs demos, and the dashboard in a browser.
+pictures: $(DEV)
+	$(BIN)/python docs/generate/pictures.py
+
+# The documentation as a site, in site/; a broken link is an error.
+site: $(DEV)
+	$(BIN)/mkdocs build --quiet
 
 benchmark: $(DEV)
 	$(BIN)/python benchmarks/rounds.py

@@ -22,7 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from optimist.evaluation.routing import ScoredPrompts, route_gain
+from optimist.evaluation.routing import route_gain
+from optimist.evaluation.scored_prompts import ScoredPrompts
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RouteBed, Routed, play
 
@@ -99,7 +100,8 @@ def linucb(bed: RouteBed, trial: int) -> Routed:
         cross += scores[t, place] * rows[place]
         chosen[t] = place
     values = expected[np.arange(len(order)), chosen]
-    return Routed(chosen, values, float(expected.mean(0).max()), float(expected.max(1).mean()))
+    probability = np.full(len(order), np.nan)
+    return Routed(chosen, probability, values, order, float(expected.mean(0).max()), float(expected.max(1).mean()))
 
 
 def beds(coding_file: Path | None, llm_file: Path | None) -> Iterator[RouteBed]:

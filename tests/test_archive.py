@@ -79,6 +79,20 @@ def test_what_was_written_is_read():
     assert (b.samples, b.seq, stored.told, stored.rounds, stored.instance) == (0, 0, 5, 15, "new")
 
 
+def test_contexts_are_members_of_their_own_where_there_are_any():
+    entries = [dataclasses.replace(entry, context=b"context" * (entry.seq - 4)) for entry in ENTRIES[3:]]
+    file = written(pages=(entries[:1], entries[1:]))
+    assert read(file) == entries
+    lacking = BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(lacking, "w") as members:
+        assert [name for name in old.namelist() if name.endswith(".contexts")] == ["logs/2.contexts"]
+        for name in old.namelist():
+            members.writestr(name, old.read(name)[: 6 if name.endswith(".contexts") else None])
+        members.comment = bytes(64)
+    with pytest.raises(ArchiveError, match=r"logs/2\.contexts does not have the size"):
+        read(signed(lacking))
+
+
 def test_any_zip_program_opens_it():
     with zipfile.ZipFile(written()) as members:
         assert members.testzip() is None

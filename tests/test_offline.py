@@ -328,6 +328,7 @@ def test_files_or_a_redis_but_not_both_nor_neither(real: Path):
         assert "expected FILES to score" in " ".join(run("score", *arguments, code=2)[1].split())
 
 
+@pytest.mark.long
 def test_stdout_of_the_real_command_is_one_document(tmp_path: Path, real: Path):
     np.save(tmp_path / "few.npy", rows(1, 3))
     arguments = ["score", tmp_path / "few.npy", "--reference", real, "--json"]

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from optimist.commands import app
 from optimist.evaluation.prompt_types import types_of
 from optimist.evaluation.route_files import route_file
-from optimist.evaluation.routing import ScoredPrompts, route_gain
+from optimist.evaluation.routing import route_gain
+from optimist.evaluation.scored_prompts import ScoredPrompts
 
 KINDS = ("python", "java to c++", "sql")
 SUCCESS = np.array([[0.95, 0.3], [0.4, 0.9], [0.7, 0.7]])
@@ -68,7 +69,7 @@ def test_a_table_with_gaps_counts_what_is_there():
     holes = np.random.default_rng(0).random(scores.shape) < 0.3
     holes[holes.all(1)] = False
     found = route_gain(ScoredPrompts.of_table(contexts, np.where(holes, np.nan, scores)), features=64)
-    assert np.isnan(found.gains).any()
+    assert found.basis == "scores"
     assert found.interval()[0] > 0.05
 
 
@@ -86,21 +87,36 @@ def test_missing_scores_make_the_gain_neither_larger_nor_smaller():
     assert all(some.error > every.error for some, every in zip(gaps, full, strict=True))
 
 
-@pytest.mark.parametrize("is_log", [False, True])
-def test_without_scores_to_compare_no_gain_is_named(is_log: bool):
-    contexts, kinds, scores = tasks(8, 100)
-    place = (kinds == 1).astype(np.int64)
-    if is_log:
-        rows = np.arange(100)
-        known = ScoredPrompts(("a", "b"), contexts, rows, place, scores[rows, place] - kinds, np.ones(100))
-    else:
-        known = ScoredPrompts.of_table(contexts, np.where(place[:, None] == [0, 1], scores - kinds[:, None], np.nan))
+def apart(seed: int = 0, count: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Contexts, generators and scores: one prompt for each, and none of the kind on which "a" is better for "b"."""
+    contexts, kinds, _ = tasks(seed, count)
+    place = np.array([0, 1, 2])[kinds]
+    place[kinds == 2] = np.arange(count)[kinds == 2] % 2
+    return contexts, place, np.where(place == 1, 0.7, np.where(kinds == 0, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("probability", [1.0, np.nan])
+def test_without_scores_to_compare_a_gain_is_only_predicted(probability: float):
+    contexts, place, scores = apart()
+    rows = np.arange(len(place))
+    known = ScoredPrompts(("a", "b"), contexts, rows, place, scores, np.full(len(place), probability))
+    found = route_gain(known, features=64)
+    assert found.basis == "model"
+    assert found.gain > 0.0
+    with pytest.raises(ValueError, match="no interval"):
+        found.interval()
+
+
+def test_a_file_without_scores_to_compare_is_refused(tmp_path: Path):
+    contexts, place, scores = apart()
+    gaps = np.where(place[:, None] == [0, 1], scores[:, None], np.nan)
     with pytest.raises(ValueError, match="what routing gains is not known"):
-        route_gain(known, features=64)
+        route_file(saved(tmp_path / "log.npz", contexts=contexts, scores=gaps), features=64)
 
 
 def test_a_type_without_known_scores_has_no_winner():
     contexts, _, scores = tasks(9, 12)
+    scores[:3] = np.nan
     known = ScoredPrompts.of_table(contexts, scores)
     found = types_of(known, route_gain(known, features=64), count=20)
     assert len(found) <= 12
@@ -211,6 +227,7 @@ def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
         route_file(file, price=1.0)
 
 
+@pytest.mark.long
 def test_policies_are_played_on_a_file(tmp_path: Path):
     contexts, _, scores = tasks(8, 400)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"])

@@ -20,6 +20,61 @@ JSON, safetensors (`application/x-safetensors`), or `.npz` (`application/x-npz`:
 floats, and text for `ids`; no pickles). A refused request gets a problem document (RFC 9457) with a stable `type`, a
 `detail` that says what was expected, and an `action`: `fix`, `retry` or `stop`. For keys, roles and limits see
 [security.md](security.md).
+
+## A worker in curl
+
+A worker asks for a pick, makes `size` samples with the generator that it names, and tells them under its `number` and
+`nonce`, until there are no more picks. Here the samples are random numbers, sent as JSON:
+
+<!-- not run: a test of its own runs it to its decision -->
+```bash
+api=http://127.0.0.1:8000/v1
+pick() {  # number, nonce, generator, size and seed of the pick in an answer; nothing if there is none
+  python3 -c 'import json, sys
+keys = "number", "nonce", "generator", "size", "seed"
+for one in json.load(sys.stdin)["picks"]: print(*map(one.get, keys))'
+}
+curl -fsS $api/experiments -H 'content-type: application/json' \\
+  -d '{"name": "by-curl", "generators": ["old", "new"], "metric": "mean", "budget": 2000}' > /dev/null
+while read -r number nonce generator size seed < <(curl -fsS -X POST $api/experiments/by-curl/picks | pick); do
+  python3 -c 'import json, random, sys
+generator, size, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rng = random.Random(seed)
+print(json.dumps({"values": [rng.gauss({"old": 0, "new": 3}[generator], 1) for _ in range(size)]}))' \\
+    $generator $size $seed > batch.json
+  curl -fsS "$api/experiments/by-curl/picks/$number/batch?nonce=$nonce" \\
+    -H 'content-type: application/json' -d @batch.json > /dev/null
+done
+curl -fsS $api/experiments/by-curl/report | python3 -c 'import json, sys; print(json.load(sys.stdin)["why"])'
+```
+
+Features are many numbers, which `.npz` files hold in less space. The reference comes first:
+
+<!-- not run: a test of its own runs it to its decision -->
+```bash
+api=http://127.0.0.1:8000/v1
+pick() {
+  python3 -c 'import json, sys
+keys = "number", "nonce", "generator", "size", "seed"
+for one in json.load(sys.stdin)["picks"]: print(*map(one.get, keys))'
+}
+python3 -c 'import numpy; numpy.savez("real.npz", features=numpy.random.default_rng(0).standard_normal((2000, 16)))'
+curl -fsS "$api/references?name=real" -H 'content-type: application/x-npz' --data-binary @real.npz > /dev/null
+curl -fsS $api/experiments -H 'content-type: application/json' \\
+  -d '{"name": "by-npz", "generators": ["old", "new"], "metric": "fid", "reference": "real", "budget": 999}' > /dev/null
+while read -r number nonce generator size seed < <(curl -fsS -X POST $api/experiments/by-npz/picks | pick); do
+  python3 -c 'import numpy, sys
+generator, size, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+shift = {"old": 0.7, "new": 0.0}[generator]
+numpy.savez("batch.npz", features=numpy.random.default_rng(seed).normal(shift, 1, (size, 16)).astype("f4"))' \\
+    $generator $size $seed
+  curl -fsS "$api/experiments/by-npz/picks/$number/batch?nonce=$nonce" \\
+    -H 'content-type: application/x-npz' --data-binary @batch.npz > /dev/null
+done
+curl -fsS $api/experiments/by-npz/report | python3 -c 'import json, sys; print(json.load(sys.stdin)["why"])'
+```
+
+Answers that are lost may be asked for again: a tell is known by its pick, an ask by a `request_id` in its body.
 """
 
 

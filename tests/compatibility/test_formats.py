@@ -22,7 +22,10 @@ from optimist_client import Experiment, Optimist
 FIXTURES = sorted((Path(__file__).parent / "data").glob("v*.json.gz"))
 
 
-@pytest.fixture(scope="module", params=FIXTURES, ids=lambda file: file.name)
+PARAMS = [pytest.param(file, marks=() if f"v{FORMAT}." in file.name else pytest.mark.long) for file in FIXTURES]
+
+
+@pytest.fixture(scope="module", params=PARAMS, ids=lambda file: file.name)
 def fixture(request: pytest.FixtureRequest) -> dict[str, Any]:
     return json.loads(gzip.decompress(request.param.read_bytes()))
 

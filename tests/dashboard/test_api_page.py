@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import pytest
 from pages import OpenPage
 from processes import Service
 
 
+@pytest.mark.long
 def test_the_api_page_works_without_the_internet(open_page: OpenPage, service: Service):
     page = open_page("/docs")
     hosts: set[str] = set()

@@ -89,6 +89,7 @@ def site(service: Service) -> Iterator[Site]:
     [("worse", 5, 7), ("worse", 25, 7), ("bad", 21, 5)],
     ids=["fewer", "more", "alike"],
 )
+@pytest.mark.long
 def test_lost_rounds_leave_the_charts(
     open_page: OpenPage, site: Site, generator: str, batches: int, rows: int, request: pytest.FixtureRequest
 ):

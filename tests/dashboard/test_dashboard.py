@@ -82,6 +82,7 @@ def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, c
     assert points(page, "plot-estimates")[-1] >= 5
 
 
+@pytest.mark.long
 def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
     names = [f"checkpoint-{n:02d}" for n in range(50)]
     work(create(client, "fifty", names, stop=False), 500, {name: 0.05 * n for n, name in enumerate(names)})
@@ -94,6 +95,7 @@ def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.long
 def test_a_million_rounds_are_drawn(open_page: OpenPage, million: str):
     page = open_page(f"/#/e/{million}")
     expect(page.locator(".answer")).to_contain_text("5,000,000 samples")
@@ -203,6 +205,7 @@ def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, clie
     assert page.evaluate("() => window.pwned") is None
 
 
+@pytest.mark.long
 def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: Experiment):
     work(experiment, 60)
     page = open_page(f"/#/e/{experiment.name}", expected=REFUSED, charts=False)
@@ -305,6 +308,7 @@ def test_an_unknown_experiment_is_said_to_be_unknown(open_page: OpenPage):
     expect(page.get_by_role("heading", name="Experiments")).to_be_visible()
 
 
+@pytest.mark.long
 def test_it_works_by_keyboard(open_page: OpenPage, experiment: Experiment):
     page = open_page("/")
     page.wait_for_selector(".line")
@@ -339,6 +343,7 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
         assert serious_violations_of_both_schemes(page, axe) == []
 
 
+@pytest.mark.long
 def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, experiment: Experiment, axe: str):
     work(experiment, 300)
     while not (report := experiment.report()).scored:
@@ -392,6 +397,7 @@ def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_p
     assert page.locator(".own .axis .value").count() == far.locator(".own .tick").count()
 
 
+@pytest.mark.long
 def test_no_curve_of_estimates_is_cut_and_shares_are_steps(open_page: OpenPage, client: Optimist):
     work(create(client, "curves", list(SHIFTS), stop=False), 200)
     page = open_page("/#/e/curves")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from keys import guarded
 from pages import WAIT
 from playwright.sync_api import Browser, expect
@@ -13,6 +14,7 @@ from optimist_client import Optimist
 expect.set_options(timeout=WAIT)
 
 
+@pytest.mark.long
 def test_a_key_signs_in_and_stays_out_of_reach(browser: Browser, tmp_path: Path):
     with guarded(tmp_path / "data", "--no-scoring") as (service, key):
         with Optimist(service.url, api_key=key) as client:

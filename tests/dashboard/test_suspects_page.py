@@ -32,6 +32,7 @@ def suspicious(service: Service) -> str:
     return NAME
 
 
+@pytest.mark.long
 def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, client: Optimist, suspicious: str):
     page = open_page(f"/#/e/{suspicious}", viewport={"width": 390, "height": 844})
     table = page.get_by_role("region", name="Suspicious batches table")

@@ -130,7 +130,33 @@ def mixtures(url: str) -> dict[str, Any]:
     return {**arrays, "generators": generators, "features": lambda samples: samples}
 
 
+def coming_from(url: str) -> dict[str, Any]:
+    rows = {f"features_{name}": _rows(shift, 60, 3) for name, shift in (("old", 1.5), ("new", 0.0))}
+    skill = {"large": 0.9, "small": 0.5}
+    answers = {
+        f"answer_{name}": lambda size, seed, prompts, p=p: np.random.default_rng(seed).random(size) < p
+        for name, p in skill.items()
+    }
+    judge = {"questions": [f"question {number}" for number in range(50)], "is_right": lambda right: right * 1.0}
+    return {**sdk(url), **rows, "real_features": _rows(0.0, 400, 4), **answers, **judge}
+
+
+def routing(url: str) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((2, 384)) / 20.0
+    kinds = {f"task {number}": number % 2 for number in range(80)}
+    return {
+        "prompts": list(kinds),
+        "embed": lambda prompt: centres[kinds[prompt]] + rng.standard_normal(384) / 100.0,
+        "models": {
+            name: lambda prompt, place=place: kinds[prompt] == place for place, name in enumerate(("large", "small"))
+        },
+        "passed": float,
+    }
+
+
 PRELUDES: dict[str, Prelude] = {
+    "coming-from.md": coming_from,
     "sdk.md": sdk,
     "metrics.md": metrics,
     "metrics-at-once.md": metrics_at_once,
@@ -138,4 +164,5 @@ PRELUDES: dict[str, Prelude] = {
     "operations.md": operations,
     "pairs.md": pairs,
     "retraction.md": retraction,
+    "routing.md": routing,
 }

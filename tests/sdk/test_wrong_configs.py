@@ -70,8 +70,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"watch": [Vendi(kernel=Cosine())]}, "watch: expected a label of its own for each metric; vendi is given twice"),
     ({"policy": "best"}, "policy: expected 'top-two', 'ucb'"),
     ({"policy": "ogd"}, "policy: 'ogd' is a policy of the goal 'mixture'; the goal is 'best'"),
-    ({"goal": "blend"}, "goal: expected 'best' or 'mixture', got 'blend'"),
-    ({"goal": 5}, "goal: expected 'best' or 'mixture', got 5"),
+    ({"goal": "blend"}, "goal: expected 'best', 'mixture' or 'route', got 'blend'"),
+    ({"goal": 5}, "goal: expected 'best', 'mixture' or 'route', got 5"),
+    *[
+        ({field: value}, f"^{field}: only with the goal 'route'; the goal is 'best'")
+        for field, value in {
+            "context": 4,
+            "context_features": 64,
+            "context_bandwidth": 1.0,
+            "price": 0.5,
+            "tries": 2,
+        }.items()
+    ],
     (
         {"goal": "mixture", "policy": "top-two"},
         "policy: the goal 'mixture' has the policies ogd, .*, uniform; got 'top-",

@@ -107,6 +107,7 @@ TABLE = {
     ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
     # The metric has no score of blends.
     ("GET", "/v1/experiments/{name}/mixture"): Route("viewer", f"{INSIDE}/mixture", 422),
+    ("GET", "/v1/experiments/{name}/routes"): Route("viewer", f"{INSIDE}/routes", 422),
     ("POST", "/v1/experiments/{name}/blend"): Route("worker", f"{INSIDE}/blend", 409, request={"json": {"size": 5}}),
     ("PATCH", "/v1/experiments/{name}"): Route("admin", INSIDE, request={"json": {"max_wait": 0.5}}),
     ("DELETE", "/v1/experiments/{name}"): Route("admin", INSIDE, 204),
@@ -359,6 +360,7 @@ def test_an_open_service_answers_to_its_own_names_and_pages_alone(shared: Servic
     assert httpx.get(url, headers=bearer("x")).status_code == 401
 
 
+@pytest.mark.long
 def test_beyond_loopback_the_service_does_not_start_without_keys(tmp_path: Path):
     service = Service(tmp_path, "--host=0.0.0.0", "--no-scoring").start(wait=False)
     assert service.process is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
@@ -165,6 +165,17 @@ class World:
         await self.store.put_estimate("x", ordinal, generator.seq, text, claim.token)
 
 
+@example(
+    steps=[
+        ("tell another batch", 0, 0),
+        ("state", 0, "paused"),
+        ("estimate", 1, 0.0),
+        ("estimate", 2, 0.0),
+        ("ask", None, 1),
+    ],
+    rules=1,
+    config={"rescore_growth": 0.0},
+)
 @given(
     steps=STEPS,
     rules=st.sampled_from([1, RULES, RULES]),

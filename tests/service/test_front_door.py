@@ -94,6 +94,7 @@ def held(service: Service, key: str) -> float:
     return float(next(line for line in text.splitlines() if line.startswith("optimist_body_bytes ")).split()[1])
 
 
+@pytest.mark.long
 def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(door: tuple[Service, str], directory: Path):
     """Whatever the route reads it with; one that is still good may take as long."""
     service, key = door

@@ -257,6 +257,7 @@ def test_a_pick_of_an_experiment_that_was_made_again_counts_nothing(
     assert same.tell(rows(same)).duplicate is False
 
 
+@pytest.mark.long
 def test_a_worker_that_asks_again_gets_its_pick_back_with_a_new_lease(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, lease=3)
     silent, asking = experiment.ask(worker="silent"), experiment.ask(worker="asking")

@@ -30,6 +30,7 @@ def play(experiment: Experiment, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ogd", "mixture-ucb-cab"])
+@pytest.mark.long
 def test_an_experiment_is_replayed_and_goes_on_elsewhere(
     client: Optimist, other: Optimist, name: str, policy: str, tmp_path: Path
 ):

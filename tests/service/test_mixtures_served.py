@@ -74,6 +74,7 @@ def test_a_run_ends_once_the_best_blend_is_known(client: Optimist, name: str, ca
 
 
 @pytest.mark.parametrize("policy", ["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy", "uniform"])
+@pytest.mark.long
 def test_one_worker_is_given_the_picks_of_an_evaluation(client: Optimist, name: str, policy: str):
     rounds = 30
     settings = {"goal": "mixture", "policy": policy, "batch_size": 5, "seed": 3}

@@ -30,6 +30,7 @@ def work(experiment: Experiment, samples: int) -> None:
         pick.tell(scale * np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
 
 
+@pytest.mark.long
 def test_a_report_has_the_standings_of_watched_metrics_and_its_charts_their_curves(
     experiment: Experiment, service: Service
 ):

@@ -8,6 +8,7 @@ from optimist.store import (
     MIXTURE,
     MODES,
     MODES_MADE,
+    ROUTES_UNIT,
     Announcement,
     AskGroup,
     Conflict,
@@ -67,7 +68,9 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.give_up("one", 2, "tired")
     for key in ("key", "copy"):
         await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8))
-    await open_picks(store, "one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa")])], lease_seconds=0.001)
+    await open_picks(
+        store, "one", 6, [AskGroup("short", [NewPick(0, "{}", nonce="aa", context=b"context")])], lease_seconds=0.001
+    )
     await asyncio.sleep(0.01)
     await store.state("one")
     for label in ("", "kid"):
@@ -84,6 +87,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.put_damage("one", 1, "scratched", second, label=label)
         mixing = await token(store, MIXTURE, label=label)
         await store.put_mixture("one", "{}", mixing, [MixedPart(0, 1, 5)], point="[]", label=label)
+    routing = await token(store, ROUTES_UNIT)
+    await store.put_routes("one", routing, [MixedPart(0, 1, 5)], model=b"model", table="{}", point="[]")
     await store.blend("one", {0: 1.0}, 5, "request")
     await store.set_state("one", 1, "paused")
     await store.control("one", {"stopped": "yes"})
@@ -93,7 +98,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     chunks = {part for part in parts if part.startswith("snapshot:")}
     of_chunks = sorted(tuple(chunk.split(":")[1:-2]) for chunk in chunks)
     assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
-    curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid")}
+    curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid", "routes")}
     kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "fitted:kid"} - {"log", "curve", "snapshot"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")

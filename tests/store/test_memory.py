@@ -8,7 +8,7 @@ import pytest
 from exchanges import open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import MIXTURE, AskGroup, MixedPart, NewPick, Store, Unavailable
+from optimist.store import MIXTURE, ROUTES_UNIT, AskGroup, MixedPart, NewPick, Store, Unavailable
 
 asks = itertools.count()
 
@@ -31,6 +31,8 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
     mine = claim.token
     mixing = await store.claim("x", MIXTURE, "scorer", 60)
     assert mixing is not None
+    routing = await store.claim("x", ROUTES_UNIT, "scorer", 60)
+    assert routing is not None
     calls = {
         "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0),
         "open": lambda: open_picks(store, "x", 4, ask(), lease_seconds=60),
@@ -42,6 +44,7 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine),
         "modes": lambda: store.put_modes("x", 0, 1, "{}", mine),
         "mixture": lambda: store.put_mixture("x", "{}", mixing.token, [MixedPart(0, 1, 5)]),
+        "routes": lambda: store.put_routes("x", routing.token, [MixedPart(0, 1, 5)], model=b"model", table="{}"),
         "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
         "aside": lambda: store.set_aside("x", 0, 1, "torn", mine),

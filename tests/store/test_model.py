@@ -20,11 +20,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from optimist.store import (
+    ROUTES_UNIT,
     AskGroup,
     Conflict,
     Gone,
     LogGap,
     Measures,
+    MixedPart,
     NewPick,
     NotFound,
     NotRetractable,
@@ -34,6 +36,7 @@ from optimist.store import (
     Snapshot,
     State,
     Store,
+    StoredRoutes,
     StoreError,
     Superseded,
     Unit,
@@ -109,6 +112,9 @@ class Generator:
     indices: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The first index and the indexed rows of a batch, by position."""
 
+    contexts: dict[int, bytes] = field(default_factory=dict)
+    """Of the batch's pick, by position."""
+
     def is_retracted(self, position: int) -> bool:
         return position <= self.restart or position in self.retracted
 
@@ -125,7 +131,9 @@ class Generator:
         return max(min(scored.position for scored in self.by.values()), self.restart - 1)
 
     def log_bytes(self, scored: Scored) -> int:
-        return sum(len(body) for *_, body in self.log[max(scored.position, self.restart) :])
+        after = max(scored.position, self.restart)
+        contexts = sum(len(context) for seq, context in self.contexts.items() if seq > after)
+        return sum(len(body) for *_, body in self.log[after:]) + contexts
 
     def accept(self, number: int, digest: str) -> int:
         self.log.append((number, digest, digest.encode()))
@@ -144,6 +152,7 @@ class Pick:
     start: int | None
     size: int
     nonce: str
+    context: bytes = b""
     status: str = "leased"  # overdue: its lease ran out and nobody has read the state; expired; told; given up
     digest: str = ""
     seq: int = 0
@@ -169,6 +178,7 @@ class Model(RuleBasedStateMachine):
         self.returned: dict[int, Returned] = {}
         self.appended: dict[tuple[int, str], tuple[str, int | None, int, int]] = {}
         self.tokens: dict[tuple[str, int, str], str] = {}
+        self.routes: dict[str, tuple[dict[int, int], str]] = {}  # of the model and the table: positions and text
         self.watched: dict[Unit, WatchedState] = {}
         self.spent: set[str] = set()
         self.decision: str | None = None
@@ -248,15 +258,17 @@ class Model(RuleBasedStateMachine):
         open_ = [number for number, pick in self.picks.items() if number in self.known and pick.status not in ENDED]
         return open_[choice % len(open_)] if open_ and choice < 70 else choice % (len(self.picks) + 2)
 
-    @initialize(indexed=st.booleans(), watches=st.booleans())
-    def create(self, indexed: bool, watches: bool) -> None:
-        self.indexed, self.locked = indexed, watches
+    @initialize(indexed=st.booleans(), watches=st.booleans(), routes=st.booleans())
+    def create(self, indexed: bool, watches: bool, routes: bool) -> None:
+        self.indexed, self.locked = indexed, watches or routes
         self.labels = ["kid"] if watches else []
         self.gs = [self.new(), self.new()]
         size = SIZE if indexed else None
         for _ in range(2):
-            create = self.store.create_experiment
-            self.run(create("m", "{}", ["0", "1"], growth=0.0, batch_size=size, labels=self.labels))
+            create, growth = self.store.create_experiment, 0.0 if routes else None
+            self.run(
+                create("m", "{}", ["0", "1"], 0.0, batch_size=size, labels=self.labels, route_growth=growth),
+            )
         for g in range(2):
             for label in ("", *self.labels):
                 self.claim(g, label, "a", "")
@@ -285,13 +297,15 @@ class Model(RuleBasedStateMachine):
             owners[number] = g
             back = next((n for n in returned if owners[abs(n)] == g), None)
             nonce = f"{next(self.numbers):x}"
+            context = f"context of {nonce}".encode() if number % 3 else b""
             if not sliced:
-                picks.append(NewPick(g, "{}", nonce=nonce))
+                picks.append(NewPick(g, "{}", nonce=nonce, context=context))
                 continue
             whole = Returned(0, handed[g], SIZE) if back is None else returned.pop(back)
             handed[g] += SIZE if back is None else 0
             size = min(wanted, whole.size) if self.indexed else whole.size
-            picks.append(NewPick(g, "{}", whole.start, size, again=back, left=whole.size - size, nonce=nonce))
+            left = whole.size - size
+            picks.append(NewPick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
             if size < whole.size:
                 returned[-number] = Returned(-number, whole.start + size, whole.size - size)
         opened = self.run(open_picks(self.store, "m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
@@ -300,7 +314,7 @@ class Model(RuleBasedStateMachine):
             assert opened is None
             return
         for number, pick in enumerate(picks, start=rounds + 1):
-            self.picks[number] = Pick(pick.generator, request, pick.start, pick.size, pick.nonce)
+            self.picks[number] = Pick(pick.generator, request, pick.start, pick.size, pick.nonce, pick.context)
             self.known.add(number)
         self.returned = returned
         for g, count in zip(self.gs, handed, strict=True):
@@ -343,6 +357,8 @@ class Model(RuleBasedStateMachine):
         assert (settled.seq, settled.samples, settled.duplicate) == (pick.seq, g.samples, False)
         if self.indexed and pick.start is not None:
             g.indices[pick.seq] = pick.start, min(pick.size, ROWS[digest])
+        if pick.context:
+            g.contexts[pick.seq] = pick.context
         assert settled.late == (pick.status != "leased")
         is_its_own = pick.status != "expired" or self.returned.pop(number, None) is not None
         if pick.status != "expired":
@@ -413,7 +429,44 @@ class Model(RuleBasedStateMachine):
             assert (seen.due_seq, seen.due_samples) == ((len(g.log), g.samples) if n else (0, 0))
             assert (seen.estimate_seq, seen.estimate, seen.damage) == (*primary.estimate, primary.damage)
             assert (seen.snapshot_seq, seen.log_bytes) == (primary.position, g.log_bytes(primary))
+        contexts = self.run(self.redis.hgetall("optimist:{m}:contexts"))
+        open_ = [n for n, pick in self.picks.items() if n in self.known and pick.status not in ENDED]
+        expected = {n: self.picks[n].context for n in open_ if self.picks[n].context}
+        assert {int(n): context for n, context in contexts.items()} == expected
+        self.check_routes(stored.routes)
         self.read_watched()
+
+    def check_routes(self, routes: StoredRoutes | None) -> None:
+        """routes: of the state."""
+        model, table = self.run(self.store.route_model("m")), self.run(self.store.route_table("m"))
+        assert (model and model[0]) == (routes and routes.made)
+        found = {"table": table, "model": model and routes and (routes.parts, model[1].decode())}
+        assert self.routes == {
+            what: ({g: part.seq for g, part in one[0].items()}, one[1]) for what, one in found.items() if one
+        }
+
+    @rule(owner=owners, back=st.integers(0, 2), whats=st.sampled_from([["model"], ["table"], ["model", "table"]]))
+    def put_routes(self, owner: str, back: int, whats: list[str]) -> None:
+        """Of all generators with batches, each without its last ones."""
+        positions = {g: len(of.log) - back for g, of in enumerate(self.gs) if len(of.log) > back}
+        if not positions:
+            return
+        text = f"made {next(self.numbers)}"
+        parts = [MixedPart(g, seq, seq) for g, seq in positions.items()]
+        claim = self.run(self.store.claim("m", ROUTES_UNIT, "a", 60))
+        token = claim.token if owner == "a" else f"{claim.token}b"
+        given = {what: text.encode() if what == "model" else text for what in whats}
+        answer = self.attempt(self.store.put_routes("m", token, parts, **given))
+        standing = [self.routes[what][0] for what in whats if what in self.routes]
+        if owner != "a":
+            assert answer is Superseded
+        elif any(of.get(g, 0) > seq for of in standing for g, seq in positions.items()):
+            assert answer is False
+        elif any(seq < self.gs[g].voids for g, seq in positions.items()):
+            assert answer is Superseded
+        else:
+            assert answer is True
+            self.routes |= dict.fromkeys(whats, (positions, text))
 
     def read_watched(self) -> None:
         """All of it, and then only what has changed since the last time."""
@@ -581,6 +634,7 @@ class Model(RuleBasedStateMachine):
             found = [(e.pick, RETRACTION if e.retracts else e.digest, e.body) for e in entries]
             assert found == log[after:]
             assert [e.indices for e in entries] == [self.gs[g].indices.get(e.seq) for e in entries]
+            assert [e.context for e in entries] == [self.gs[g].contexts.get(e.seq, b"") for e in entries]
 
     @precondition(lambda self: self.picks)
     @rule(choice=choices, now=sometimes)
@@ -646,6 +700,8 @@ class Model(RuleBasedStateMachine):
             for scored in other.by.values():
                 scored.holder = None
         self.locked = True
+        first = max(position, 1)
+        self.routes = {what: made for what, made in self.routes.items() if made[0].get(g, 0) < first}
         for scored in generator.by.values():
             scored.estimate, scored.damage = (0, None), None
             if not position or position <= scored.position:
@@ -695,7 +751,7 @@ class Model(RuleBasedStateMachine):
 
     def model(self) -> dict[str, Any]:
         """What Redis should hold."""
-        names = "gs picks requests overdue ended expired known returned appended tokens spent "
+        names = "gs picks requests overdue ended expired known returned appended tokens spent routes "
         names += "decision decided locked stopped"
         return {name: vars(self)[name] for name in names.split()}
 

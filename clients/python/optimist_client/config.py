@@ -10,9 +10,11 @@ from pydantic import Field, model_validator
 from optimist_client.embeddings import spelled_out
 from optimist_client.goals import Goal, MixturePolicy, RoutePolicy, check_goal, of_mixture, of_routes
 from optimist_client.metric_fields import MetricField, WatchedField, check_watched, kind_of, metric_of
-from optimist_client.metrics import Kernel, Metric, declared, find
+from optimist_client.metrics import Kernel, Metric, find
 from optimist_client.metrics.base import ArrayName, Dimension
 from optimist_client.metrics.kernel import Order, Truncation
+from optimist_client.presets import resolve_preset
+from optimist_client.route_fields import check_route_fields
 from optimist_client.tolerance import Tolerance
 from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
 
@@ -39,34 +41,6 @@ MAX_MAGNITUDE = 1e6
 
 SETTINGS = ("reference", "dimension", "order", "truncation", "kernel", "prompt_dimension", "prompt_kernel")
 """The fields of a config that are settings of its metric, if the metric is given by name."""
-
-
-def presets() -> dict[str, str | None]:
-    """The names of the presets, each with the only metric that it works with, or None for any."""
-    of_papers = {preset: metric.name for metric in declared().values() for preset in metric.presets}
-    return {**of_papers, "naive-ucb": None, "greedy": None}
-
-
-def resolve_preset(policy: str, metric: type[Metric], bound: str | None = None) -> dict[str, Any]:
-    """The settings of a preset, or {} for a plain policy. `bound` is the requested bound, if any.
-
-    The papers' algorithms are policy `ucb` with their bound, one batch of warm-up, and a score after every batch.
-    `greedy` takes any bound; without one it ranks by the plug-in score, as in the papers. Raises ValueError if the
-    preset belongs to another metric or bound.
-    """
-    known = presets()
-    if policy not in known:
-        return {}
-    if known[policy] not in (None, metric.name):
-        raise ValueError(f"preset {policy!r} is of metric {known[policy]!r}, not {metric.name!r}")
-    if policy == "greedy":
-        # Where the metric has a published bound, its value is the plug-in score.
-        fixed = bound or ("theorem" if "theorem" in metric.bounds else "influence")
-    else:
-        fixed = metric.presets.get(policy, "naive")
-    if bound not in (None, fixed):
-        raise ValueError(f"preset {policy!r} has bound {fixed!r}, not {bound!r}")
-    return {"policy": "greedy" if policy == "greedy" else "ucb", "bound": fixed, "warmup": 1, "rescore_growth": 0.0}
 
 
 class BoundOptions(Wire):
@@ -124,13 +98,13 @@ class ExperimentConfig(Wire):
     `route`, which generator is the best one for each prompt, as its `context` says."""
     context: Dimension | None = optional()
     """Width of the contexts that asks bring with the goal "route": of the embeddings of prompts."""
-    context_features: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] = optional(256)
-    """r, the random features of a context in which scores are linear. r² times the number of generators is at most
-    4 million."""
+    context_features: Annotated[int, Field(ge=2, le=2000, multiple_of=2)] = optional(256)
+    """r, the random features of a context in which scores are linear, an even number. r² times the number of generators
+    is at most 4 million."""
     context_bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["median"] = optional("median")
     """Bandwidth of the Gaussian kernel of the contexts; "median" is fixed once, by the first contexts."""
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = optional(0.0)
-    """What a unit of cost is worth in units of the score, with the goal "route"."""
+    """What a unit of cost is worth in units of the score, with the goal "route"; every generator then needs a cost."""
     tries: Annotated[int, Field(ge=1, le=100)] = optional(1)
     """With the goal "route": how often a worker may call a generator for one prompt until it succeeds. It is the size
     of every pick, which may be told fewer rows."""
@@ -226,6 +200,7 @@ class ExperimentConfig(Wire):
         declared.check_tolerance(self.tolerance)
         declared.check_options(self.bound, self.bound_options.given())
         check_goal(self.goal, self.policy, declared, self.bound, self.prompts_are)
+        check_route_fields(self)
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
         check_watched(declared, self.watch, has_prompts=self.prompts is not None)
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())

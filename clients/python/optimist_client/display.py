@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,10 @@ def as_html(report: Report) -> str:
     for watched in report.watched.values():
         named = [(row.generator, warning) for row in watched.ranking for warning in row.warnings]
         warnings += [f"{generator}, {watched.title}: {warning}" for generator, warning in named]
-    notes = "".join(f"<p>{html.escape(line)}</p>" for line in [*report.sentences, *_batches(report), *warnings])
     tables = _as_table(report, _title(report), _table(report))
     if report.watched:
         tables += _as_table(report, BY_METRIC, _by_metric(report))
-    return tables + notes
+    return tables + as_notes([*report.sentences, *_batches(report), *warnings])
 
 
 def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport] | None = None) -> Any:
@@ -166,16 +165,25 @@ def aligned(rows: list[tuple[str, ...]]) -> list[str]:
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
 
 
-def _as_table(report: Report, title: str, table: list[tuple[str, ...]]) -> str:
-    """An HTML table of a row for each generator, in the order of `Report.ranking`."""
+def as_table(title: str, table: list[tuple[str, ...]], styles: Sequence[str] = ()) -> str:
+    """An HTML table with its title; `styles` are attributes of the rows."""
     columns, *cells = table
     head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
     body = "".join(
-        f"<tr{_style(report, row)}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
-        for row, line in zip(report.ranking, cells, strict=True)
+        f"<tr{style}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
+        for style, line in zip(styles or [""] * len(cells), cells, strict=True)
     )
-    caption = f"<caption>{html.escape(title)}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table><caption>{html.escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def as_notes(lines: Sequence[str]) -> str:
+    """Lines as HTML paragraphs."""
+    return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+
+
+def _as_table(report: Report, title: str, table: list[tuple[str, ...]]) -> str:
+    """An HTML table of a row for each generator, in the order of `Report.ranking`."""
+    return as_table(title, table, [_style(report, row) for row in report.ranking])
 
 
 def _batches(report: Report) -> list[str]:

@@ -6,29 +6,32 @@ import contextlib
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from optimist_client import models
 from optimist_client.callbacks import Callback
+from optimist_client.changes import ChangeOperations
+from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
 from optimist_client.errors import FixError
 from optimist_client.models.decisions import leader
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Pick, PickOperations
 from optimist_client.progress import shown
-from optimist_client.results import ResultOperations
 from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
 from optimist_client.validation import in_words
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 PickT = TypeVar("PickT", Pick, AsyncPick)
 _WATCHED_WAIT = 30.0
 """Seconds that the report after a run waits for watched metrics, which are scored last."""
 
 
-class ExperimentOperations(ResultOperations, Generic[PickT]):
+class ExperimentOperations(ChangeOperations, Generic[PickT]):
     """The operations of `Experiment` and `AsyncExperiment`."""
 
     _pick: type[PickT]
@@ -85,6 +88,7 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
 
         Each tell also asks for the next pick, so that a round takes one request.
         """
+        asked(self.info.config, None, None)
         check_functions(generators, has_seeds=self.info.is_indexed)
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
@@ -101,7 +105,7 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
             async def draw(worker: str, patience: float | None) -> tuple[models.AskReply, PickOperations | None]:
                 request = models.AskRequest(worker=worker, request_id=_unique(), generators=list(generators))
                 reply = await self._reply(request, patience)
-                return reply, self._drawn(reply.picks[0], request) if reply.picks else None
+                return reply, self._drawn(reply.picks[0], None, request) if reply.picks else None
 
             listeners = [*callbacks, display.show] if display.shows_reports else callbacks
             reporting = Reporting(self._transport, partial(ExperimentOperations.report, self), listeners)
@@ -125,28 +129,53 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
             waited += pause
 
     @operation
-    async def ask(self, *, worker: str | None = None, generators: Sequence[str] | None = None) -> PickT | None:
+    async def ask(
+        self,
+        *,
+        context: ArrayLike | None = None,
+        prompt: str | None = None,
+        worker: str | None = None,
+        generators: Sequence[str] | None = None,
+    ) -> PickT | None:
         """The next pick, or None if the experiment has ended.
 
-        With a `worker` name (unique per loop), an open pick of this worker is returned again. `generators` are the
-        names of the generators that the worker can sample; by default all.
+        context: with the goal "route", the embedding (d,) of the prompt that a generator is wanted for: an array, a
+            list or a torch tensor. It is stored as float32.
+        prompt: its text, for reports, of which the first 2,000 characters are sent. None: it is not stored.
+        worker: a name, unique per loop: an open pick of this worker is returned again, but not with the goal "route".
+        generators: the names of the generators that the worker can sample; by default all.
+
+        While other workers' open picks use up the budget, it waits. Raises `FixError` without a context where the goal
+        is "route", and with one elsewhere; ValueError for a context of another width or that is not finite.
         """
-        names = None if generators is None else list(generators)
-        request = models.AskRequest(worker=worker, request_id=_unique(), generators=names)
-        while True:
-            reply = await self._reply(request)
-            if reply.picks:
-                return self._drawn(reply.picks[0], request)
-            if reply.retry_after is None:
-                return None
-            await self._transport.sleep(reply.retry_after)
+        known = asked(self.info.config, None if context is None else [context], None if prompt is None else [prompt])
+        drawn = await self._waited(worker, generators, known, [prompt])
+        return drawn[0] if drawn else None
+
+    @operation
+    async def ask_all(
+        self,
+        contexts: ArrayLike | Sequence[ArrayLike],
+        prompts: Sequence[str] | None = None,
+        *,
+        worker: str | None = None,
+        generators: Sequence[str] | None = None,
+    ) -> list[PickT]:
+        """With the goal "route", a pick for each of at most 1,000 contexts (n, d), in their order, by one request.
+
+        `prompts` are their texts; all else is as in `ask`. There are fewer picks than contexts where the budget, or the
+        number of picks that may be open, ends before: those of the first contexts. Tell them before you ask for the
+        others. The list is empty once the experiment has ended.
+        """
+        return await self._waited(worker, generators, asked(self.info.config, contexts, prompts), prompts)
 
     @iteration
     async def picks(self, max_samples: int | None = None, *, worker: str | None = None) -> AsyncGenerator[PickT, None]:
         """Iterate over picks until the experiment has ended, or until `max_samples` samples were picked here.
 
         Each pick must be told or given up before the next one; otherwise, also if the loop breaks or raises, it is
-        given up automatically. Each tell also asks for the next pick, so that a round takes one request.
+        given up automatically. Each tell also asks for the next pick, so that a round takes one request. Raises
+        `FixError` with the goal "route", where every pick needs a context.
         """
         worker = worker or f"loop-{_unique()}"
         drawn = 0
@@ -182,81 +211,38 @@ class ExperimentOperations(ResultOperations, Generic[PickT]):
         path = f"/v1/experiments/{self.name}/blend"
         return models.Blend.model_validate(await self._transport.call("POST", path, json=request.model_dump()))
 
-    @operation
-    async def stop(self) -> models.Report:
-        """Stop the experiment: no more picks are opened until `resume`."""
-        return await self._change("", state="stopped")
-
-    @operation
-    async def resume(
-        self, *, budget: int | None = None, max_cost: float | None = None, stop: bool | None = None
-    ) -> models.Report:
-        """Continue after `stop`, a decision or a spent budget. Optionally set a new `budget` (samples) or `max_cost`.
-
-        After a decision it continues without deciding again, unless `stop` is True. Raises `FixError` for `max_cost` if
-        a generator has no cost.
-        """
-        return await self._change("", state="running", budget=budget, max_cost=max_cost, stop=stop)
-
-    @operation
-    async def add_generator(self, generator: str, cost: float | None = None) -> models.Report:
-        """Add a generator, optionally with its cost per sample. An existing generator is not changed.
-
-        Raises `FixError` without a cost if the experiment has `max_cost`.
-        """
-        wanted = {"name": generator} | ({} if cost is None else {"cost": cost})
-        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json=wanted)
-        return models.Report.model_validate(answer)
-
-    @operation
-    async def set_cost(self, generator: str, cost: float) -> models.Report:
-        """Set the cost per sample of a generator. It applies to all its samples, including earlier ones."""
-        return await self._change(f"/generators/{quote(generator, safe='')}", cost=cost)
-
-    @operation
-    async def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
-        """Pause a generator, activate it again, or retire it permanently.
-
-        Raises `ConflictError` for the last active one.
-        """
-        return await self._change(f"/generators/{quote(generator, safe='')}", state=state)
-
-    @operation
-    async def retract(
-        self, *, pick: int | None = None, generator: str | None = None, position: int | None = None, reason: str = ""
-    ) -> models.RetractReply:
-        """Retract a batch that should not count, on record with who, when and why. Needs a key of role admin.
-
-        pick: number of the pick whose batch it is. generator, position: the batch at this position of the generator's
-            log, as in `TellReply` and `report().suspects`. generator without a position: all its batches so far.
-        reason: why, at most 1,024 bytes of printable text.
-
-        The batch leaves the scores, and a decision that rested on it is reopened. Its samples stay in the budget and
-        the cost. A retraction cannot be undone; a second one changes nothing and returns `already`. Raises
-        `NotFoundError` for an unknown pick, generator or position; `ConflictError` if the service no longer has the
-        batch, which says what can be retracted instead; ValueError for another combination of arguments.
-        """
-        if (pick is None) == (generator is None) or (position is not None and generator is None):
-            raise ValueError("expected a pick, or a generator, or a generator and a position")
-        what = f"picks/{pick}/batch" if generator is None else f"generators/{quote(generator, safe='')}/batches"
-        path = f"/v1/experiments/{self.name}/{what}" + ("" if position is None else f"/{position}")
-        answer = await self._transport.call("DELETE", path, json={"reason": reason})
-        return models.RetractReply.model_validate(answer)
+    async def _waited(
+        self,
+        worker: str | None,
+        generators: Sequence[str] | None,
+        known: Mapping[str, Any],
+        prompts: Sequence[str | None] | None,
+    ) -> list[PickT]:
+        """The picks for one request, once there are some; none if the experiment has ended. `prompts` are whole."""
+        names = None if generators is None else list(generators)
+        try:
+            request = models.AskRequest(worker=worker, request_id=_unique(), generators=names, **known)
+        except ValidationError as error:
+            raise FixError(in_words(error)) from None
+        while True:
+            reply = await self._reply(request)
+            if reply.picks:
+                texts = prompts or [None] * len(reply.picks)
+                return [self._drawn(*each, request) for each in zip(reply.picks, texts, strict=False)]
+            if reply.retry_after is None:
+                return []
+            await self._transport.sleep(reply.retry_after)
 
     async def _reply(self, request: models.AskRequest, patience: float | None = None) -> models.AskReply:
-        asked = request.model_dump(exclude_none=True)
-        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/picks", json=asked, patience=patience)
+        sent = request.model_dump(exclude_none=True)
+        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/picks", json=sent, patience=patience)
         self._seen = models.AskReply.model_validate(answer)
         return self._seen
 
-    def _drawn(self, info: models.Pick, request: models.AskRequest) -> PickT:
+    def _drawn(self, info: models.Pick, prompt: str | None, request: models.AskRequest) -> PickT:
+        if prompt is not None:  # the service may have cut it
+            info = info.model_copy(update={"prompts": [prompt] * info.size})
         return self._pick(self._transport, info, self.info.config.declared.first_name, request.generators)
-
-    async def _change(self, path: str, **fields: Any) -> models.Report:
-        given = {name: value for name, value in fields.items() if value is not None}
-        answer = await self._transport.call("PATCH", f"/v1/experiments/{self.name}{path}", json=given)
-        self._seen = models.Report.model_validate(answer)
-        return self._seen
 
 
 class Experiment(ExperimentOperations[Pick], Blocking):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -40,7 +41,8 @@ def mixture_growth(policy: str) -> float:
 def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: str) -> None:
     """Raise ValueError unless metric, policy and bound serve the goal."""
     if goal not in get_args(Goal):
-        raise ValueError(f"goal: expected {' or '.join(map(repr, get_args(Goal)))}, got {goal!r}")
+        *others, last = map(repr, get_args(Goal))
+        raise ValueError(f"goal: expected {', '.join(others)} or {last}, got {goal!r}")
     of_mixtures = get_args(MixturePolicy)
     if goal == "route":
         check_route(policy, metric, bound)
@@ -69,10 +71,20 @@ def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: 
 def check_route(policy: str, metric: Metric, bound: str) -> None:
     """Raise ValueError unless metric, policy and bound serve the goal "route"."""
     if policy not in ROUTING:
-        note = "; pak-ucb, which keeps every sample, is only simulated" if policy == "pak-ucb" else ""
-        raise ValueError(f"policy: the goal 'route' has the policies {', '.join(ROUTING)}; got {policy!r}{note}")
+        raise ValueError(f"policy: the goal 'route' has the policies {', '.join(ROUTING)}; got {policy!r}")
     if "routes" not in metric.offers:
         known = ", ".join(kind.name for kind in declared().values() if "routes" in kind().offers)
         raise ValueError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
     if bound != "influence":
         raise ValueError(f"bound: the goal 'route' has the bound 'influence'; got {bound!r}")
+
+
+def check_route_size(features: int, generators: int) -> None:
+    """Raise ValueError if a model of this many features and generators is too large (`MOST_ROUTE_NUMBERS`)."""
+    numbers = features**2 * generators
+    if numbers > MOST_ROUTE_NUMBERS:
+        most = math.isqrt(MOST_ROUTE_NUMBERS // generators) // 2 * 2
+        raise ValueError(
+            f"context_features: {features}² times {generators} generators are {numbers:,}, of at most "
+            f"{MOST_ROUTE_NUMBERS:,}; {generators} generators can have {most} features"
+        )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.display import aligned, need
+from optimist_client.display import aligned, as_notes, as_table, need
 from optimist_client.models.decisions import shown
 
 if TYPE_CHECKING:
@@ -19,12 +18,7 @@ def as_text(mixture: Mixture) -> str:
 
 def as_html(mixture: Mixture) -> str:
     """Title, weights and result as an HTML table for notebooks."""
-    columns, *rows = _table(mixture)
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    caption = f"<caption>{html.escape(_title(mixture))}</caption>"
-    notes = "".join(f"<p>{html.escape(line)}</p>" for line in mixture.sentences)
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+    return as_table(_title(mixture), _table(mixture)) + as_notes(mixture.sentences)
 
 
 def as_frame(mixture: Mixture) -> Any:

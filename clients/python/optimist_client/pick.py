@@ -57,19 +57,21 @@ class PickOperations:
 
     @property
     def start(self) -> int | None:
-        """Index of the first sample in the generator's sequence; None in an experiment of rules before 4."""
+        """Index of the first sample in the generator's sequence; None with the goal "route", and in an experiment of
+        rules before 4."""
         return self.info.start
 
     @property
     def seeds(self) -> list[int]:
         """A seed for each sample: that of index i is the same in every pick that has the index.
 
-        Raises ValueError in an experiment of rules before 4, where neighbouring picks would share seeds.
+        Raises ValueError with the goal "route", and in an experiment of rules before 4, where neighbouring picks would
+        share seeds.
         """
         if self.info.start is None:
             raise ValueError(
-                f"pick {self.number} has no seeds of its samples, as {self.info.experiment!r} was created by an older "
-                "version (rules before 4): use `seed`"
+                f"pick {self.number} has no seeds of its samples, as {self.info.experiment!r} routes prompts, or was "
+                "created by an older version (rules before 4): use `seed`"
             )
         return [(self.seed + place) % 2**32 for place in range(self.size)]
 
@@ -92,11 +94,11 @@ class PickOperations:
         """Tell the rows (n, d) of the generated samples. When this returns, they are stored and count once.
 
         They are features, or class probabilities for the metric "is", or a mapping of named arrays, as experiments with
-        several metrics need; arrays of one column, as of `Mean`, may be (n,). `prompts` (n, d_t) are the embeddings of
-        the prompts, for metrics of pairs. `ids` identify the samples, for example by URI, so that `modes` can show
-        them; each is converted to text. `embedding` is the name of the rows' embedding, `embeddings` are those of
-        several arrays by name; they must be the experiment's own, if it names some. `next` also asks for the next pick,
-        which is then in `self.next`.
+        several metrics need; arrays of one column, as of `Mean`, may be (n,), and a number is one sample. `prompts`
+        (n, d_t) are the embeddings of the prompts, for metrics of pairs. `ids` identify the samples, for example by
+        URI, so that `modes` can show them; each is converted to text. `embedding` is the name of the rows' embedding,
+        `embeddings` are those of several arrays by name; they must be the experiment's own, if it names some. `next`
+        also asks for the next pick, which is then in `self.next`.
 
         Telling the same batch again returns the same reply. Other values raise `ConflictError`, more rows than
         requested raise `FixError`, a pick that the service no longer knows raises `StopError`. float16 and float32 are
@@ -110,7 +112,7 @@ class PickOperations:
         named |= {} if prompts is None else {"prompts": prompts}
         named |= {} if ids is None else {IDS: ids}
         arrays: dict[str, NDArray[Any]] = {
-            name: pack_ids([f"{text}" for text in values]) if name == IDS else as_floats(name, values)
+            name: pack_ids([f"{text}" for text in values]) if name == IDS else _rows(as_floats(name, values))
             for name, values in named.items()
         }
         answer = await self._transport.call(
@@ -163,6 +165,11 @@ class PickOperations:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"
+
+
+def _rows(array: NDArray[Any]) -> NDArray[Any]:
+    """A single number as an array of one sample."""
+    return array if array.ndim else array.reshape(1)
 
 
 def _named(embedding: str | None, embeddings: Mapping[str, str] | None) -> dict[str, str | list[str]]:

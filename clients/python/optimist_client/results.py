@@ -1,4 +1,4 @@
-"""The operations of an experiment that read: report, contrasts, modes, mixture, suspects, export."""
+"""The operations of an experiment that read: report, contrasts, modes, mixture, routes, suspects, export."""
 
 from __future__ import annotations
 
@@ -69,6 +69,18 @@ class ResultOperations:
         params = {} if metric is None else {"metric": metric}
         path = f"/v1/experiments/{self.name}/mixture"
         return models.Mixture.model_validate(await self._transport.call("GET", path, params=params))
+
+    @operation
+    async def route_table(self) -> models.Routes:
+        """With the goal "route": which generator is the best one for which prompts, and what a router gains over the
+        best single generator.
+
+        It is made when it is asked for. If no scorer responds in time, an earlier one is returned, marked `stale`.
+        Raises `FixError` for another goal, `ConflictError` while there are too few samples, `RetryError` if no scorer
+        responded and there is no earlier one.
+        """
+        path = f"/v1/experiments/{self.name}/routes"
+        return models.Routes.model_validate(await self._transport.call("GET", path))
 
     @operation
     async def suspects(self) -> list[models.SuspectBatch]:

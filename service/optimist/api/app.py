@@ -24,6 +24,7 @@ from optimist.api.routes import (
     picks,
     references,
     retractions,
+    routed,
     session,
     uploads,
 )
@@ -65,7 +66,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     app.add_middleware(RequestLog)
     problems.install(app)
     # The busiest routes come first, because every request is matched against the routes in this order.
-    app.router.routes.insert(0, picks.straight)
+    app.router.routes[:0] = picks.straight
     for routes in (
         picks,
         references,
@@ -73,6 +74,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
         experiments,
         archives,
         mixtures,
+        routed,
         modes,
         retractions,
         generators,

@@ -20,13 +20,14 @@ from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.mixtures import KnownMixture, mixture_of
 from optimist.dispatch.report import report_of
+from optimist.dispatch.shown_routes import shown_routes
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import SuspectLog
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
-from optimist.store import MIXTURES_MADE, SCORED, NotFound, Settled, Store
+from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, TellReply
+from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
 
 REMEMBERED = 256
 """Experiments whose last state is kept, so that the next one is parsed only where it differs."""
@@ -51,7 +52,7 @@ class Context:
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        reading = (self.experiment, self.state, self.watched, self.mixture)
+        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes)
         self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
     def of(self, namespace: str) -> Context:
@@ -139,14 +140,25 @@ class Context:
             del self._mixtures[next(iter(self._mixtures))]
         return mixture_of(state, known, label)
 
+    async def routes(self, state: PolicyState) -> Routes | None:
+        """The newest table of routes; None before the first, and with another goal."""
+        if state.config.goal != "route":
+            return None
+        found = await self.store.route_table(state.config.name)
+        return None if found is None else shown_routes(state, *found)
+
     async def report(self, experiment: Experiment) -> Report:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
         return await self.report_on(await self.state(experiment))
 
     async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:
         """The report on a state that was just read. hint_after: as in `report_of`."""
-        watched, mixture = await self.watched(state.experiment), await self.mixture(state)
-        return report_of(state, hint_after, watched=watched, mixture=mixture)
+        watched, mixture, routes = (
+            await self.watched(state.experiment),
+            await self.mixture(state),
+            await self.routes(state),
+        )
+        return report_of(state, hint_after, watched=watched, mixture=mixture, routes=routes)
 
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
@@ -191,7 +203,7 @@ class Context:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Wake the dispatchers when estimates, or mixtures, are announced."""
+        """Wake the dispatchers when estimates, mixtures, or models of contexts are announced."""
         task = asyncio.create_task(self._listen())
         try:
             yield
@@ -201,7 +213,7 @@ class Context:
                 await task
 
     async def _listen(self) -> None:
-        async with self.store.announcements(SCORED, MIXTURES_MADE) as announcements:
+        async with self.store.announcements(SCORED, MIXTURES_MADE, ROUTES_MADE) as announcements:
             async for announcement in announcements:
                 for context in self._namespaces.values():
                     context.wake(None if announcement is None else announcement.experiment)

@@ -7,17 +7,19 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.mixture_curve import mixture_curve
 from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve
 from optimist.dispatch.report import report_of
+from optimist.dispatch.route_curve import route_curve
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.store import ExperimentState, MixturePoint, NotFound, Store, Unavailable
 from optimist.store.formats import HISTORY
-from optimist_client.models import Experiment, Mixture, OpenPickInfo, Overview, Progress, Report, Summary
+from optimist.store.routes import RoutePoint
+from optimist_client.models import Experiment, Mixture, OpenPickInfo, Overview, Progress, Report, Routes, Summary
 
 FRESH = 1.0
 """Seconds that an answer to a poll may be old."""
@@ -27,6 +29,7 @@ REMEMBERED = 256
 """Experiments whose progress curve is kept and continued; any other is made from its whole history."""
 
 Result = TypeVar("Result")
+Point = TypeVar("Point")
 
 
 class Shared:
@@ -74,6 +77,8 @@ class Poll:
     picks: list[OpenPickInfo]
     mixtures: Sequence[MixturePoint] | None
     """The mixtures over time; None where they are not the goal."""
+    routes: Sequence[RoutePoint] | None
+    """The tables of routes over time; None where these are not the goal."""
     _bodies: dict[int, Body] = field(default_factory=dict)
 
     def body(self, after: int) -> Body:
@@ -90,11 +95,40 @@ class Poll:
                 samples=samples,
                 generators=self.curve.generators(self.names, batches, after),
                 mixture=None if self.mixtures is None else mixture_curve(self.mixtures, self.names, after),
+                routes=None if self.routes is None else route_curve(self.routes, after),
                 picks=self.picks,
             )
             report = self.report.model_copy(update={"progress": progress})
             known = self._bodies[after] = Body.of(report.model_dump_json())
         return known
+
+
+class Kept(Generic[Point]):
+    """The points of experiments with one goal, of which only the new ones are read."""
+
+    def __init__(self, store: Store, goal: str, read: Callable[[str, int], Awaitable[list[Point]]]) -> None:
+        """read: the points of the experiment of a name, from an index on."""
+        self._store = store
+        self._goal = goal
+        self._read = read
+        self._known: dict[str, tuple[tuple[str, int], list[Point]]] = {}
+
+    async def of(self, experiment: Experiment) -> list[Point] | None:
+        """All points of an experiment; None where its goal is another one."""
+        if experiment.config.goal != self._goal:
+            return None
+        name, origin = experiment.config.name, (experiment.instance, self._store.epoch)
+        made, known = self._known.pop(name, (origin, list[Point]()))
+        known = known if made == origin else []
+        new = await self._read(name, max(0, len(known) - 1))
+        if new[:1] != known[-1:]:  # Redis has lost some, or batches were retracted
+            known = []
+            new = await self._read(name, 0)
+        found = [*known[:-1], *new]
+        self._known[name] = (origin, found)  # at the end, as those that were used last
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return found
 
 
 class Polls:
@@ -107,12 +141,13 @@ class Polls:
         state: Callable[[Experiment], Awaitable[PolicyState]],
         watched: Callable[[Experiment], Awaitable[WatchedEstimates | None]],
         mixture: Callable[[PolicyState], Awaitable[Mixture | None]],
+        routes: Callable[[PolicyState], Awaitable[Routes | None]],
         hint_after: int | None = None,
     ) -> None:
         """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
 
         watched: the estimates of an experiment's watched metrics, None if it has none. mixture: the newest one of a
-        state by the metric that decides. hint_after: as in `report_of`.
+        state by the metric that decides. routes: the newest table. hint_after: as in `report_of`.
         """
         self._store = store
         self._experiment = experiment
@@ -121,8 +156,10 @@ class Polls:
         self._hint_after = hint_after
         self._shared = Shared()
         self._mixture = mixture
+        self._routes = routes
         self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
-        self._blends: dict[str, tuple[tuple[str, int], list[MixturePoint]]] = {}
+        self._blends = Kept(store, "mixture", store.mixture_curve)
+        self._gains = Kept(store, "route", store.route_curve)
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
@@ -151,27 +188,11 @@ class Polls:
             for leased in state.stored.open_picks[-MOST_PICKS:]
         ]
         names = [generator.name for generator in state.stored.generators]
-        mixtures = await self._mixtures(experiment)
+        mixtures, gains = await self._blends.of(experiment), await self._gains.of(experiment)
         _check_same(await self._experiment(name), state.stored)
-        report = report_of(state, self._hint_after, watched=watched, mixture=await self._mixture(state))
-        return Poll(report, state.stored.instance, names, curve, picks, mixtures)
-
-    async def _mixtures(self, experiment: Experiment) -> list[MixturePoint] | None:
-        """The mixtures over time, without reading again those that are known; None where they are not the goal."""
-        if experiment.config.goal != "mixture":
-            return None
-        name, origin = experiment.config.name, (experiment.instance, self._store.epoch)
-        made, known = self._blends.pop(name, (origin, list[MixturePoint]()))
-        known = known if made == origin else []
-        new = await self._store.mixture_curve(name, max(0, len(known) - 1))
-        if new[:1] != known[-1:]:  # Redis has lost some, or batches were retracted
-            known = []
-            new = await self._store.mixture_curve(name)
-        found = [*known[:-1], *new]
-        self._blends[name] = (origin, found)  # at the end, as those that were used last
-        if len(self._blends) > REMEMBERED:
-            del self._blends[next(iter(self._blends))]
-        return found
+        mixture, routes = await self._mixture(state), await self._routes(state)
+        report = report_of(state, self._hint_after, watched=watched, mixture=mixture, routes=routes)
+        return Poll(report, state.stored.instance, names, curve, picks, mixtures, gains)
 
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
         name = experiment.config.name

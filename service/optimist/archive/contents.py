@@ -112,7 +112,7 @@ class Contents(Wire):
 
 
 class PageEntry(Wire):
-    """A log entry without its body, which has `bytes` bytes."""
+    """A log entry without its body, which has `bytes` bytes, and its context, which has `context_bytes`."""
 
     seq: Position
     pick: Count
@@ -125,6 +125,7 @@ class PageEntry(Wire):
     """`LogEntry.prompts`."""
     indices: Annotated[tuple[Count, Count] | None, NOT_EMPTY] = None
     """`LogEntry.indices`."""
+    context_bytes: Annotated[Count, NOT_EMPTY] = 0
 
     @classmethod
     def of(cls, entry: LogEntry) -> Self:
@@ -139,6 +140,7 @@ class PageEntry(Wire):
             retracts=entry.retracts,
             prompts=entry.prompts,
             indices=entry.indices,
+            context_bytes=len(entry.context),
         )
 
 

@@ -4,6 +4,7 @@ An archive is a zip file with uncompressed members and no pickles:
 
     format                    "1", the version of the format
     logs/<n>.json, .batches   a page of a generator's log: its entries, and their concatenated bodies
+    logs/<n>.contexts         the concatenated contexts of these entries, if any has one
     snapshots/<g>.safetensors the statistic of generator <g> at its `snapshot_position`
     snapshots/<g>/<label>.safetensors   the same by a watched metric
     history                   seven bytes per batch, as in `Store.history`
@@ -22,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -63,6 +65,8 @@ class ArchiveWriter:
         rows = [PageEntry.of(entry) for entry in entries]
         self._add(f"{name}.json", PAGE.dump_json(rows))
         self._add(f"{name}.batches", b"".join(entry.body for entry in entries))
+        if contexts := b"".join(entry.context for entry in entries):
+            self._add(f"{name}.contexts", contexts)
         return name
 
     def add_snapshot(self, generator: int, body: bytes, label: str = "") -> None:
@@ -187,6 +191,7 @@ class Archive:
             keep_log=config.keep_log,
             labels=self.labels,
             mixture_growth=self.contents.experiment.mixture_growth,
+            route_growth=self.contents.experiment.route_growth,
         )
 
     @property
@@ -224,24 +229,31 @@ class Archive:
             entries = PAGE.validate_json(self._read(f"{name}.json"))
         except ValidationError as error:
             raise ArchiveError(f"{name}.json: {error}") from None
-        bodies = self._read(f"{name}.batches")
-        if sum(entry.bytes for entry in entries) != len(bodies):
-            raise ArchiveError(f"{name}.batches does not have the size of its entries")
-        ends = np.cumsum([entry.bytes for entry in entries]).tolist()
+        bodies = self._pieces(f"{name}.batches", [entry.bytes for entry in entries])
+        sizes = [entry.context_bytes for entry in entries]
+        contexts = self._pieces(f"{name}.contexts", sizes) if any(sizes) else [b""] * len(sizes)
         return [
             LogEntry(
                 entry.seq,
                 entry.pick,
                 entry.rows,
                 entry.digest,
-                bodies[end - entry.bytes : end],
+                body,
                 entry.record,
                 retracts=entry.retracts,
                 prompts=entry.prompts,
                 indices=entry.indices,
+                context=context,
             )
-            for entry, end in zip(entries, ends, strict=True)
+            for entry, body, context in zip(entries, bodies, contexts, strict=True)
         ]
+
+    def _pieces(self, name: str, sizes: Sequence[int]) -> list[bytes]:
+        """A member that is as many pieces of these sizes."""
+        joined = self._read(name)
+        if sum(sizes) != len(joined):
+            raise ArchiveError(f"{name} does not have the size of its entries")
+        return [joined[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
     def _read(self, name: str) -> bytes:
         try:

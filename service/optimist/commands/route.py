@@ -46,7 +46,7 @@ def route(
     console = Console()
     console.print(Text(report.sentence), soft_wrap=True)
     table = Table(title="By type of prompt", title_justify="left", box=None, pad_edge=False)
-    for heading in ("share", "prompts such as", "winner", *report.names, "gain of routing"):
+    for heading in ("share", "prompts such as", "winner", "its lead", "gain of routing", *report.names):
         table.add_column(heading, overflow="fold")
     for row in as_rows(report.types, report.texts):
         table.add_row(*map(Text, row))

@@ -72,9 +72,16 @@ def kernels_of(metric: Metric) -> dict[str, Kernel]:
     return {name: kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None}
 
 
+def fits_contexts(config: ExperimentConfig, metric: Metric) -> bool:
+    """Whether the first contexts fix their bandwidth, which is stored with what this metric left to the samples."""
+    is_first = metric.shown_label == config.declared.shown_label
+    return is_first and config.goal == "route" and config.context_bandwidth == "median"
+
+
 def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
-    """Raise ValueError unless what the first samples fixed is what the open kernels of a metric left to them."""
-    expected: dict[str, tuple[int, ...]] = {}
+    """Raise ValueError unless what the first samples fixed is what the open kernels of a metric left to them, and the
+    bandwidth of contexts, which is fixed with the metric that decides."""
+    expected: dict[str, tuple[int, ...]] = {"context.sigma": (1,)} if fits_contexts(experiment.config, metric) else {}
     widths = experiment.widths_of(metric)
     for field, kernel in kernels_of(metric).items():
         if kernel.is_open:
@@ -87,6 +94,7 @@ def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
 
 
 def too_wide(experiment: Experiment, most: int) -> str:
-    """What a new experiment is refused with whose batches are wider than `most`; "" where none are."""
-    wide = [f"{name}: expected at most {most} columns, got {n}" for name, n in experiment.widths.items() if n > most]
+    """What a new experiment is refused with whose batches or contexts are wider than `most`; "" where none are."""
+    widths = experiment.widths | ({} if experiment.config.context is None else {"context": experiment.config.context})
+    wide = [f"{name}: expected at most {most} columns, got {n}" for name, n in widths.items() if n > most]
     return "; ".join(wide)

@@ -8,8 +8,10 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from optimist.dispatch.contexts import AskedContext, AskedContexts
 from optimist.dispatch.slices import Slice, next_slice, pick_seed, slice_seed
 from optimist.dispatch.state import PolicyState
+from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import Arm
 from optimist.store import AskGroup, GeneratorState, NewPick, Opening
 from optimist_client.models import AskRequest, Pick
@@ -60,10 +62,12 @@ class Assignment:
         groups = [AskGroup(request_id, picks) for request_id, picks in self._groups.items()]
         return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.mark)
 
-    def answer(self, request: AskRequest, stale: bool, key: str = "") -> list[Pick]:
+    def answer(
+        self, request: AskRequest, stale: bool, key: str = "", contexts: AskedContexts | None = None
+    ) -> list[Pick]:
         """The picks for this request: its own open ones first, then new ones up to `count` within the budgets.
 
-        key: id of the access key that asks.
+        key: id of the access key that asks. contexts: of the request; it gets one pick for each instead.
         """
         kept = self._state.open_picks.owned(request)
         self.returned += [pick.number for pick in kept]
@@ -72,12 +76,13 @@ class Assignment:
             return kept
         new: list[Pick] = []
         # An ask without a worker name counts as one worker.
-        count = min(request.count, self._most_open.worker)
+        count = min(request.count if contexts is None else len(contexts), self._most_open.worker)
         while len(kept) + len(new) < count and self._has_room(request.worker, key):
             able = self._able(request)
             if not any(arm.active for arm in able):
                 break
-            new.append(self._next(able, request, stale, key))
+            context = None if contexts is None else contexts[len(new)]
+            new.append(self._next(able, request, stale, key, context))
         return kept + new
 
     def _has_room(self, worker: str | None, key: str) -> bool:
@@ -97,13 +102,13 @@ class Assignment:
             return self._state.arms
         return [replace(arm, active=arm.active and arm.name in request.generators) for arm in self._state.arms]
 
-    def _next(self, able: list[Arm], request: AskRequest, stale: bool, key: str) -> Pick:
+    def _next(self, able: list[Arm], request: AskRequest, stale: bool, key: str, context: AskedContext | None) -> Pick:
         """Choose and open one more pick."""
         state, stored, config = self._state, self._state.stored, self._state.config
         number = stored.rounds + 1
-        chosen = state.goal.pick(able, stored.told, number)
-        positions, mixture = state.goal.used(state.contenders)
-        generator = state.contenders[chosen]
+        choice = state.goal.pick(able, stored.told, number, context)
+        basis = state.goal.used(state.contenders, choice)
+        generator = state.contenders[choice.place]
         cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)
         size = self._size(cost)
         part = next_slice(state.experiment, generator, size)
@@ -115,19 +120,21 @@ class Assignment:
             number=number,
             generator=generator.name,
             size=size,
-            prompts=None if part is None else part.prompts,
+            prompts=_prompts(part, context, size),
             prompts_start=None if part is None or part.prompts is None else part.start,
             prompt_indices=None if part is None else part.prompt_indices,
             start=start,
             seed=seed,
-            positions=positions,
-            mixture=mixture,
+            positions=basis.positions,
+            mixture=basis.mixture,
             batches=[arm.batches for arm in able],
             pending_samples=[arm.pending_samples for arm in able],
             pending_batches=[arm.pending_batches for arm in able],
             excluded=[arm.name for arm in able if not arm.active],
             retired=[generator.name for generator in stored.generators if generator.state == "retired"],
             costs=_costs(able),
+            model=basis.model,
+            probability=choice.probability,
             told=stored.told,
             stale=stale,
             worker=request.worker,
@@ -137,6 +144,8 @@ class Assignment:
         nonce = secrets.token_hex(8)
         least, most = self._rows(size, config.prompts is not None)
         taken = {} if part is None else _taken(part)
+        if context is not None:
+            taken["context"] = RoutedPrompt(context.row, choice.probability, context.text).pack()
         new = NewPick(generator.ordinal, pick.model_dump_json(), nonce=nonce, least=least, most=most, key=key, **taken)
         pick = pick.model_copy(update={"nonce": nonce})
         state.open(pick, new, pick.opened + self._lease)
@@ -161,8 +170,10 @@ class Assignment:
         return 1, 0 if self._state.config.allow_extra else size
 
     def _size(self, cost: float) -> int:
-        """`batch_size`, or less where the budgets leave less; cost may exceed its budget by less than one sample."""
-        size, left = self._state.config.batch_size, self._cost_left
+        """`batch_size`, or `tries`, or less where the budgets leave less; cost may exceed its budget by less than one
+        sample."""
+        config, left = self._state.config, self._cost_left
+        size = config.tries if config.goal == "route" else config.batch_size
         size = size if self._samples_left is None else min(size, self._samples_left)
         return math.ceil(left / cost) if left is not None and size * cost > left else size
 
@@ -171,6 +182,13 @@ def _costs(arms: list[Arm]) -> list[float | None] | None:
     """The field `costs` of a pick; None where no cost is known."""
     costs = [arm.cost for arm in arms]
     return costs if any(cost is not None for cost in costs) else None
+
+
+def _prompts(part: Slice | None, context: AskedContext | None, size: int) -> list[str] | None:
+    """The field `prompts` of a pick: a slice has them by sample, a context one text for all samples."""
+    if context is not None and context.text:
+        return [context.text] * size
+    return None if part is None else part.prompts
 
 
 def _taken(part: Slice) -> dict[str, Any]:

@@ -19,9 +19,12 @@ import uuid
 from collections.abc import Sequence
 
 from optimist.dispatch.assignment import MostOpen
+from optimist.dispatch.contexts import MANY, AskedContexts
 from optimist.dispatch.counting import count_ask
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.planning import Plan, planned
+from optimist.dispatch.route_models import RouteModels
+from optimist.dispatch.routes import ForRoutes
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.waiting import Ask, Tell, resolve
 from optimist.store import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, Store, StoreError, Unavailable
@@ -56,6 +59,7 @@ class Dispatcher:
         self._who = uuid.uuid4().hex
         self._refused: float | None = None
         """Since when other replicas have had the turn; None: they do not."""
+        self._models = RouteModels(store)
         self._wanted: tuple[str | None, float] = None, 0.0
         """The mixture that the scorers were last told to make again, by its name, and when."""
         self._epoch = store.epoch
@@ -73,12 +77,15 @@ class Dispatcher:
         self._announced = True
         self._changed.set()
 
-    async def ask(self, request: AskRequest, key: str = "") -> AskReply:
+    async def ask(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> AskReply:
         """Picks for one worker, waiting at most the experiment's `max_wait` seconds for estimates that are due.
 
-        key: id of the access key that asks.
+        key: id of the access key that asks. contexts: of the request, with the goal "route".
         """
-        ask = Ask(request, key)
+        goal = None if self._state is None else self._state.goal
+        if contexts is not None and len(contexts) >= MANY and isinstance(goal, ForRoutes) and goal.loaded is not None:
+            await asyncio.to_thread(contexts.predict, goal.loaded.model, self._most_open.worker)
+        ask = Ask(request, key, contexts)
         self._waiting.append(ask)
         self._serve_on()
         return await ask.answer
@@ -156,6 +163,7 @@ class Dispatcher:
         if state is None or not self._is_known:
             return None
         self._is_known = all(state.settle(tell.batch) for tell in tells)
+        self._models.watch(state)
         if not self._is_known or not asks:
             return None
         lacking = [ask.lacks(state) for ask in asks]  # called for every ask, because it notes what the ask needs
@@ -208,6 +216,7 @@ class Dispatcher:
             await self._finish(plan)
         elif done.state is not None:
             self._state, self._is_known = PolicyState(self._experiment, done.state, self._state), True
+            await self._models.renew(self._state)
             waiting = set(self._waiting)
             self._fresh, self._refused = [ask for ask in asks if ask in waiting], None
         elif wants_state:
@@ -259,7 +268,7 @@ class Dispatcher:
         state, ended = self._state, self._state.has_ended
         self._waiting = [ask for ask in self._waiting if ask not in plan.replies]
         for ask, picks in plan.replies.items():
-            waits = DRAINING if not picks and not ended else None
+            waits = DRAINING if len(picks) < ask.least and not ended else None
             reply = AskReply(picks=picks, state=state.phase, ended=ended, decision=state.decision, retry_after=waits)
             resolve(ask.answer, reply)
             count_ask(reply)

@@ -1,7 +1,7 @@
-"""What an experiment is after: the best generator, or the best blend. Where the two differ, dispatch asks its goal.
+"""What an experiment is after: the best generator, or the best blend. Where goals differ, dispatch asks the goal.
 
-Both choose the next pick, decide, and say what asks wait for: for the best generator the due estimates, for the best
-blend the due mixture.
+Each chooses the next pick, decides, and says what asks wait for: for the best generator the due estimates, for the best
+blend the due mixture. The third goal, which generator is best for each prompt, has `routes` to itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from optimist.dispatch.chosen import Basis, Choice, positions_of
+from optimist.dispatch.contexts import AskedContext
+from optimist.dispatch.routes import ForRoutes, route_goal
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import (
     LEAST_SAMPLES,
@@ -47,8 +50,13 @@ class Goal(Protocol):
         """The mixture that picks are made from; None with the goal "best", and before the first."""
         ...
 
-    def pick(self, arms: Sequence[Arm], told: int, round_: int) -> int:
-        """Position in `arms` of the generator to sample next."""
+    @property
+    def is_stale(self) -> bool:
+        """Whether picks made now rest on what is too old, although no ask waits for anything newer."""
+        ...
+
+    def pick(self, arms: Sequence[Arm], told: int, round_: int, context: AskedContext | None = None) -> Choice:
+        """The generator to sample next. context: of the prompt that the pick is for, with the goal "route"."""
         ...
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
@@ -67,8 +75,8 @@ class Goal(Protocol):
         """Whether the warm-up is over."""
         ...
 
-    def used(self, contenders: Sequence[GeneratorState]) -> tuple[list[int], str | None]:
-        """What a pick made now rests on: a log position for each contender, and the name of the mixture, if any."""
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+        """What this choice, made now, rests on."""
         ...
 
     def awaited(self, stored: ExperimentState) -> Awaited:
@@ -96,9 +104,14 @@ class ForBest:
         """None: there may be one, but nothing is made from it."""
         return None
 
-    def pick(self, arms: Sequence[Arm], told: int, round_: int) -> int:
+    @property
+    def is_stale(self) -> bool:
+        """False: asks wait for estimates."""
+        return False
+
+    def pick(self, arms: Sequence[Arm], told: int, round_: int, context: AskedContext | None = None) -> Choice:
         """As the policy picks."""
-        return self.policy.pick(arms, told, round_)
+        return Choice(self.policy.pick(arms, told, round_))
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """The decision on the arms that it compares."""
@@ -119,9 +132,9 @@ class ForBest:
         """Whether every active arm has had its warm-up, and has an estimate."""
         return all(arm.batches >= self.policy.warmup and arm.estimate is not None for arm in arms if arm.active)
 
-    def used(self, contenders: Sequence[GeneratorState]) -> tuple[list[int], str | None]:
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
         """The positions of the estimates."""
-        return [generator.estimate_seq for generator in contenders], None
+        return Basis([generator.estimate_seq for generator in contenders])
 
     def awaited(self, stored: ExperimentState) -> Awaited:
         """The positions at which estimates are due."""
@@ -150,9 +163,14 @@ class ForMixture:
         """That of the policy."""
         return self.policy.stopping
 
-    def pick(self, arms: Sequence[Arm], told: int, round_: int) -> int:
+    @property
+    def is_stale(self) -> bool:
+        """False: asks wait for the mixture."""
+        return False
+
+    def pick(self, arms: Sequence[Arm], told: int, round_: int, context: AskedContext | None = None) -> Choice:
         """As the policy picks from the mixture."""
-        return self.policy.pick(arms, self.mixture, told, round_)
+        return Choice(self.policy.pick(arms, self.mixture, told, round_))
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """The decision on the blend."""
@@ -174,13 +192,11 @@ class ForMixture:
         known = () if self.mixture is None else self.mixture.generators
         return all(arm.batches >= self.policy.warmup and arm.name in known for arm in arms if arm.active)
 
-    def used(self, contenders: Sequence[GeneratorState]) -> tuple[list[int], str | None]:
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
         """The positions up to which the mixture was made, 0 where a generator is not part of it, and its name."""
         if self.stored is None:
-            return [0] * len(contenders), None
-        parts = self.stored.parts
-        seqs = [parts[generator.ordinal].seq if generator.ordinal in parts else 0 for generator in contenders]
-        return seqs, self.stored.made
+            return Basis([0] * len(contenders))
+        return Basis(positions_of(self.stored.parts, contenders), mixture=self.stored.made)
 
     def awaited(self, stored: ExperimentState) -> Awaited:
         """The name of the mixture that is due to be made again."""
@@ -209,9 +225,11 @@ def policy_of(experiment: Experiment, needed: int) -> Policy | MixturePolicy:
 def goal_of(experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None = None) -> Goal:
     """The goal, with its policy; needed: as of `policy_of`.
 
-    known: of an earlier state, whose mixture is taken if it is the same one. Raises ValueError, KeyError or TypeError
-    if the mixture cannot be read.
+    known: of an earlier state, whose mixture is taken if it is the same one, or whose model of contexts. Raises
+    ValueError, KeyError or TypeError if the mixture cannot be read.
     """
+    if experiment.config.goal == "route":
+        return route_goal(experiment, stored, needed, known if isinstance(known, ForRoutes) else None)
     policy = policy_of(experiment, needed)
     if isinstance(policy, Policy):
         return ForBest(policy)

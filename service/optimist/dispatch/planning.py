@@ -36,5 +36,6 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease
     for ask in ready:
         if assignment.opened >= PICKS_A_TURN:
             break  # the others are answered in the next round
-        replies[ask] = assignment.answer(ask.request, ask.lacks(state), ask.key)
+        is_stale = ask.lacks(state) or state.goal.is_stale
+        replies[ask] = assignment.answer(ask.request, is_stale, ask.key, ask.contexts)
     return Plan(replies, assignment.opening(exactly), assignment.returned)

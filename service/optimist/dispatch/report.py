@@ -13,7 +13,7 @@ from optimist.dispatch.watched import WatchedEstimates, watched_reports
 from optimist.policies import Arm, contrast
 from optimist.policies.reports import report_on
 from optimist.store import NotFound
-from optimist_client.models import Contrast, Mixture, Report
+from optimist_client.models import Contrast, Mixture, Report, Routes
 
 
 def report_of(
@@ -22,13 +22,15 @@ def report_of(
     *,
     watched: WatchedEstimates | None = None,
     mixture: Mixture | None = None,
+    routes: Routes | None = None,
     explain: bool = True,
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
     watched: the estimates of the watched metrics; without them there are no standings by these. mixture: the newest
-    one by the metric that decides, where it is not the goal. Without `explain` there are no contrasts, and a decision
-    that is not latched has no verdicts, which take half a millisecond.
+    one by the metric that decides, where it is not the goal. routes: the newest table, where these are the goal.
+    Without `explain` there are no contrasts, and a decision that is not latched has no verdicts, which take half a
+    millisecond.
     """
     told = state.stored.counted
     decision = explained_decision(state) if explain else state.decision
@@ -68,6 +70,7 @@ def report_of(
         retractions=retractions_of(state.stored.generators),
         watched={} if watched is None else watched_reports(state, watched),
         mixture=mixture_of(state) if mixture is None else mixture,
+        routes=routes,
     )
 
 

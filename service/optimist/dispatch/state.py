@@ -12,6 +12,7 @@ from optimist.dispatch.open_picks import OpenPicks
 from optimist.dispatch.suspects import decision_warnings
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
+from optimist.numerics.routing.contexts import contexts_to_fit
 from optimist.policies import Arm, rivals
 from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
 from optimist_client.metrics import Metric
@@ -25,6 +26,12 @@ def needed_to_fit(metric: Metric, active: int) -> int:
     """Samples that each of `active` generators must have before open kernels of the metric can be fixed."""
     kernels = (metric.setting(name) for name in metric.kernels)
     return rows_to_fit([kernel for kernel in kernels if kernel is not None], active)
+
+
+def _needed(config: ExperimentConfig, active: int) -> int:
+    """The same for the metric that decides; with the goal "route" as many batches, as each brings one context."""
+    needed = needed_to_fit(config.declared, active)
+    return max(needed, contexts_to_fit(config.context_bandwidth, active)) if config.goal == "route" else needed
 
 
 class PolicyState:
@@ -51,9 +58,10 @@ class PolicyState:
         changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
         self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
         """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
+        self._weighs_costs = self.config.price > 0.0 if self.config.goal == "route" else experiment.weighs_costs
         self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
-        self.needed_to_fit = 0 if any(self.estimates) else needed_to_fit(self.config.declared, len(stored.active))
+        self.needed_to_fit = 0 if any(self.estimates) else _needed(self.config, len(stored.active))
         """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
         self.goal: Goal = goal_of(experiment, stored, self.needed_to_fit, None if known is None else known.goal)
         """What is different between goals. The warm-up of its policy lasts until the kernels can be fixed."""
@@ -135,7 +143,7 @@ class PolicyState:
             self.open_picks.samples[generator.ordinal],
             self.open_picks.batches[generator.ordinal],
             active=generator.state == "active",
-            cost=self.costs.get(generator.name) if self.experiment.weighs_costs else None,
+            cost=self.costs.get(generator.name) if self._weighs_costs else None,
         )
 
     @property
@@ -173,6 +181,8 @@ class PolicyState:
     def can_be_scored(self) -> bool:
         """Whether there are enough samples to fix the kernels; before that, asks do not wait for estimates."""
         needed = self.needed_to_fit
+        if needed and self.config.goal == "route":
+            return all(generator.batches >= needed for generator in self.stored.active)
         return not needed or all(generator.samples >= needed for generator in self.stored.active)
 
     @property

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from optimist.dispatch.contexts import AskedContexts
 from optimist.dispatch.goals import Awaited
 from optimist.dispatch.state import PolicyState
 from optimist.store import Batch, Settled
@@ -25,6 +26,8 @@ class Ask:
     request: AskRequest
     key: str = ""
     """Id of the access key that asks."""
+    contexts: AskedContexts | None = None
+    """Those of the request."""
     came: float = field(default_factory=time.monotonic)
     answer: asyncio.Future[AskReply] = field(default_factory=_pending)
     is_planned: bool = False
@@ -35,6 +38,11 @@ class Ask:
     def __post_init__(self) -> None:
         if self.request.request_id is None:
             self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})
+
+    @property
+    def least(self) -> int:
+        """The picks without which it is told to ask again: one, or one for each context."""
+        return 1 if self.contexts is None else len(self.contexts)
 
     def lacks(self, state: PolicyState) -> bool:
         """Whether something that the ask waits for has not been made yet."""

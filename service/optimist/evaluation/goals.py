@@ -23,9 +23,9 @@ from optimist.policies import (
     is_mixture_due,
     warmup_batches,
 )
-from optimist_client.config import resolve_preset
 from optimist_client.goals import check_goal, mixture_growth, of_mixture
 from optimist_client.metrics import Metric
+from optimist_client.presets import resolve_preset
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Plan:
         growth: float | None = None,
     ) -> Plan:
         """The plan that these arguments of `Evaluation` ask for. Raises ValueError if they do not go together."""
+        if goal == "route":
+            raise ValueError(
+                "goal: prompts are routed by the service, not in memory; `optimist route` says what routing would "
+                "gain, and `optimist simulate --goal route` plays its policies"
+            )
         check_text("bound", "influence" if bound is None else bound)
         named = check_text("policy", _default(goal, bound, metric) if policy is None else policy)
         known: dict[str, Any] = {"policy": named, "bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}

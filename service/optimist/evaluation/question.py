@@ -17,6 +17,8 @@ from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.numerics.kernel.settings import KernelSettings, with_settings
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.registry import Setting, make_bound, make_metric, make_reference
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.features import Floats
 from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 
@@ -47,6 +49,8 @@ class Question:
     """Whether estimates carry what comparisons by index need; from rules 4 on, under the bound "influence"."""
     generators: int = 1
     """How many generators the intervals of a strict bound hold for together."""
+    contexts: ContextSettings | None = None
+    """How contexts become features, where prompts are routed by this metric."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
@@ -114,22 +118,43 @@ class Question:
         """The kernels that only samples can fix."""
         return {name: kernel for name, kernel in self.kernels.items() if kernel.is_open}
 
+    @property
+    def has_open_contexts(self) -> bool:
+        """Whether only contexts can fix their bandwidth."""
+        return self.contexts is not None and self.contexts.is_open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only samples can fix a kernel, or the bandwidth of contexts."""
+        return bool(self.open_kernels) or self.has_open_contexts
+
     def rows_to_fit(self, generators: int) -> int:
         """How many samples each of `generators` must have before the open kernels can be fixed."""
         return rows_to_fit(self.open_kernels.values(), generators)
 
-    def fitted(self, rows: Mapping[str, Sequence[Tensor]]) -> Question:
-        """The question with its open kernels fixed by the first rows (n, …) of each generator, by array."""
+    def contexts_to_fit(self, generators: int) -> int:
+        """How many batches, with a context each, each of `generators` must have before their bandwidth can be fixed."""
+        return 0 if self.contexts is None else self.contexts.to_fit(generators)
+
+    def fitted(self, rows: Mapping[str, Sequence[Tensor]], contexts: Sequence[Floats] = ()) -> Question:
+        """The question with its open kernels fixed by the first rows (n, …) of each generator, by array.
+
+        contexts: the first ones (n, d) of each generator, which fix their bandwidth if it is open.
+        """
         found = {
             name: fit_kernel(kernel, *rows[self.metric.kernels[name]], rules=self.rules)
             for name, kernel in self.open_kernels.items()
         }
-        return replace(self, metric=self._with(found)) if found else self
+        known = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
+        return replace(self, metric=self._with(found) if found else self.metric, contexts=known)
 
-    def closed(self, kernels: Mapping[str, Mapping[str, Any]]) -> Question:
-        """The question with these settings of its kernels, by field, replaced."""
+    def closed(self, kernels: Mapping[str, Mapping[str, Any]], context_sigma: float | None = None) -> Question:
+        """The question with these settings of its kernels, by field, and this bandwidth of contexts replaced."""
         changes = {name: self.kernels[name].model_copy(update=dict(changed)) for name, changed in kernels.items()}
-        return replace(self, metric=self._with(changes))
+        known = self.contexts
+        if known is not None and context_sigma is not None:
+            known = replace(known, bandwidth=context_sigma)
+        return replace(self, metric=self._with(changes), contexts=known)
 
     def bound_for(self, widths: Mapping[str, int]) -> Bound:
         """The bound for batches whose arrays have these columns.

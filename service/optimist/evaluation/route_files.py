@@ -13,7 +13,8 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from optimist.evaluation.prompt_types import PromptType, types_of
-from optimist.evaluation.routing import RouteGain, ScoredPrompts, route_gain
+from optimist.evaluation.routing import RouteGain, route_gain
+from optimist.evaluation.scored_prompts import ScoredPrompts
 
 TABLE = ("contexts", "scores")
 LOGGED = ("contexts", "generator", "score", "probability")
@@ -53,6 +54,7 @@ class RouteReport:
             "price": self.price,
             "best": found.best,
             "gain": found.gain,
+            "basis": found.basis,
             "error": found.error,
             "lower": low,
             "upper": high,
@@ -84,6 +86,11 @@ def route_file(file: Path, *, price: float = 0.0, features: int = 256, types: in
     if price and known.costs is None:
         raise ValueError(f"price: it is multiplied by costs, and {file} has no array `costs`")
     found = route_gain(known, price=price, features=features, seed=seed)
+    if found.error is None:
+        raise ValueError(
+            "what routing gains is not known: too few prompts have scores of both generators, that of the route and "
+            "the best single one; a log needs probabilities below 1"
+        )
     kinds = types_of(known, found, price=price, count=types, seed=seed)
     return RouteReport(known.names, found, kinds, texts, price, known.is_logged)
 

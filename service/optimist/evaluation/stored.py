@@ -14,9 +14,14 @@ from optimist.evaluation.common_rows import Indices
 from optimist.evaluation.question import Question, prepared
 from optimist.evaluation.track import Track
 from optimist.numerics.real_data import RealData, Reference
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.told import RoutedPrompt
 from optimist_client import tensors
+from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
+
+_CONTEXT_SIGMA = "context.sigma"
 
 
 class Logged(Protocol):
@@ -57,6 +62,11 @@ class Logged(Protocol):
         """The index of its first row in the generator's sequence, and how many rows have one; None: no row."""
         ...
 
+    @property
+    def context(self) -> bytes:
+        """`RoutedPrompt.pack` of the prompt that it was made for; empty where prompts are not routed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -95,7 +105,15 @@ def question_of(
         prompts=config.list_length(metric),
         paired=experiment.is_paired,
         generators=len(config.generators),
+        contexts=None if label else contexts_of(config),
     )
+
+
+def contexts_of(config: ExperimentConfig) -> ContextSettings | None:
+    """How contexts become features where the goal is to route prompts, else None."""
+    if config.goal != "route" or config.context is None:
+        return None
+    return ContextSettings(config.context, config.context_features, config.context_bandwidth)
 
 
 def stored_reference(body: bytes) -> RealData:
@@ -109,23 +127,30 @@ def stored_reference(body: bytes) -> RealData:
 
 
 def pack_kernels(open_question: Question, question: Question) -> bytes:
-    """The parameters of open kernels that samples have fixed: "<field>.sigma" (1,) and "<field>.landmarks" (m, d)."""
+    """The parameters of open kernels that samples have fixed: "<field>.sigma" (1,) and "<field>.landmarks" (m, d).
+
+    "context.sigma" (1,) is the bandwidth of contexts.
+    """
     fixed: dict[str, NDArray[np.float64]] = {}
     for field in open_question.open_kernels:
         kernel = question.kernels[field]
         fixed[f"{field}.sigma"] = np.array([kernel.sigma])
         if kernel.landmarks is not None:
             fixed[f"{field}.landmarks"] = kernel.landmarks
+    if open_question.has_open_contexts and question.contexts is not None:
+        fixed[_CONTEXT_SIGMA] = np.array([question.contexts.bandwidth], dtype=np.float64)
     return tensors.encode(fixed)
 
 
 def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
     """The question with its open kernels fixed by the output of `pack_kernels`."""
     found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
-    for name, array in tensors.decode(fitted).items():
+    arrays = tensors.decode(fitted)
+    sigma = arrays.pop(_CONTEXT_SIGMA, None)
+    for name, array in arrays.items():
         field, _, part = name.partition(".")
         found[field][part] = float(array[0]) if part == "sigma" else array
-    return open_question.closed(found)
+    return open_question.closed(found, None if sigma is None else float(sigma[0]))
 
 
 def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
@@ -157,9 +182,20 @@ def prompt_indices_of(entry: Logged) -> Tensor | None:
     return torch.tensor([int(index) for index in entry.prompts.split(",")]) if entry.prompts else None
 
 
+def routed_prompt_of(entry: Logged) -> RoutedPrompt:
+    """The prompt that a batch was made for. Raises ValueError where there is none, or where it cannot be read."""
+    if not entry.context:
+        raise ValueError("the batch has no context of a prompt")
+    return RoutedPrompt.unpack(entry.context)
+
+
 def take(track: Track, entry: Logged) -> Taken:
-    """Add a logged batch to a track. One that cannot be read is skipped: its rows count, its numbers do not."""
+    """Add a logged batch to a track. One that cannot be read is skipped: its rows count, its numbers do not.
+
+    A track that routes prompts cannot read a batch without the prompt that it was made for.
+    """
     try:
-        return Taken(track.add(*batch_of(entry), prompt_indices_of(entry), entry.indices))
+        routed = None if track.routed is None else routed_prompt_of(entry)
+        return Taken(track.add(*batch_of(entry), prompt_indices_of(entry), entry.indices, routed))
     except (ValueError, KeyError) as error:
         return Taken(track.skip(entry.rows), f"{error}")

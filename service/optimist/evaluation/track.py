@@ -12,10 +12,13 @@ from torch import Tensor
 
 from optimist.evaluation.common_rows import Indexed, Indices
 from optimist.evaluation.paired import Paired
+from optimist.evaluation.routed import Routed
 from optimist.numerics.bound import Bound, InfluenceBound
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.routing.features import ContextMap
+from optimist.numerics.routing.told import RoutedPrompt
 from optimist.numerics.score import Score
 from optimist.numerics.statistic import Statistic
 
@@ -24,11 +27,19 @@ class Track:
     """One generator's log, with estimates at the due sample counts of decisions.md §2."""
 
     def __init__(
-        self, bound: Bound, growth: float, paired: bool = False, reads: Mapping[str, str] | None = None
+        self,
+        bound: Bound,
+        growth: float,
+        paired: bool = False,
+        reads: Mapping[str, str] | None = None,
+        contexts: ContextMap | None = None,
+        ordinal: int = 0,
     ) -> None:
         """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
 
         reads: `Metric.array_names`, the names in a batch of the metric's own arrays; None: the same names.
+        contexts: where prompts are routed by this metric, how their contexts become features.
+        ordinal: of the generator, where there are `contexts`.
         """
         self._bound = bound
         self._reads = {name: name for name in bound.metric.widths} if reads is None else dict(reads)
@@ -39,12 +50,16 @@ class Track:
         self.statistic: Statistic = bound.statistic()
         self.reservoir = Reservoir() if bound.metric.offers_modes else None
         self._paired = Paired(bound, self.statistic) if paired and isinstance(bound, InfluenceBound) else None
+        self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
+        """What routes prompts; None where they are not routed by this metric."""
         self._made: Estimate | None = None  # the estimate at this position, where the trail needed it
 
     @property
     def bytes(self) -> int:
         """Bytes of `state`; the memory in use is up to a quarter larger."""
-        return sum(tensor.nbytes for tensor in self.state().values())
+        # The rows of prompts are not gathered to be counted.
+        own = sum(tensor.nbytes for tensor in self._own_state().values())
+        return own if self.routed is None else own + self.routed.bytes
 
     @property
     def followed_bytes(self) -> int:
@@ -72,27 +87,32 @@ class Track:
         ids: Sequence[str],
         listed: Tensor | None = None,
         indices: Indices | None = None,
+        routed: RoutedPrompt | None = None,
     ) -> bool:
         """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
 
         Arrays that the metric does not read are left alone.
         listed: the index (n,) of each row's prompt, where these are a fixed list; None where they are not known.
         indices: the index of the first row in the generator's sequence, and how many rows have one; None: no row.
+        routed: the prompt of the batch, with which every batch must come where there are `contexts`.
 
-        Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it, or if the indices are not
-        valid; KeyError if an array is missing.
+        Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it, or if indices or prompt
+        are not valid; KeyError if an array is missing.
         """
         batch = {own: batch[name] for own, name in self._reads.items()}
         if self._paired is not None:
             self._paired.check(indices, len(ids))
         if self.reservoir is not None:
             self.reservoir.check(batch, ids)
+        prompted = None if self.routed is None else self.routed.read(next(iter(batch.values())), routed)
         named = {} if self.statistic.list_length is None else {"listed": listed}
         self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
         if self.reservoir is not None:
             self.reservoir.update(batch, ids)
         if self._paired is not None:
             self._paired.add(batch, indices, listed)
+        if self.routed is not None and prompted is not None:
+            self.routed.add(prompted)
         if self._growth == 0.0 and self._bound.name != "influence":
             self._bound.metric.follow(self.statistic)
         return self.skip(len(ids))
@@ -131,6 +151,11 @@ class Track:
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name. Tensors may be views, valid until the next batch."""
+        routed = {} if self.routed is None else self.routed.state()
+        return self._own_state() | {f"routed/{key}": tensor for key, tensor in routed.items()}
+
+    def _own_state(self) -> dict[str, Tensor]:
+        """The state of everything but `routed`."""
         counts = torch.tensor([self.samples, self._last_due], dtype=torch.int64)
         found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()}
         if self.reservoir is not None:
@@ -147,14 +172,18 @@ class Track:
         growth: float,
         paired: bool = False,
         reads: Mapping[str, str] | None = None,
+        contexts: ContextMap | None = None,
+        ordinal: int = 0,
     ) -> Track:
         """The inverse of `state`, bit for bit.
 
-        Raises KeyError or ValueError for the state of another bound, or of a track that differs in `paired`.
+        Raises KeyError or ValueError for the state of another bound, or of a track that differs in `paired` or in
+        whether it has `contexts`.
         """
-        track = cls(bound, growth, paired, reads)
+        track = cls(bound, growth, paired, reads, contexts, ordinal)
         split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
         split |= {} if track._paired is None else {"paired": {}}
+        split |= {} if track.routed is None else {"routed": {}}
         for name, tensor in tensors.items():
             part, _, key = name.partition("/")
             if key:
@@ -165,6 +194,8 @@ class Track:
             track.reservoir = Reservoir.from_tensors(split["reservoir"])
         if track._paired is not None:
             track._paired.restore(split["paired"])
+        if track.routed is not None:
+            track.routed.restore(split["routed"])
         return track
 
     def forget(self) -> None:

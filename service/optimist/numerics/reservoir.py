@@ -18,16 +18,25 @@ class Reservoir:
     """The `capacity` samples of a log whose index has the smallest hash: a uniform sample without any random state.
 
     Bottom-k sampling: which samples are kept depends only on their number, not on the batches. Rows are kept unchanged,
-    in float64 on the CPU. A batch costs O(b + capacity) hashes and copies only the rows that are kept, which are few in
-    a long log. Raises ValueError on a capacity below 1.
+    in float64 on the CPU. A batch costs O(b) hashes, O(b + capacity) where one of its rows is kept, which are few in a
+    long log. Raises ValueError on a capacity below 1.
     """
 
-    def __init__(self, capacity: int = 512) -> None:
+    def __init__(self, capacity: int = 512, log: int = 0, dtype: torch.dtype | None = torch.float64) -> None:
+        """log: a number below 2^16 that other logs do not have, where samples of several are put together: of all that
+        these hold, the `capacity` with the smallest hashes are a uniform sample of all logs.
+
+        dtype: that rows are kept in; None: as they come.
+        """
         if capacity < 1:
             raise ValueError(f"need capacity ≥ 1, not {capacity}")
         self.capacity = capacity
+        self._log = log
+        self._dtype = dtype
         self.samples = 0
         """Samples seen."""
+        self._limit = 2**64
+        """No smaller than the largest hash held: most batches of a long log have none below."""
         # Slots in no order: a new sample replaces one that is dropped.
         self._indices = np.zeros(0, dtype=np.int64)
         self._ids: list[str] = []
@@ -43,15 +52,32 @@ class Reservoir:
         return np.sort(self._indices)
 
     @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """The hash of each sample held (k), in log order: no two samples tie, of different logs neither."""
+        return _hash(self.indices, self._log)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of `state`."""
+        longest = max((len(text.encode()) for text in self._ids), default=0)
+        rows = sum(rows.view().nbytes for rows in self._rows.values())
+        return 24 + self._indices.nbytes + longest * len(self._ids) + rows
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """The id of each sample held (k), in log order."""
         return tuple(self._ids[slot] for slot in np.argsort(self._indices))
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """The rows of the samples held (k, d) by tensor name, float64, in log order; no names before the first."""
+        """The rows of the samples held (k, d) by tensor name, in log order; no names before the first."""
         order = torch.from_numpy(np.argsort(self._indices))
         return {name: rows.view()[order] for name, rows in self._rows.items()}
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns of each tensor; no names before the first batch."""
+        return {name: rows.view().shape[1] for name, rows in self._rows.items()}
 
     def update(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Add a batch: tensors (b, d) of any real dtype by name, b ≥ 1, and the ids of its b samples.
@@ -79,7 +105,7 @@ class Reservoir:
             raise ValueError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
 
     def state(self) -> dict[str, Tensor]:
-        """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows_<name>` (float64).
+        """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows_<name>` (as kept).
 
         `ids` (k, longest id) holds UTF-8, zeros after its end.
         """
@@ -92,10 +118,12 @@ class Reservoir:
         }
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Reservoir:
-        """The inverse of `to_tensors`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
+    def from_tensors(
+        cls, tensors: Mapping[str, Tensor], log: int = 0, dtype: torch.dtype | None = torch.float64
+    ) -> Reservoir:
+        """The inverse of `state`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
         capacity, _, samples = tensors["layout"].tolist()
-        reservoir = cls(capacity)
+        reservoir = cls(capacity, log, dtype)
         reservoir.samples = samples
         reservoir._indices = tensors["indices"].numpy().copy()
         reservoir._ids = unpack_ids(tensors["ids"].numpy())
@@ -106,15 +134,21 @@ class Reservoir:
 
     def _check_layout(self, widths: dict[str, int]) -> None:
         """Raises ValueError unless tensors of these names and widths have come before, or none have."""
-        known = {name: rows.view().shape[1] for name, rows in self._rows.items()}
-        if known and widths != known:
-            raise ValueError(f"expected tensors of widths {known}, not {widths}")
+        if self._rows and widths != self.widths:
+            raise ValueError(f"expected tensors of widths {self.widths}, not {widths}")
 
     def _offer(self, indices: NDArray[np.int64], arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Of the samples held and the new ones, keep the `capacity` with the smallest hashes."""
         held = len(self)
-        chosen = np.zeros(held + len(indices), dtype=np.bool_)
-        chosen[np.argsort(_hash(np.concatenate([self._indices, indices])))[: self.capacity]] = True
+        hashes = _hash(indices, self._log)
+        if held == self.capacity and int(hashes.min()) > self._limit:
+            return
+        chosen = np.ones(held + len(indices), dtype=np.bool_)
+        if len(chosen) > self.capacity:
+            everything = np.concatenate([_hash(self._indices, self._log), hashes])
+            order = np.argpartition(everything, self.capacity - 1)
+            chosen[order[self.capacity :]] = False
+            self._limit = int(everything[order[self.capacity - 1]])
         stay = np.flatnonzero(chosen[held:])
         if len(stay) == 0:
             return
@@ -126,16 +160,16 @@ class Reservoir:
             self._ids[int(slot)] = ids[int(row)]
         self._ids.extend(ids[int(row)] for row in added)
         for name, batch in arrays.items():
-            empty = torch.zeros(0, batch.shape[1], dtype=torch.float64)
+            empty = torch.zeros(0, batch.shape[1], dtype=self._dtype or batch.dtype)
             rows = self._rows.setdefault(name, Rows(empty, limit=self.capacity))
-            kept = batch[torch.from_numpy(stay).to(batch.device)].to("cpu", torch.float64)
+            kept = batch[torch.from_numpy(stay).to(batch.device)].to("cpu", rows.view().dtype)
             rows.view()[torch.from_numpy(free)] = kept[: len(free)]
             rows.append(kept[len(free) :])
 
 
-def _hash(indices: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """splitmix64 of each index (k): a bijection of 64 bits, so that no two samples ever tie."""
-    mixed = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+def _hash(indices: NDArray[np.int64], log: int) -> NDArray[np.uint64]:
+    """splitmix64 of each index (k) of a log: a bijection of 64 bits, so that no two samples ever tie."""
+    mixed = (indices.astype(np.uint64) + np.uint64(1) + np.uint64(log << 48)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))

@@ -7,6 +7,7 @@ from optimist.policies.blend_stopping import decide_mixture
 from optimist.policies.blending import LEAST_SAMPLES, MixturePolicy, is_mixture_due
 from optimist.policies.contrasts import contrast, described
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
+from optimist.policies.routing import RoutePolicy
 from optimist.policies.shown_mixture import shown_mixture
 from optimist.policies.stopping import Decision, Stopping
 from optimist.policies.verdicts import deciding_tolerance, explained
@@ -19,6 +20,7 @@ __all__ = [
     "MixturePolicy",
     "Policy",
     "Ranges",
+    "RoutePolicy",
     "Stopping",
     "blended",
     "check_policy",

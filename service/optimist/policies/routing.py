@@ -54,6 +54,11 @@ class RoutePolicy:
         """Whether it goes by the published regressions."""
         return self.name in ("rff-ucb", "pak-ucb", "promptwise")
 
+    @property
+    def has_chances(self) -> bool:
+        """Whether every generator has a probability above 0."""
+        return self.name == "uniform" or (self.name == "thompson" and self.floor > 0.0)
+
     def chances(self, means: Floats, widths: Floats, costs: Floats | None = None) -> Floats:
         """The probability (G,) of each generator, from means and widths (G,) of its score. One-hot without chance."""
         count = len(means)

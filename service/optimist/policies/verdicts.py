@@ -161,13 +161,14 @@ class _Rivals:
 
         sd_stop² of each generator falls as 1/n. None if the larger number is unbounded or says nothing.
         """
-        if not np.isfinite(self.deviations).all():
+        samples = sum(arm.samples for arm in self.arms)
+        if not samples or not np.isfinite(self.deviations).all():
             return None
         gaps, ends = self.differences + self.tolerated, list[float]()
         for assumed in (gaps + _ERRORS * self.errors, gaps - _ERRORS * self.errors):
             more = 0.0
             for _ in range(3):  # the threshold grows with log t
-                batches = self.told + round(more * self.told / sum(arm.samples for arm in self.arms))
+                batches = self.told + round(more * self.told / samples)
                 needed = self.policy.stopping.threshold(len(self.arms), batches)
                 more = self._more_for(np.square(np.maximum(assumed, 0.0) / needed))
                 if not math.isfinite(more):

@@ -10,7 +10,7 @@ from optimist.scoring.record import Record, Subject
 
 
 def kept(records: Iterable[Record[Any]], experiments: Experiments) -> int:
-    """Bytes of warm statistics, copies that mixtures read among them, and of the feature maps and references of all."""
+    """Bytes of warm statistics, copies for mixtures and routes among them, and of the feature maps and references."""
     return sum(record.bytes for record in records) + experiments.bytes
 
 

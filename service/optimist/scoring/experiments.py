@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from optimist.evaluation import Question, first_rows
 from optimist.evaluation.stored import (
-    batch_of,
     metric_of,
     pack_kernels,
     question_of,
@@ -24,8 +23,10 @@ from optimist.evaluation.stored import (
 from optimist.numerics.bound import Bound
 from optimist.numerics.real_data import Reference
 from optimist.numerics.registry import make_reference
-from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, Subject
-from optimist.store import Claim, LogEntry, Store, kernels_digest, namespace_of
+from optimist.numerics.routing.features import ContextMap
+from optimist.scoring.first_batches import first_batches
+from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
+from optimist.store import Claim, Store, kernels_digest, namespace_of
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
@@ -48,6 +49,7 @@ class Tracked(TypedDict):
 
     paired: bool
     reads: dict[str, str]
+    contexts: ContextMap | None
 
 
 @dataclass(slots=True)
@@ -70,6 +72,10 @@ class ScoredExperiment:
     """Of the intervals of mixtures."""
     published: bool = False
     """Whether mixtures are made for a published policy, see `cross_fitted`."""
+    policy: str = ""
+    """By which picks are made."""
+    context_sigma: float = 0.0
+    """Bandwidth of contexts; 0 where prompts are not routed by this metric."""
 
     @property
     def bound(self) -> Bound:
@@ -158,6 +164,9 @@ class Experiments:
         if text is None:
             return SECONDS_PER_PRODUCT
         experiment = Experiment.model_validate_json(text)
+        if isinstance(record, RoutesRecord):  # an eigenproblem for each generator, and one for all
+            config = experiment.config
+            return SECONDS_PER_PRODUCT * (len(config.generators) + 1) * config.context_features**3
         metric = metric_of(experiment, record.label)
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]
@@ -209,7 +218,7 @@ class Experiments:
         reference = None if metric.setting("reference") is None else await self._references.get(name, metric)
         question = await self._in_thread(question_of, experiment, reference, self._device, label)
         fitted = None
-        if question.open_kernels:
+        if question.is_open:
             fitted = await self._store.fitted(name, label) or await self._fit(question, record, claim)
             if fitted is None:
                 return None
@@ -217,46 +226,38 @@ class Experiments:
         bound = await self._in_thread(question.bound_for, experiment.widths_of(metric))
         digest = kernels_digest(fitted)
         growth = experiment.config.rescore_growth
-        tracked = Tracked(paired=question.is_paired, reads=question.reads)
+        contexts = None if question.contexts is None else question.contexts.made()
+        size = bytes_of(bound, {id(reference)}) + (0 if contexts is None else contexts.frequencies.nbytes)
+        tracked = Tracked(paired=question.is_paired, reads=question.reads, contexts=contexts)
         return ScoredExperiment(
-            *(claim.instance, growth, digest, bound, bytes_of(bound, {id(reference)}), tracked),
+            *(claim.instance, growth, digest, bound, size, tracked),
             delta=experiment.config.delta,
             published=experiment.mixture_growth == 0.0 and not label,
+            policy=experiment.config.policy,
+            context_sigma=0.0 if question.contexts is None else float(question.contexts.bandwidth),
         )
 
     async def _fit(self, question: Question, record: Record[Any], claim: Claim) -> bytes | None:
-        """Fix the open kernels permanently; None while active generators have too few samples."""
+        """Fix the open kernels, and the bandwidth of contexts, permanently; None while active generators have too few
+        samples."""
         name = record.name
         active = (await self._store.state(name)).active
-        needed = question.rows_to_fit(len(active))
-        if any(state.samples < needed for state in active):
+        rows, batches = question.rows_to_fit(len(active)), question.contexts_to_fit(len(active))
+        if not active or any(state.samples < rows or state.batches < batches for state in active):
             return None
-        read = {state.ordinal: await self._first_batches(name, state.ordinal, needed) for state in active}
-        logs = [[question.own(tensors) for _, tensors in log] for log in read.values()]
-        if not all(logs):
+        read = {
+            state.ordinal: await first_batches(self._store, (name, state.ordinal), question, rows, batches)
+            for state in active
+        }
+        if not all(read.values()):
             return None
-        found = await self._in_thread(question.fitted, first_rows(logs, needed))
+        logs = [[question.own(first.tensors) for first in log] for log in read.values()]
+        contexts = [np.stack([first.context for first in log[:batches]]) for log in read.values()] if batches else []
+        found = await self._in_thread(question.fitted, first_rows(logs, rows), contexts)
         # The first scorer to store them wins; from the same generators all compute the same.
-        ends = {ordinal: log[-1][0] for ordinal, log in read.items()}
+        ends = {ordinal: log[-1].entry for ordinal, log in read.items()}
         packed = pack_kernels(question, found)
         return await self._store.put_fitted(*record.place, packed, claim.token, ends, record.label)
-
-    async def _first_batches(self, name: str, generator: int, rows: int) -> list[tuple[LogEntry, dict[str, Tensor]]]:
-        """The first readable batches that have `rows` rows together; [] if there are too few."""
-        found: list[tuple[LogEntry, dict[str, Tensor]]] = []
-        retracted = await self._store.retracted_log(name, generator)
-        seq, chain = max(0, retracted.restart - 1), ""
-        while entries := await self._store.read_log(name, generator, seq, max_entries=32, chain=chain):
-            for entry in entries:
-                if entry.retracts is not None or entry in retracted:
-                    continue
-                with contextlib.suppress(ValueError):
-                    found.append((entry, batch_of(entry)[0]))
-                    rows -= entry.rows
-                if rows <= 0:
-                    return found
-            seq, chain = entries[-1].seq, entries[-1].chain
-        return []
 
 
 def bytes_of(thing: Any, seen: set[int] | None = None) -> int:

@@ -21,7 +21,7 @@ REMEMBERED = 60.0
 
 
 class FairQueue:
-    """Generators, and mixtures, that wait for one of `threads`.
+    """Generators, mixtures, and models of contexts, that wait for one of `threads`.
 
     Those that picks are made from come first: watched metrics, and mixtures that somebody only asks for, get a thread
     only while none of these may begin, and with several threads never all of them. Within both, namespaces take turns;

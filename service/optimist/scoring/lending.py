@@ -1,4 +1,4 @@
-"""Statistics of generators that this scorer holds, lent to a mixture that reads them."""
+"""Statistics of generators that this scorer holds, lent to a mixture, or a model of contexts, that is made of them."""
 
 from __future__ import annotations
 
@@ -78,6 +78,10 @@ class Lending:
         if record.again:
             record.again = False
             self._schedule(record)
+
+    def look_into(self, name: str, ordinal: int, label: str) -> None:
+        """Give a generator that cannot be read a turn of its own: that says what is wrong, if this scorer may."""
+        self._schedule(self._records.known(GeneratorRecord(name, ordinal, label)))
 
     async def _caught_up(
         self, record: GeneratorRecord, experiment: ScoredExperiment, position: int

@@ -1,12 +1,14 @@
-"""The state of one generator, or of the mixture of all, by one metric, in a scorer."""
+"""The state of one generator, or of what is made of all generators, by one metric, in a scorer."""
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import MIXTURE, Place
+from optimist.store import MIXTURE, ROUTES_UNIT, Place
 
 if TYPE_CHECKING:
     from optimist.scoring.experiments import ScoredExperiment
@@ -15,6 +17,8 @@ Subject = tuple[str, str]
 """The full name of an experiment, and the label of a metric that it watches, "" for the one that decides."""
 Key = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
+PUBLISH_EVERY = 2.0
+"""Seconds between two models of contexts at least, however fast samples grow: every dispatcher reads each of them."""
 LONGEST_TAIL = 8 * 2**20
 """Bytes that a log may have beyond the snapshot while the size of the statistic is not known."""
 At = TypeVar("At", bound=Place)
@@ -147,26 +151,65 @@ class GeneratorRecord(Record[int]):
 
 
 @dataclass(slots=True, eq=False)
-class MixtureRecord(Record[Literal["mixture"]]):
-    """The mixture of an experiment's generators by one metric."""
+class GatheringRecord(Record[At]):
+    """What is made of the statistics of all generators together."""
 
-    ordinal: Literal["mixture"] = MIXTURE
-    is_goal: bool = field(default=False, kw_only=True)
-    """Whether picks are made from it."""
     is_wanted: bool = field(default=False, kw_only=True)
     """Whether somebody waits for it."""
     copies: dict[int, WarmGenerator] = field(default_factory=dict, kw_only=True)
     """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
-
-    @property
-    def decides(self) -> bool:
-        """Only where it is the goal."""
-        return self.is_goal
 
     def cool(self) -> None:
         """Drop the copies."""
         self.copies, self.bytes = {}, 0
 
     def forget_wish(self) -> None:
-        """Leave the mixture to another scorer."""
+        """Leave it to another scorer."""
         self.is_wanted = False
+
+
+@dataclass(slots=True, eq=False)
+class MixtureRecord(GatheringRecord[Literal["mixture"]]):
+    """The mixture of an experiment's generators by one metric."""
+
+    ordinal: Literal["mixture"] = MIXTURE
+    is_goal: bool = field(default=False, kw_only=True)
+    """Whether picks are made from it."""
+
+    @property
+    def decides(self) -> bool:
+        """Only where it is the goal."""
+        return self.is_goal
+
+
+@dataclass(slots=True, eq=False)
+class RoutesRecord(GatheringRecord[Literal["routes"]]):
+    """The model by which an experiment routes prompts, and its table, which is what somebody waits for."""
+
+    ordinal: Literal["routes"] = ROUTES_UNIT
+    published: float = field(default=-math.inf, kw_only=True)
+    """When the last model was published."""
+    table_seconds: float = field(default=0.0, kw_only=True)
+    """Processor time of its last table; 0 before the first."""
+    left_out: frozenset[int] = field(default=frozenset(), kw_only=True)
+    """Generators that are not in the last model, because they could not be read."""
+
+    @property
+    def expected_seconds(self) -> float:
+        """Of the model, and of the table if it is wanted."""
+        return (self.seconds or 0.0) + (self.table_seconds if self.is_wanted else 0.0)
+
+    @property
+    def may_publish(self) -> bool:
+        """Whether the last model is old enough for another one."""
+        return time.monotonic() >= self.published + PUBLISH_EVERY
+
+    def start(self, experiment: ScoredExperiment) -> None:
+        """Start again, with this experiment; keep the claim."""
+        self.cool()
+        self.experiment, self.left_out = experiment, frozenset()
+
+    def release(self) -> None:
+        """Forget the claim, and everything derived under it."""
+        self.cool()
+        self.token, self.experiment, self.left_out = "", None, frozenset()

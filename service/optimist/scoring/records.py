@@ -1,17 +1,21 @@
-"""All records of a scorer: which generators and mixtures have something to do, and by which metrics."""
+"""All records of a scorer: which generators, mixtures and routes have something to do, and by which metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from optimist.scoring.overview import Overview
-from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key, MixtureRecord, Record, Subject
-from optimist.store import DUE, MIXTURES, Announcement, ExperimentState, GeneratorState, Unit, WatchedState
+from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key, MixtureRecord, Record, RoutesRecord, Subject
+from optimist.store import DUE, MIXTURES, ROUTES, Announcement, ExperimentState, GeneratorState, Unit, WatchedState
+
+RETRY = 30.0
+"""Seconds after which a model that could not be made is tried again: picks go on by the one before."""
 
 
 class Records(dict[Key, GeneratorRecord]):
-    """The records of all generators and metrics; `mixtures` has those of mixtures.
+    """The records of all generators and metrics; `mixtures` has those of mixtures, `routes` those of routed prompts.
 
     They learn of work by announcements and from the state.
     """
@@ -20,36 +24,40 @@ class Records(dict[Key, GeneratorRecord]):
         super().__init__()
         self.overview = Overview()
         self.mixtures: dict[Subject, MixtureRecord] = {}
+        self.routes: dict[str, RoutesRecord] = {}
         self._labels: dict[str, tuple[str, ...]] = {}  # of the watched metrics, by experiment
         self._blending: set[str] = set()  # experiments whose goal is the mixture
 
     @property
     def every(self) -> list[Record[Any]]:
-        """The records of generators and of mixtures."""
-        return [*self.values(), *self.mixtures.values()]
+        """The records of generators, of mixtures and of routes."""
+        return [*self.values(), *self.mixtures.values(), *self.routes.values()]
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all experiments but these. Their claimed generators are released later, as idle ones."""
         self._labels = {name: labels for name, labels in self._labels.items() if name in names}
         self._blending.intersection_update(names)
-        for key, record in list(self.items()):
-            if record.name not in names and record.state == "idle" and not record.is_held:
-                del self[key]
-        for subject, record in list(self.mixtures.items()):
-            if record.name not in names and record.state == "idle" and not record.is_held:
-                del self.mixtures[subject]
+        kinds: list[dict[Any, Any]] = [self, self.mixtures, self.routes]
+        for records in kinds:
+            for key, record in list(records.items()):
+                if record.name not in names and record.state == "idle" and not record.is_held:
+                    del records[key]
 
-    def hear(self, announcement: Announcement) -> list[GeneratorRecord] | list[MixtureRecord]:
+    def hear(self, announcement: Announcement) -> Sequence[Record[Any]]:
         """The records that an announcement gives work to, that of the primary metric first."""
         name, ordinal = announcement.experiment, announcement.generator
         if announcement.channel == MIXTURES:
             mixture = self._mixture(name, announcement.label)
             mixture.is_wanted = True
             return [mixture]
+        if announcement.channel == ROUTES:
+            routes = self._routes(name)
+            routes.is_wanted = True
+            return [routes]
         is_due = announcement.channel == DUE
         # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
         labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
-        found = [self._known(GeneratorRecord(name, ordinal, label)) for label in labels]
+        found = [self.known(GeneratorRecord(name, ordinal, label)) for label in labels]
         for record in found:
             record.due = max(record.due, announcement.seq)
             record.wants_modes |= not is_due
@@ -72,11 +80,19 @@ class Records(dict[Key, GeneratorRecord]):
                 yield self._mixture(name, label)
             elif mixture is not None and mixture.problem == "broken off":
                 yield mixture
+        if state.owes_routes:
+            routes = self._routes(name)
+            rests = routes.problem == "failed" and time.monotonic() < routes.worked + RETRY
+            if routes.may_publish and not rests:
+                yield routes
 
     def _mixture(self, name: str, label: str) -> MixtureRecord:
         record = self.mixtures.setdefault((name, label), MixtureRecord(name, label=label))
         record.is_goal = name in self._blending and not label
         return record
+
+    def _routes(self, name: str) -> RoutesRecord:
+        return self.routes.setdefault(name, RoutesRecord(name))
 
     def _owed(
         self, name: str, generator: GeneratorState, label: str, unit: GeneratorState | WatchedState
@@ -91,10 +107,10 @@ class Records(dict[Key, GeneratorRecord]):
             is_owed = record.problem != "failed" and (is_owed or record.problem == "broken off")
         if not is_owed:
             return None
-        return self._known(
+        return self.known(
             GeneratorRecord(name, generator.ordinal, label, due=generator.due_seq, samples=generator.samples)
         )
 
-    def _known(self, fresh: GeneratorRecord) -> GeneratorRecord:
-        """The record with this one's key, which is this one if there is none yet."""
+    def known(self, fresh: GeneratorRecord) -> GeneratorRecord:
+        """The record with the key of `fresh`, which is this one if there is none yet."""
         return self.setdefault(fresh.key, fresh)

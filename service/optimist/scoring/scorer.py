@@ -1,4 +1,4 @@
-"""The scorer's loops: which estimates and mixtures are due, whether this process may make them, and when."""
+"""The scorer's loops: which estimates, mixtures and routes are due, whether this process may make them, and when."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.scoring.budget import cool_down, kept
@@ -23,12 +24,14 @@ from optimist.scoring.experiments import Arguments, Experiments, Result
 from optimist.scoring.fairness import SHORT, FairQueue
 from optimist.scoring.lending import Lending
 from optimist.scoring.mixing import Mixing
-from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record
+from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord
 from optimist.scoring.records import Records
+from optimist.scoring.routing import Routing
 from optimist.store import (
     DUE,
     MIXTURES,
     MODES,
+    ROUTES,
     WATCHED_MODES,
     Damaged,
     NotFound,
@@ -69,7 +72,9 @@ class Scorer:
         self, store: Store, threads: int = 2, *, device: torch.device | str = "cpu", warm_bytes: int | None = None
     ) -> None:
         # With more threads than cores, the threads of an eigenproblem wait for each other, many times slower.
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
+        each = max(1, (os.cpu_count() or 1) // threads)
+        torch.set_num_threads(each)
+        threadpool_limits(each, user_api="blas")  # numpy's, too
         self._store = store
         self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
@@ -93,7 +98,7 @@ class Scorer:
         """Score until cancelled; then release all generators, so that others need not wait for the claims to end."""
         loops = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
-            async with self._store.announcements(DUE, MODES, WATCHED_MODES, MIXTURES) as announcements:
+            async with self._store.announcements(DUE, MODES, WATCHED_MODES, MIXTURES, ROUTES) as announcements:
                 async for announcement in announcements:
                     if announcement is not None:
                         for record in self._records.hear(announcement):
@@ -244,6 +249,8 @@ class Scorer:
             await CatchingUp(self._store, self._in_thread, record, experiment).run()
         elif isinstance(record, MixtureRecord):
             await Mixing(self._store, self._in_thread, record, experiment, self._lending).run()
+        elif isinstance(record, RoutesRecord):
+            await Routing(self._store, self._in_thread, record, experiment, self._lending).run()
 
     def _start_over(self) -> None:
         """Drop what was derived from another server's data, because this server may have lost part of it."""

@@ -16,6 +16,7 @@ from optimist.evaluation import Track
 from optimist.evaluation.stored import take
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.routing.features import ContextMap
 from optimist.store import LogEntry, RetractedLog
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
@@ -61,13 +62,16 @@ class WarmGenerator:
         *,
         paired: bool = False,
         reads: Mapping[str, str] | None = None,
+        contexts: ContextMap | None = None,
+        ordinal: int = 0,
     ) -> None:
         """retracted: batches that are left out. Read before the log, because a later retraction is not `known`.
 
-        paired, reads: as of `Track`.
+        paired, reads, contexts, ordinal: as of `Track`.
         """
         self._bound = bound
-        self._track = Track(bound, growth, paired, reads)
+        self._contexts = contexts
+        self._track = Track(bound, growth, paired, reads, contexts, ordinal)
         self._retracted = retracted
         self.seq = max(0, retracted.restart - 1)
         self.tail = 0
@@ -133,7 +137,7 @@ class WarmGenerator:
                 if taken.unreadable:
                     step.unreadable.append((entry.seq, taken.unreadable))
             self.seq, self.chain = entry.seq, entry.chain
-            self.tail += len(entry.body)
+            self.tail += entry.size
             is_wanted = position == due and entry.seq > self.published and entry.seq >= newest
             if is_wanted and self._track.statistic.samples:
                 step = Step(self._scored(begun), step.unreadable)
@@ -174,7 +178,7 @@ class WarmGenerator:
         The cache that makes estimates cheap is dropped, so that original and restored state make equal estimates.
         """
         self._track.forget()
-        marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound)}
+        marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._contexts)}
         state = save({name: tensor.cpu().contiguous() for name, tensor in {**marks, **self._track.state()}.items()})
         return hashlib.sha256(state).digest() + state
 
@@ -194,8 +198,10 @@ class WarmGenerator:
         *,
         paired: bool = False,
         reads: Mapping[str, str] | None = None,
+        contexts: ContextMap | None = None,
+        ordinal: int = 0,
     ) -> WarmGenerator:
-        """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels.
+        """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels, and the same contexts.
 
         chain: chained digest of the log at `seq`, "" if unknown. Raises ValueError for any other body.
         """
@@ -207,10 +213,10 @@ class WarmGenerator:
             version = int(state.pop("format"))
             if version not in (1, FORMAT):
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
-            if not torch.equal(state.pop("meaning"), _meaning(bound)):
+            if not torch.equal(state.pop("meaning"), _meaning(bound, contexts)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
-            warm = cls(bound, growth, retracted, paired=paired, reads=reads)
-            warm._track = Track.restore(state, bound, growth, paired, reads)
+            warm = cls(bound, growth, retracted, paired=paired, reads=reads, contexts=contexts, ordinal=ordinal)
+            warm._track = Track.restore(state, bound, growth, paired, reads, contexts, ordinal)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
         warm.seq, warm.chain = seq, chain
@@ -218,7 +224,7 @@ class WarmGenerator:
         return warm
 
 
-def _meaning(bound: Bound) -> Tensor:
+def _meaning(bound: Bound, contexts: ContextMap | None) -> Tensor:
     """SHA-256 (32,) of everything but the log that determines a statistic's numbers: metric, layout, feature maps."""
     metric = bound.metric
     sha = hashlib.sha256(f"{metric.name} {metric.widths}".encode())
@@ -229,4 +235,7 @@ def _meaning(bound: Bound) -> Tensor:
         sha.update(name.encode())
         for tensor in parts:
             sha.update(tensor.cpu().contiguous().numpy().data)
+    if contexts is not None:
+        sha.update(f"contexts {contexts.frequencies.shape}".encode())
+        sha.update(contexts.frequencies.tobytes())
     return torch.tensor(list(sha.digest()), dtype=torch.uint8)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from optimist.policies import NAMES
-from optimist_client.config import BoundOptions, Goal, MixturePolicy, presets
+from optimist_client.config import BoundOptions, Goal, MixturePolicy
+from optimist_client.presets import presets
 from optimist_client.tolerance import parsed as parsed_tolerance
 
 POLICIES: dict[str, tuple[str, ...]] = {

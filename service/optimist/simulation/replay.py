@@ -95,7 +95,7 @@ class _Replayed:
 
 def track_of(experiment: Experiment, question: Question) -> Track | None:
     """What one metric scores a log by; None where its kernels were still open, so that nothing was scored."""
-    if question.open_kernels:
+    if question.is_open:
         return None
     widths = experiment.widths
     bound = question.bound_for({own: widths[name] for own, name in question.reads.items()})

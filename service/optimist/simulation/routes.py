@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from optimist.evaluation.routing import ScoredPrompts
+from optimist.evaluation.scored_prompts import ScoredPrompts
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RouteBed, play
 

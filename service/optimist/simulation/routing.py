@@ -42,8 +42,12 @@ class Routed:
 
     chosen: NDArray[np.int64]
     """(T,): which generator each prompt was given to."""
+    probability: Floats
+    """(T,): with which it was chosen; NaN where no chance was involved."""
     values: Floats
     """(T,): its expected score less the price of its cost."""
+    order: NDArray[np.int64]
+    """(T,): the prompts of the bed in the order of their arrival."""
     best: float
     """What the best single generator would have got on average."""
     ideal: float
@@ -70,9 +74,9 @@ def play(bed: RouteBed, policy: RoutePolicy, *, trial: int = 0, features: int = 
     contexts, scores = bed.contexts[order], bed.scores[order]
     charged = np.zeros(scores.shape[1]) if bed.costs is None else policy.price * bed.costs
     values = bed.expected[order] - charged
-    chosen = _chosen(policy, contexts, scores, values, bed.costs, features, (seed, trial))
-    rows = np.arange(len(order))
-    return Routed(chosen, values[rows, chosen], float(values.mean(0).max()), float(values.max(1).mean()))
+    chosen, probability = _chosen(policy, contexts, scores, values, bed.costs, features, (seed, trial))
+    got = values[np.arange(len(order)), chosen]
+    return Routed(chosen, probability, got, order, float(values.mean(0).max()), float(values.max(1).mean()))
 
 
 def _chosen(
@@ -83,9 +87,10 @@ def _chosen(
     costs: Floats | None,
     features: int,
     seeds: tuple[int, int],
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], Floats]:
+    probability = np.full(len(scores), np.nan)
     if policy.name == "best-single":
-        return np.full(len(scores), int(values.mean(0).argmax()))
+        return np.full(len(scores), int(values.mean(0).argmax())), probability
     sigma = median_distance(contexts)
     learner: _Learner
     if policy.name == "pak-ucb":
@@ -102,11 +107,13 @@ def _chosen(
             place = int(counts.argmin())
         else:
             means, widths = learner.predict(t)
-            place = policy.pick(policy.chances(means, widths, costs), t)
+            chances = policy.chances(means, widths, costs)
+            place = policy.pick(chances, t)
+            probability[t] = chances[place] if policy.has_chances else np.nan
         learner.add(t, place)
         counts[place] += 1
         chosen[t] = place
-    return chosen
+    return chosen, probability
 
 
 class _Sums:
@@ -117,13 +124,17 @@ class _Sums:
     ) -> None:
         self._phi, self._scores, self._fit, self._growth = phi, scores, fit, growth
         self._moments = [Moments.none(phi.shape[1]) for _ in range(scores.shape[1])]
-        self._told, self._fitted, self._made = 0, 0, None
+        self._told, self._due, self._start = 0, 0, 0
+        self._means: Floats = np.zeros((0, scores.shape[1]))
+        self._widths = self._means
 
     def predict(self, t: int) -> tuple[Floats, Floats]:
-        if self._made is None or self._told >= (1.0 + self._growth) * self._fitted:
-            self._made, self._fitted = self._fit(self._moments), self._told
-        means, widths = self._made.predict(self._phi[t : t + 1])
-        return means[0], widths[0]
+        if self._told >= self._due:
+            self._due = max(self._told + 1, math.ceil((1.0 + self._growth) * self._told))
+            # The prompts until the next regressions at once, which is many times faster.
+            block = self._phi[t : t + self._due - self._told]
+            self._start, (self._means, self._widths) = t, self._fit(self._moments).predict(block)
+        return self._means[t - self._start], self._widths[t - self._start]
 
     def add(self, t: int, place: int) -> None:
         self._moments[place] += Moments.of(self._phi[t : t + 1], self._scores[t, place : place + 1])

@@ -32,11 +32,15 @@ from optimist.store.keys import (
     MIXTURES_MADE,
     MODES,
     MODES_MADE,
+    ROUTES,
+    ROUTES_MADE,
+    ROUTES_UNIT,
     SCORED,
     WATCHED_MODES,
     Place,
     namespace_of,
 )
+from optimist.store.made import Part, StoredMixture, StoredRoutes
 from optimist.store.mixtures import MixedPart, MixturePoint
 from optimist.store.records import (
     AskGroup,
@@ -54,20 +58,20 @@ from optimist.store.records import (
     Usage,
 )
 from optimist.store.retractions import RetractedLog
+from optimist.store.routes import RoutePoint
 from optimist.store.scores import kernels_digest
 from optimist.store.state import (
     LEAST_MIXED,
+    LEAST_ROUTED,
     SUSPECTS,
     ExperimentState,
     GeneratorState,
     OpenPick,
     Origin,
-    Part,
     Retraction,
     Returned,
     SetAside,
     State,
-    StoredMixture,
     Suspect,
     Unit,
     WatchedState,
@@ -79,11 +83,15 @@ __all__ = [
     "DEFAULT_NAMESPACE",
     "DUE",
     "LEAST_MIXED",
+    "LEAST_ROUTED",
     "MIXTURE",
     "MIXTURES",
     "MIXTURES_MADE",
     "MODES",
     "MODES_MADE",
+    "ROUTES",
+    "ROUTES_MADE",
+    "ROUTES_UNIT",
     "SCORED",
     "SUSPECTS",
     "WATCHED_MODES",
@@ -123,6 +131,7 @@ __all__ = [
     "RetractedLog",
     "Retraction",
     "Returned",
+    "RoutePoint",
     "SetAside",
     "Settled",
     "Size",
@@ -131,6 +140,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoredMixture",
+    "StoredRoutes",
     "Superseded",
     "Suspect",
     "Unavailable",

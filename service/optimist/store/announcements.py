@@ -17,7 +17,8 @@ _LONGEST_PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """An estimate due (channel `keys.DUE`) or made (`keys.SCORED`) at a position of a generator's log."""
+    """An estimate due (channel `keys.DUE`) or made (`keys.SCORED`) at a position of a generator's log; or what `keys`
+    says of another channel."""
 
     channel: str
     experiment: str

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.formats import MIXING, WATCHING, mark_at_least
+from optimist.store.formats import MIXING, ROUTING, WATCHING, mark_at_least
 from optimist.store.index import Index
-from optimist.store.parsing import held, held_mixture, parse_state, parse_watched
+from optimist.store.parsing import held, held_mixture, held_routes, parse_state, parse_watched
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
@@ -45,6 +45,7 @@ class Experiments:
         batch_size: int | None = None,
         labels: Sequence[str] = (),
         mixture_growth: float | None = None,
+        route_growth: float | None = None,
     ) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
@@ -54,11 +55,15 @@ class Experiments:
         sequence of their generator; None: samples have no indices. labels: of the metrics that are watched; with any,
         services of format 3 and older cannot score it. mixture_growth: for the goal "mixture", by which part the
         samples of all generators grow until it is made again; services of format 4 and older cannot score such an
-        experiment.
+        experiment. route_growth: the same for the goal "route" and its model, and services of format 5.
         Raises Conflict if another config has the name.
         """
-        if labels or mixture_growth is not None:
-            await mark_at_least(self._commands.redis, WATCHING if mixture_growth is None else MIXING)
+        if labels:
+            await mark_at_least(self._commands.redis, WATCHING)
+        if mixture_growth is not None:
+            await mark_at_least(self._commands.redis, MIXING)
+        if route_growth is not None:
+            await mark_at_least(self._commands.redis, ROUTING)
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,
@@ -69,6 +74,7 @@ class Experiments:
             batch_size="" if batch_size is None else batch_size,
             labels=" ".join(labels),
             mixture_growth="" if mixture_growth is None else repr(float(mixture_growth)),
+            route_growth="" if route_growth is None else repr(float(route_growth)),
             names=generators,
         )
         # The index may be in another slot. It comes after the config: creating again repairs a crash in between.
@@ -107,14 +113,15 @@ class Experiments:
     async def state(self, experiment: str, known: ExperimentState | None = None) -> ExperimentState:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
-        known: a state read before, whose open picks, estimates and mixture are taken from it instead of being read
-        again.
+        known: a state read before, whose open picks, estimates, mixture and routes are taken from it instead of being
+        read again.
         """
         answer = await self._commands.experiment_script(
             "state",
             experiment,
             remembered=self._settled_limit,
             held_mixture=held_mixture(known),
+            held_routes=held_routes(known),
             held=held(known),
         )
         return parse_state(answer[0], known)

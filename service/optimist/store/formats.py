@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from optimist.store import keys
 from optimist.store.errors import CannotStart, Unavailable, reaching_redis
 
-FORMAT = 5
+FORMAT = 6
 """The newest format that this service reads. A version whose data this one would misread counts on.
 
 2: experiments have `rules`.
@@ -18,12 +18,14 @@ FORMAT = 5
 4: experiments have watched metrics. It is written with the first such experiment.
 5: experiments have mixtures. It is written with the first experiment of the goal "mixture", and the first mixture: an
 older service would score and serve the one as if it asked for the best generator, and keep the other over retractions.
+6: experiments route prompts. It is written with the first experiment of the goal "route".
 """
 USUAL = 2
-"""The format of data without retractions, watched metrics and mixtures."""
+"""The format of data without retractions, watched metrics, mixtures and routes."""
 RETRACTING = 3
 WATCHING = 4
 MIXING = 5
+ROUTING = 6
 HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
 """One batch of an experiment's history, as accept.lua appends it."""
 

@@ -25,11 +25,17 @@ MIXTURES = "optimist:mixtures"
 """Channel: "<id> 0 0", or "<id> 0 0 <label>", where somebody wants the mixture of an experiment by a metric."""
 MIXTURES_MADE = "optimist:mixtures-made"
 """Channel: "<id> 0 <samples>" for every new mixture that picks are made from."""
+ROUTES = "optimist:routes"
+"""Channel: "<id> 0 0" where somebody wants the table of an experiment that routes prompts."""
+ROUTES_MADE = "optimist:routes-made"
+"""Channel: "<id> 0 <samples>" for every new model of contexts."""
 
 MIXTURE: Final = "mixture"
 """In place of an ordinal: the mixture of all generators, whose unit is "mixture" or "mixture:<label>"."""
-Place = int | Literal["mixture"]
-"""What has a claim by each metric: a generator, by its ordinal, or the mixture of all."""
+ROUTES_UNIT: Final = "routes"
+"""The same for the model of contexts, and the table, of all generators; only by the primary metric."""
+Place = int | Literal["mixture", "routes"]
+"""What has a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the routes."""
 
 # A unit is a generator as one metric scores it: "<g>" by the primary metric, "<g>:<label>" by a watched one.
 EXPERIMENT_PARTS = (
@@ -43,6 +49,7 @@ EXPERIMENT_PARTS = (
     "marks",  # hash: of watched metrics what `counts` has of the primary one, see units.lua
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
+    "contexts",  # hash: number → what the log entry of its batch will have as `context`, of the same picks
     "leases",  # sorted set: number → deadline; only these pend
     "turn",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
@@ -57,6 +64,7 @@ EXPERIMENT_PARTS = (
     "fitted",  # string: what was fixed once from the first samples; fitted:<label> of a watched metric
     "modes",  # hash: unit → "<seq> <payload>"
     "mixtures",  # hash: label of the metric, "" of the primary one → "<made> <parts> <payload>", see put_mixture.lua
+    "routes",  # hash: the newest model of contexts and the newest table, see put_routes.lua
     "blended",  # hash: ordinal → samples that the blend still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → "<n> <deadline> <owner>"; with the instance before it n makes the token
     "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
@@ -66,7 +74,7 @@ EXPERIMENT_PARTS = (
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "suspects",  # hash: "<g>:<seq>" of an odd batch → what is odd about it, as `note` in checking.lua writes it
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
-    "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", of a mixture see put_mixture.lua
+    "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", of all generators see parts.lua
     "snapshot",  # not a key itself: snapshot:<unit>:<unique>:<i> are strings, the chunks of a snapshot
 )
 

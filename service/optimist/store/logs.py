@@ -30,7 +30,7 @@ class Logs:
     ) -> list[LogEntry]:
         """Entries of a generator's log from position after_seq + 1 on, in order; empty when there are none yet.
 
-        Reads in growing pages, the first of four batches. A further page is read only if the bodies would stay below
+        Reads in growing pages, the first of four batches. A further page is read only if all entries would stay below
         max_bytes, assuming that each is as large as the largest one so far.
         chain: `LogEntry.chain` at after_seq, "" where the caller does not know it. label: of the watched metric whose
         snapshot may stand at after_seq, "" for the primary one.
@@ -70,8 +70,8 @@ class Logs:
                     raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {entry.seq}")
                 chain = entry.chain
                 entries.append(entry)
-                left -= len(entries[-1].body)
-                largest = max(largest, len(entries[-1].body))
+                left -= entry.size
+                largest = max(largest, entry.size)
             page = min(2 * page, max_entries - len(entries), left // largest)
         return entries
 
@@ -114,6 +114,7 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         chain=chain,
         prompts=fields.get(b"prompts", b"").decode(),
         indices=_indices(fields.get(b"indices")),
+        context=fields.get(b"context", b""),
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optimist.store import keys
-from optimist.store.commands import Commands
+from optimist.store.commands import Argument, Commands
 from optimist.store.formats import MIXING, mark_at_least
+from optimist.store.made import Part, StoredMixture
 from optimist.store.parsing import parse_mixture, parse_parts
-from optimist.store.state import Part, StoredMixture
 
 BLENDS = 256
 """How many newest answers of `blend` are remembered for repeats."""
@@ -18,7 +18,7 @@ BLENDS = 256
 
 @dataclass(frozen=True, slots=True)
 class MixedPart:
-    """What a mixture to be stored was made of by one generator: its log up to `seq`.
+    """What a mixture, or a model of contexts, to be stored was made of by one generator: its log up to `seq`.
 
     samples: those that count up to there. chain: `LogEntry.chain` there, "" where the log has none.
     """
@@ -83,10 +83,7 @@ class Mixtures:
             kernels=kernels,
             channel=keys.MIXTURES_MADE,
             experiment=self._commands.full(experiment),
-            parts=[
-                {"generator": part.generator, "seq": part.seq, "samples": part.samples, "chain": part.chain}
-                for part in parts
-            ],
+            parts=packed(parts),
         )
         return bool(stands[0])
 
@@ -136,6 +133,13 @@ class Mixtures:
         )
         counts = map(int, answer[0].split())
         return dict(zip(weights, counts, strict=True))
+
+
+def packed(parts: Sequence[MixedPart]) -> list[dict[str, Argument]]:
+    """As parts.lua takes them."""
+    return [
+        {"generator": part.generator, "seq": part.seq, "samples": part.samples, "chain": part.chain} for part in parts
+    ]
 
 
 def _point(entry: bytes) -> MixturePoint:

@@ -7,17 +7,16 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, cast
 
-from optimist.store.keys import MIXTURE
+from optimist.store.keys import MIXTURE, ROUTES_UNIT
+from optimist.store.made import Part, StoredMixture, StoredRoutes
 from optimist.store.state import (
     ExperimentState,
     GeneratorState,
     OpenPick,
-    Part,
     Retraction,
     Returned,
     SetAside,
     State,
-    StoredMixture,
     Suspect,
     Unit,
     WatchedState,
@@ -34,10 +33,10 @@ PREFIX = "retracted_"
 def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> ExperimentState:
     """The state in the answer of `read_state` in reading.lua.
 
-    known: a state read before, whose `held` estimates and mixture were left out; these, and its open picks, are taken
-    from it.
+    known: a state read before, whose `held` estimates, mixture and routes were left out; these, and its open picks, are
+    taken from it.
     """
-    decision, leased, *flat, mixture = answer
+    decision, leased, *flat, mixture, routes = answer
     counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
     set_aside, odd = _set_aside(aside), _suspects(suspects)
@@ -93,6 +92,9 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
         mixture=_mixture(mixture, counts, known),
         mixture_damage=damaged.get(MIXTURE),
+        route_growth=float(counts["route_growth"]) if "route_growth" in counts else None,
+        routes=_routes(routes, counts, known),
+        routes_damage=damaged.get(ROUTES_UNIT),
     )
 
 
@@ -148,6 +150,24 @@ def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | N
     return known.mixture
 
 
+def held_routes(known: ExperimentState | None) -> str:
+    """The name of the model of contexts of a state, in the same way."""
+    return "" if known is None or known.routes is None else known.routes.made
+
+
+def _routes(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredRoutes | None:
+    if entry or known is None:
+        return parse_routes(entry or None, counts.get("made_routes", ""))
+    return known.routes if "made_routes" in counts else None
+
+
+def parse_routes(entry: bytes | None, made: str) -> StoredRoutes | None:
+    """What put_routes.lua stores as `made`, as `parse_mixture` does."""
+    if entry is None or entry.partition(b" ")[0].decode() != made:
+        return None
+    return StoredRoutes(made, parse_parts(entry.decode().split(" ", 1)[1]))
+
+
 def parse_mixture(entry: bytes | None, made: str) -> StoredMixture | None:
     """An entry of `mixtures`; None without one, and for one whose name is not `made`: of a deleted experiment."""
     if entry is None or entry.partition(b" ")[0].decode() != made:
@@ -157,7 +177,7 @@ def parse_mixture(entry: bytes | None, made: str) -> StoredMixture | None:
 
 
 def parse_parts(listed: str) -> dict[int, Part]:
-    """The parts of a mixture as put_mixture.lua stores them, by ordinal."""
+    """The parts of a mixture, or of routes, as parts.lua writes them, by ordinal."""
     each = (map(int, one.split(":")) for one in listed.split(","))
     return {generator: Part(seq, samples) for generator, seq, samples in each}
 

@@ -10,7 +10,7 @@ from optimist.store import keys
 from optimist.store.checking import Measures
 from optimist.store.commands import Commands, step
 from optimist.store.errors import Gone, NotFound, StoreError
-from optimist.store.parsing import held, held_mixture, parse_state
+from optimist.store.parsing import held, held_mixture, held_routes, parse_state
 from optimist.store.records import AskGroup, Batch, Exchanged, Opened, Opening, Settled
 from optimist.store.scripts import Argument
 from optimist.store.state import ExperimentState, Suspect
@@ -64,7 +64,7 @@ class Picks:
         wants_state: return the state if no picks were opened. who: take the turn at opening picks together with the
         state, for `TURN_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so that its
         next attempt succeeds. While somebody else has the turn, no state is returned. known: a state read before, whose
-        open picks, estimates and mixture are taken from it instead of being read again.
+        open picks, estimates, mixture and routes are taken from it instead of being read again.
         """
         groups = () if opening is None else opening.groups
         before, after, settled, opened, state = await self._commands.experiment_script(
@@ -93,6 +93,7 @@ class Picks:
             lease_seconds=0.0 if opening is None else opening.lease,
             who=who,
             held_mixture=held_mixture(known) if wants_state else "",
+            held_routes=held_routes(known) if wants_state else "",
             held=held(known) if wants_state else [],
             groups=_groups(groups),
             new_picks=_new_picks(groups),
@@ -226,6 +227,7 @@ def _new_picks(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
             "left": pick.left,
             "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}" if pick.nonce else "",
             "record": pick.record,
+            "context": pick.context,
         }
         for group in groups
         for pick in group.picks

@@ -174,6 +174,13 @@ class LogEntry:
     indices: tuple[int, int] | None = None
     """The index of the first row in the generator's sequence, and how many rows have indices from there on; the others,
     and all where this is None, have none."""
+    context: bytes = b""
+    """`NewPick.context` of its pick."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it adds to the log."""
+        return len(self.body) + len(self.context)
 
 
 def chained(chain: str, digest: str) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
-from optimist.store.formats import MIXING, RETRACTING, WATCHING, mark_at_least
+from optimist.store.formats import MIXING, RETRACTING, ROUTING, WATCHING, mark_at_least
 from optimist.store.index import Index
 from optimist.store.parsing import PREFIX, SAME
 from optimist.store.records import LogEntry, Snapshot, chained
@@ -44,7 +44,7 @@ class Restorations:
 
 
 class _Written(NamedTuple):
-    """Bytes of the bodies in a staged log, how many of them stand before a restart, and the log's chained digest."""
+    """Bytes of the entries in a staged log, how many of them stand before a restart, and the log's chained digest."""
 
     bytes: int = 0
     restarted: int = 0
@@ -87,7 +87,7 @@ class Restoration:
         size, restarted, chain = self._written.get(generator, _Written())
         staged: list[dict[str, Argument]] = []
         for entry in entries:
-            size += len(entry.body)
+            size += entry.size
             restarts = entry.retracts is not None and not json.loads(entry.retracts)["position"]
             restarted = size if restarts else restarted
             covering = [u for u, seq in self._positions.items() if u[0] == generator and entry.seq <= seq]
@@ -106,6 +106,7 @@ class Restoration:
                     "retracts": entry.retracts or "",
                     "prompts": entry.prompts,
                     "indices": "" if entry.indices is None else "{} {}".format(*entry.indices),
+                    "context": entry.context,
                 }
             )
         await self._commands.script(
@@ -157,6 +158,10 @@ class Restoration:
             counts |= {"mixture_growth": repr(stored.mixture_growth), "claims": LOCKED, "claimed": LOCKED}
             counts |= {"claimed_units": LOCKED}
             await mark_at_least(self._commands.redis, MIXING)
+        if stored.route_growth is not None:
+            counts |= {"route_growth": repr(stored.route_growth)}
+            counts |= dict.fromkeys(("claims", "claimed", "claimed_units", "claimed_mixtures"), LOCKED)
+            await mark_at_least(self._commands.redis, ROUTING)
         for state in stored.generators:
             of_watched = [watched[unit] for unit in watched if unit[0] == state.ordinal]
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state, of_watched).items()}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.mixtures import MixedPart
-from optimist.store.state import Part
+from optimist.store.formats import ROUTING, mark_at_least
+from optimist.store.made import Part
+from optimist.store.mixtures import MixedPart, packed
+from optimist.store.parsing import parse_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,9 @@ class RoutePoint:
     """A table of routes as charts keep it: `point` is the caller's text."""
 
     told: int
+    """Batches told to the whole experiment when it was published."""
     samples: int
+    """Samples of all generators that it was made from."""
     parts: Mapping[int, Part]
     point: str
 
@@ -27,7 +32,7 @@ class Routes:
 
     async def want_routes(self, experiment: str) -> None:
         """Announce on `keys.ROUTES` that somebody waits for the table of the logs as they are now."""
-        raise NotImplementedError
+        await self._commands.call("PUBLISH", keys.ROUTES, f"{self._commands.full(experiment)} 0 0")
 
     async def put_routes(
         self,
@@ -43,19 +48,47 @@ class Routes:
         """Publish a model, or a table, or both; False if one exists that knows more of a generator's log.
 
         token: of a claim of `keys.ROUTES_UNIT`. model: `RouteModel.pack`; table: JSON of the caller; point: what
-        `route_curve` keeps of it. A model changes the version and the mark of the state, and is announced on
-        `keys.ROUTES_MADE`. Raises Superseded as `put_mixture` does.
+        `route_curve` keeps of the table, "" for nothing. kernels: `kernels_digest` of what was fixed from the first
+        contexts, "" where nothing was. It removes the note of `put_damage`. A model changes the version and the mark of
+        the state, and is announced on `keys.ROUTES_MADE`. Nothing is stored where False is returned, and nothing
+        changes where both are there already. Raises Superseded as `put_mixture` does.
         """
-        raise NotImplementedError
+        if not parts or not (model or table):
+            raise ValueError("routes have a model or a table, and one generator or more")
+        await mark_at_least(self._commands.redis, ROUTING)
+        stands = await self._commands.experiment_script(
+            "put_routes",
+            experiment,
+            token=token,
+            model=model,
+            table_text=table,
+            point=point,
+            kernels=kernels,
+            channel=keys.ROUTES_MADE,
+            experiment=self._commands.full(experiment),
+            parts=packed(parts),
+        )
+        return bool(stands[0])
 
     async def route_model(self, experiment: str) -> tuple[str, bytes] | None:
         """Name and bytes of the newest model; None before the first. The name is `StoredRoutes.made` of the state."""
-        raise NotImplementedError
+        made, model = await self._read(experiment, "made", "model")
+        return None if made is None or model is None else (made.decode().split(" ", 1)[0], model)
 
     async def route_table(self, experiment: str) -> tuple[Mapping[int, Part], str] | None:
         """What the newest table was made of, and the table; None before the first."""
-        raise NotImplementedError
+        parts, table = await self._read(experiment, "of", "table")
+        return None if parts is None or table is None else (parse_parts(parts.decode()), table.decode())
 
     async def route_curve(self, experiment: str, start: int = 0) -> list[RoutePoint]:
         """The points kept of the tables, from index `start` on: whenever the samples have grown by a 32nd."""
-        raise NotImplementedError
+        points = self._commands.key(experiment, f"curve:{keys.ROUTES_UNIT}")
+        return [_point(entry) for entry in await self._commands.call("LRANGE", points, start, -1)]
+
+    async def _read(self, experiment: str, *fields: str) -> Sequence[bytes | None]:
+        return await self._commands.call("HMGET", self._commands.key(experiment, "routes"), *fields)
+
+
+def _point(entry: bytes) -> RoutePoint:
+    told, samples, listed, point = entry.decode().split(" ", 3)
+    return RoutePoint(int(told), int(samples), parse_parts(listed), point)

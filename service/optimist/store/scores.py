@@ -35,7 +35,7 @@ class Scores:
     ) -> Claim | None:
         """Claim a generator for `seconds`, which are the same for all owners; None while another owner has the claim.
 
-        generator: its ordinal, or `keys.MIXTURE` for the mixture of all.
+        generator: its ordinal; or `keys.MIXTURE` for the mixture of all, `keys.ROUTES_UNIT` for their routes.
 
         A claim that would last longer than `seconds` counts as expired: the clock of Redis was set back.
 
@@ -211,7 +211,7 @@ class Scores:
         )
 
     async def put_damage(self, experiment: str, generator: keys.Place, note: str, token: str, label: str = "") -> None:
-        """Note why a generator, or the mixture, cannot be scored by a metric at all; the latest note counts."""
+        """Note why a generator cannot be scored by a metric, or mixture or routes be made; the latest note counts."""
         unit = keys.unit(generator, label)
         await self._commands.experiment_script("put_damage", experiment, unit=unit, note=note, token=token)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from optimist.store.made import Part, StoredMixture, StoredRoutes, is_outgrown
+
 Unit = tuple[int, str]
 """A generator as one metric scores it: its ordinal, and the label of a watched metric or "" for the primary one."""
 State = Literal["active", "paused", "retired"]
@@ -186,44 +188,8 @@ class WatchedState:
     """Bytes of the bodies that were logged after the snapshot of this metric."""
 
 
-class Part(NamedTuple):
-    """What a mixture was made of by one generator: its log up to `seq`, with so many samples that count."""
-
-    seq: int
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMixture:
-    """The newest mixture by one metric. Equal if made of the same batches."""
-
-    made: str = field(compare=False)
-    """A name that no other mixture has."""
-    parts: Mapping[int, Part]
-    """By the ordinals of the generators in it."""
-    payload: str
-
-    @property
-    def samples(self) -> int:
-        """Samples of all generators in it."""
-        return sum(part.samples for part in self.parts.values())
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRoutes:
-    """The newest model of contexts; its bytes are read by `Store.route_model`. Equal if made of the same batches."""
-
-    made: str = field(compare=False)
-    """A name that no other model has: "<samples>:<Unix seconds of Redis>"."""
-    parts: Mapping[int, Part]
-    """By the ordinals of the generators in it."""
-
-    @property
-    def samples(self) -> int:
-        """Samples of all generators in it."""
-        return sum(part.samples for part in self.parts.values())
-
-
+LEAST_ROUTED = 3
+"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
 LEAST_MIXED = 4
 """Samples that a generator must have to be part of a mixture: two in each half."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
@@ -262,6 +228,8 @@ class ExperimentState:
     """By which part the samples of all generators grow until the model of contexts is due again; None: another goal."""
     routes: StoredRoutes | None = None
     """The model of contexts that picks are made from; only with the goal "route"."""
+    routes_damage: str | None = None
+    """Why neither it nor the table can be made; the next one removes this note."""
     mixture_damage: str | None = None
     """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 
@@ -289,16 +257,20 @@ class ExperimentState:
         """The generators that a mixture is made of: not retired, with `LEAST_MIXED` samples."""
         return [g for g in self.generators if g.state != "retired" and g.samples >= LEAST_MIXED]
 
-    def has_outgrown(self, made: StoredMixture, growth: float) -> bool:
-        """Whether a mixture is of other generators than one made now, or samples have grown by that part since."""
-        mixable = self.mixable
-        if made.parts.keys() != {generator.ordinal for generator in mixable}:
-            return True
-        # A mixture has no samples of batches that cannot be read: it may have fewer than were told, and still all.
-        if all(generator.seq <= made.parts[generator.ordinal].seq for generator in mixable):
-            return False
-        samples = sum(generator.samples for generator in mixable)
-        return samples > made.samples and samples >= (1.0 + growth) * made.samples
+    @property
+    def routable(self) -> list[GeneratorState]:
+        """The generators that a model of contexts is made of: not retired, with `LEAST_ROUTED` samples, and scored.
+
+        One that cannot be scored must not keep the model of the others due for ever.
+        """
+        able = (g for g in self.generators if g.state != "retired" and g.damage is None)
+        return [g for g in able if g.samples >= LEAST_ROUTED]
+
+    def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float) -> bool:
+        """Whether a mixture, or a model of contexts, is of other generators than one made now, or samples have grown by
+        that part since."""
+        able = self.mixable if isinstance(made, StoredMixture) else self.routable
+        return is_outgrown(made.parts, {one.ordinal: Part(one.seq, one.samples) for one in able}, growth)
 
     @property
     def needs_mixture(self) -> bool:
@@ -312,3 +284,18 @@ class ExperimentState:
     def owes_mixture(self) -> bool:
         """Whether it is due, and kernels are fixed: the first estimate of any generator needs these, too."""
         return self.needs_mixture and any(generator.estimate_seq for generator in self.generators)
+
+    @property
+    def needs_routes(self) -> bool:
+        """Whether the model of contexts that picks are made from is due, once its bandwidth is fixed: prompts are
+        routed, and there is none while every active generator can be part of it, or it has been outgrown."""
+        if self.route_growth is None or not self.routable:
+            return False
+        if self.routes is None:
+            return all(generator.samples >= LEAST_ROUTED for generator in self.active)
+        return self.has_outgrown(self.routes, self.route_growth)
+
+    @property
+    def owes_routes(self) -> bool:
+        """Whether it is due, and the bandwidth is fixed, as for `owes_mixture`."""
+        return self.needs_routes and any(generator.estimate_seq for generator in self.generators)

@@ -27,6 +27,7 @@ from optimist.store.records import Health, Usage
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.retractions import Retractions
+from optimist.store.routes import Routes
 from optimist.store.scores import Scores
 from optimist.store.snapshots import Snapshots
 
@@ -34,7 +35,7 @@ _CREATION_SECONDS = 60
 """Seconds for which the place of an experiment that is being created is reserved."""
 
 
-class Store(Experiments, Picks, Logs, Scores, Mixtures, Snapshots, Retractions, Restorations):
+class Store(Experiments, Picks, Logs, Scores, Mixtures, Routes, Snapshots, Retractions, Restorations):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.

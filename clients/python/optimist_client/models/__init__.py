@@ -15,7 +15,7 @@ from optimist_client.models.experiments import (
 from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
-from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress
+from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
 from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Overview, Regret, Report, Summary
 from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
@@ -62,6 +62,7 @@ __all__ = [
     "Retraction",
     "RetractionRequest",
     "Role",
+    "RouteCurve",
     "RouteSavings",
     "RouteScore",
     "RouteShare",

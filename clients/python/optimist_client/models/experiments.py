@@ -59,7 +59,7 @@ class Experiment(Answer):
     """The version of the defaults and formulas (`config.RULES`) at its creation; it never changes."""
     bandwidths: dict[str, float] = Field(default_factory=dict)
     """The σ of each kernel with `sigma` "median", once the first samples have fixed it: by the kernel's field, with the
-    label of the metric and a dot before it where the metric is watched."""
+    label of the metric and a dot before it where the metric is watched; that of contexts as "context"."""
 
     @field_validator("config", mode="before")
     @classmethod
@@ -71,8 +71,9 @@ class Experiment(Answer):
 
     @property
     def is_indexed(self) -> bool:
-        """Whether its samples have indices: every pick names its `start`."""
-        return self.rules >= 4
+        """Whether its samples have indices: every pick names its `start`. Not with the goal "route", where samples are
+        of prompts that users bring."""
+        return self.rules >= 4 and self.config.goal != "route"
 
     @property
     def is_paired(self) -> bool:
@@ -106,6 +107,12 @@ class Experiment(Answer):
         if self.config.goal != "mixture":
             return None
         return mixture_growth(self.config.policy)
+
+    @property
+    def route_growth(self) -> float | None:
+        """By which part the samples of all generators together grow until the model that routes prompts is made again;
+        None: the goal is another."""
+        return self.config.rescore_growth if self.config.goal == "route" else None
 
     @property
     def weighs_costs(self) -> bool:

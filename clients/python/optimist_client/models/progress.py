@@ -54,6 +54,22 @@ class MixtureCurve(Answer):
     """By how much another blend may be better than each, as far as the samples show."""
 
 
+class RouteCurve(Answer):
+    """What routing gains each time that its table was made, in order, as in `Routes`; None if unknown."""
+
+    told: list[int]
+    """Batches told to the whole experiment when each was made."""
+    samples: list[int]
+    """Samples of all generators behind each."""
+    gains: list[float | None]
+    errors: list[float | None]
+    scores: list[float | None]
+    """Expected scores of routed prompts."""
+    best: list[GeneratorName]
+    """The best single generator."""
+    best_scores: list[float | None]
+
+
 class OpenPickInfo(Answer):
     """A pick whose lease has not ended."""
 
@@ -88,5 +104,7 @@ class Progress(Answer):
     mixture: MixtureCurve | None = optional()
     """The best blend by the metric that decides; only with the goal "mixture". The points are those after the requested
     number of batches, and the last one before it."""
+    routes: RouteCurve | None = optional()
+    """What routing gains; only with the goal "route". The points are as those of `mixture`."""
     picks: list[OpenPickInfo]
     """At most the newest 100 open picks."""

@@ -16,6 +16,7 @@ from optimist_client.models.experiments import State
 from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Retraction
+from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked
 from optimist_client.models.suspects import SuspectBatch
 from optimist_client.models.watched import WatchedReport, disagreement
@@ -34,7 +35,8 @@ class Report(Answer):
 
     experiment: Identifier
     goal: Goal = optional("best")
-    """What the decision is about: the best generator, or with "mixture" the best blend (`mixture`)."""
+    """What the decision is about: the best generator, or with "mixture" the best blend (`mixture`). With "route" there
+    is none, and `routes` says what routing gains."""
     metric: str
     title: str = ""
     """The metric's name for display."""
@@ -42,7 +44,7 @@ class Report(Answer):
     scale: Scale = "linear"
     """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
-    """What the service can show besides the score: "modes", "prompt groups", "mixture"."""
+    """What the service can show besides the score: "modes", "prompt groups", "mixture", "routes"."""
     state: State
     ended: bool
     decision: DecisionInfo
@@ -84,6 +86,9 @@ class Report(Answer):
     mixture: Mixture | None = optional()
     """The best blend, as it was made last: with the goal "mixture" whenever the samples have grown by a quarter, else
     when somebody asked for it."""
+    routes: Routes | None = optional()
+    """With the goal "route", which generator is the best one for which prompts, as the table was made last: when
+    somebody asked for it, or when the samples have grown by a quarter."""
     hint: str | None = optional()
     """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
     progress: Progress | None = None
@@ -161,8 +166,11 @@ class Report(Answer):
     @property
     def sentences(self) -> list[str]:
         """The result so far, why it was or was not decided, the verdicts, where metrics disagree, and what uniform
-        sampling would have taken if that is known. With the goal "mixture" the result is the best blend."""
+        sampling would have taken if that is known. With the goal "mixture" the result is the best blend, with "route"
+        what a router gains."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
+        if self.goal == "route":
+            return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
         if self.goal == "mixture":
             blend = ["No blend yet."] if self.mixture is None else self.mixture.sentences
             until = " at the budget" if self.state == "out of budget" else ""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic import computed_field
+
+from optimist_client import route_display
 from optimist_client.metrics import Scale
+from optimist_client.models.decisions import shown_with
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
+
+STALE = "More samples have come since the table was made."
 
 
 class RouteScore(Answer):
@@ -36,6 +42,16 @@ class RouteType(Answer):
     gain_error: float | None
     scores: list[RouteScore]
     """In the order of the experiment."""
+
+    @property
+    def example(self) -> str:
+        """The most typical prompt in one line, or "" where no texts were sent."""
+        return " ".join(self.examples[0].split()) if self.examples else ""
+
+    @property
+    def by_generator(self) -> dict[str, RouteScore]:
+        """What each generator scores."""
+        return {one.generator: one for one in self.scores}
 
 
 class RouteShare(Answer):
@@ -101,3 +117,81 @@ class Routes(Answer):
     stale: bool = False
     """Whether samples have grown by a quarter since."""
     warnings: tuple[str, ...] = ()
+
+    @computed_field
+    @property
+    def gain_text(self) -> str:
+        """What routing gains over the best single generator, as it is shown everywhere; ± is one standard error."""
+        if self.gain is None:
+            return f"What a router gains over {self.best} alone is not known yet."
+        gained = shown_with(abs(self.gain), self.error, self.scale)
+        says = f"gains {gained} over" if self.gain > 0.0 else f"is {gained} worse than"
+        if self.basis == "model":
+            return (
+                f"By the model, a router {says} {self.best} alone; without chance in the policy there is no interval."
+            )
+        if self.error is not None and 0.0 < self.gain < 2.0 * self.error:
+            return f"A router {says} {self.best} alone, which may be chance."
+        return f"A router {says} {self.best} alone."
+
+    @computed_field
+    @property
+    def savings_text(self) -> str:
+        """What routing saves, as it is shown everywhere; "" where generators have no costs."""
+        if self.savings is None:
+            return ""
+        costs = self.savings
+        compared = [f"{_less(costs.cost, costs.single_cost)} always {self.best} ({_amount(costs.single_cost)})"]
+        if costs.dearest_cost != costs.single_cost:
+            dearest = f"always the dearest ({_amount(costs.dearest_cost)})"
+            compared.append(f"{_less(costs.cost, costs.dearest_cost)} {dearest}")
+        so_far = f"{'Saved' if costs.saved >= 0.0 else 'Spent more'} so far: {_amount(abs(costs.saved))}"
+        more = f", {_amount(costs.saved_dearest)} against the dearest" * (len(compared) > 1)
+        return f"A prompt costs {_amount(costs.cost)}, {', '.join(compared)}. {so_far}{more}."
+
+    @property
+    def sentences(self) -> list[str]:
+        """What routing gains, the scores that this compares, what it saves, who wins which prompts, and warnings."""
+        scores = f"{self.title} of routed prompts {self.score:.3f}, of {self.best} alone {self.best_score:.3f}"
+        value = f", compared less {self.price:g} times the cost" if self.price else ""
+        claim = f"{scores}{value} ({self.prompts:,} prompts)."
+        costs = [self.savings_text] if self.savings is not None else []
+        old = [STALE] if self.stale else []
+        said = [self.gain_text, claim, *costs, *(self.type_text(kind) for kind in self.types), *old]
+        return said + [f"Warning: {warning}." for warning in self.warnings]
+
+    def type_text(self, kind: RouteType) -> str:
+        """Which generator wins the prompts of a type, in a sentence."""
+        such = f", such as \u201c{route_display.short(kind.example, 60)}\u201d" if kind.example else ""
+        lead = "" if kind.lead is None else f" by {shown_with(kind.lead, kind.lead_error, self.scale)}"
+        gain = "" if kind.gain is None else f"; gain {shown_with(kind.gain, kind.gain_error, self.scale)}"
+        winner = kind.by_generator.get(kind.winner)
+        traffic = "" if winner is None else f", gets {winner.traffic:.0%} of them"
+        return f"{kind.share:.0%} of the prompts{such}: {kind.winner} is best{lead}{traffic}{gain}."
+
+    def to_pandas(self) -> Any:
+        """What each generator scores on each type of prompt as a `pandas.DataFrame`, one row per type and generator.
+        Needs pandas."""
+        return route_display.as_frame(self)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the generators' scores by type of prompt on matplotlib's `axes`, or on new ones, and return the axes.
+        Needs matplotlib."""
+        return route_display.as_plot(self, axes)
+
+    def _repr_html_(self) -> str:
+        return route_display.as_html(self)
+
+    def __str__(self) -> str:
+        return route_display.as_text(self)
+
+
+def _amount(cost: float) -> str:
+    return f"{float(f'{cost:.3g}'):,g}"
+
+
+def _less(cost: float, other: float) -> str:
+    if other <= 0.0:
+        return "against"
+    share = cost / other - 1.0
+    return f"{abs(share):.0%} {'less' if share <= 0.0 else 'more'} than"

@@ -16,7 +16,7 @@ from optimist.api.door.access import CallerDep
 from optimist.api.polls import Body
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
-from optimist.dispatch.admission import check_maps, columns_of, too_wide
+from optimist.dispatch.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.report import contrast_of
 from optimist.dispatch.suspects import suspects_among
@@ -68,6 +68,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     batch_size=config.batch_size if new.is_indexed else None,
                     labels=[metric.shown_label for metric in config.watch],
                     mixture_growth=new.mixture_growth,
+                    route_growth=new.route_growth,
                 )
     existing = await context.experiment(config.name)
     # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
@@ -170,7 +171,7 @@ async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     """One experiment's config, and the bandwidths that its first samples have fixed."""
     experiment, sigmas = await context.experiment(name), dict[str, float]()
     for place, (label, metric) in enumerate(experiment.config.metrics.items()):
-        if any(kernel.is_open for field in metric.kernels if (kernel := metric.setting(field)) is not None):
+        if fits_contexts(experiment.config, metric) or any(one.is_open for one in kernels_of(metric).values()):
             fitted = await context.store.fitted(name, label if place else "")
             for part, array in ({} if fitted is None else tensors.decode(fitted)).items():
                 if part.endswith(".sigma"):

@@ -11,7 +11,8 @@ from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
 from optimist.store import COST
-from optimist_client.models import GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
+from optimist_client.goals import check_route_size
+from optimist_client.models import Experiment, GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 
 START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
@@ -26,10 +27,23 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     is_new = all(generator.name != wanted.name for generator in state.stored.generators)
     if is_new and wanted.cost is None and state.max_cost is not None:
         raise invalid("cost: expected a number, as an experiment with `max_cost` needs it for every generator")
+    if is_new and experiment.config.goal == "route":
+        _check_routed(experiment, wanted, 1 + len(state.stored.generators))
     most = context.settings.max_generators
     await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
     context.polls.changed(name)
     return await context.report(experiment)
+
+
+def _check_routed(experiment: Experiment, wanted: GeneratorRequest, count: int) -> None:
+    """Raise `ApiError` 422 where a model of contexts cannot have one more generator, `count` in all."""
+    config = experiment.config
+    if config.price > 0.0 and wanted.cost is None:
+        raise invalid("cost: expected a number, as an experiment with a `price` needs it for every generator")
+    try:
+        check_route_size(config.context_features, count)
+    except ValueError as error:
+        raise invalid(str(error)) from None
 
 
 @router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -51,6 +65,8 @@ async def append(
     on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
     """
     experiment = await context.experiment(name)
+    if experiment.config.goal == "route":
+        raise invalid("with the goal 'route' every batch is told for a pick, which has the context of its prompt")
     ordinal = await context.ordinal(name, generator)
     batch = await read_batch(request, experiment, context.settings, embedding, embeddings)
     key = idempotency_key

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 import uuid
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,15 +10,13 @@ from fastapi import APIRouter, Query
 
 from optimist.api.asked import metric_called
 from optimist.api.context import Context, ContextDep
-from optimist.api.problems import ApiError, invalid
-from optimist.api.routes.modes import ASK_AGAIN, PATIENCE, POLL, missing
+from optimist.api.problems import invalid
+from optimist.api.requested import missing, requested
 from optimist.dispatch.state import PolicyState, needed_to_fit
 from optimist.store import LEAST_MIXED, Conflict, NotFound
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, Mixture
 
-BELIEVED = 1.0
-"""Seconds after which a note of a scorer that a mixture cannot be made is the answer."""
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["experiments"])
 
 
@@ -115,18 +111,12 @@ async def _awaited(context: Context, wanted: _Wanted) -> Mixture:
     """The mixture of the logs as they are now, or the latest available. Raises `ApiError` 503 without any."""
     name, label = wanted.experiment.config.name, wanted.label
     begun = await _state(context, wanted)
-    deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
-    while True:
+
+    async def look() -> tuple[Mixture | None, bool]:
         state = await _state(context, wanted)
-        made, now = await context.mixture(state, label), time.monotonic()
-        if made is not None and (now >= deadline or wanted.is_made(begun, state, made)):
-            return made
-        # A note of earlier is not believed before a scorer had the time to try again.
-        if first and now >= first + BELIEVED and (note := await context.store.mixture_damage(name, label)):
-            raise invalid(note.removeprefix("ValueError: "))
-        if now >= deadline:
-            raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
-        if now >= ask_at:
-            await context.store.want_mixture(name, label)
-            first, ask_at = first or now, now + ASK_AGAIN
-        await asyncio.sleep(POLL)
+        made = await context.mixture(state, label)
+        return made, made is not None and wanted.is_made(begun, state, made)
+
+    return await requested(
+        look, lambda: context.store.want_mixture(name, label), lambda: context.store.mixture_damage(name, label)
+    )

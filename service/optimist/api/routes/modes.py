@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,22 +9,14 @@ from fastapi import APIRouter, Query
 
 from optimist.api.asked import metric_called
 from optimist.api.context import ContextDep
-from optimist.api.problems import ApiError, invalid
+from optimist.api.problems import invalid
+from optimist.api.requested import missing, requested
 from optimist.dispatch.state import needed_to_fit
-from optimist.store import ExperimentState, NotFound
+from optimist.store import NotFound
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, Identifier, Modes
 
 router = APIRouter(prefix="/v1/experiments/{name}/generators/{generator:path}", tags=["generators"])
-
-POLL = 0.05
-"""Seconds between checks for the result."""
-ASK_AGAIN = 1.0
-"""Seconds between requests to the scorers: a scorer may have missed the first one."""
-PATIENCE = 10.0
-"""Maximum seconds to wait for the result."""
-NAMED = 5
-"""Maximum number of generators that an error names."""
 
 
 @router.get("/modes")
@@ -95,27 +85,16 @@ async def _position(context: ContextDep, wanted: _Wanted) -> int:
     return generator.seq
 
 
-def missing(stored: ExperimentState, needed: int) -> str:
-    """The active generators with fewer than `needed` samples, as text for an error; "" if there are none."""
-    lacking = [generator for generator in stored.active if generator.samples < needed]
-    named = [f"{needed - generator.samples} more samples of {generator.name!r}" for generator in lacking[:NAMED]]
-    others = [f"of {len(lacking) - NAMED} others"] if len(lacking) > NAMED else []
-    return ", ".join(named + others)
-
-
 async def _awaited(context: ContextDep, wanted: _Wanted, position: int) -> Modes:
     """The modes at log position `position` or later, or the latest available. Raises `ApiError` 503 without any."""
     name, ordinal, label = wanted.experiment.config.name, wanted.ordinal, wanted.label
-    deadline, ask_at = time.monotonic() + PATIENCE, 0.0
-    while True:
+
+    async def look() -> tuple[str | None, bool]:
         made = await context.store.modes(name, ordinal, label)
-        now = time.monotonic()
-        if made is not None and (made[0] >= position or now >= deadline):
-            return Modes.model_validate_json(made[1])
-        if now >= deadline:
-            raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
-        if now >= ask_at:
-            await _position(context, wanted)  # raises if all batches turn out to be unreadable
-            await context.store.want_modes(name, ordinal, label)
-            ask_at = now + ASK_AGAIN
-        await asyncio.sleep(POLL)
+        return (None, False) if made is None else (made[1], made[0] >= position)
+
+    async def want() -> None:
+        await _position(context, wanted)  # raises if all batches turn out to be unreadable
+        await context.store.want_modes(name, ordinal, label)
+
+    return Modes.model_validate_json(await requested(look, want))

@@ -61,7 +61,8 @@ async def _retract(
     experiment = await context.experiment(name)
     reason = (request or RetractionRequest()).reason
     kernels = [kernel for metric in experiment.config.metrics.values() for kernel in kernels_of(metric).values()]
-    fits_kernels = any(kernel.is_open for kernel in kernels)
+    has_open_contexts = experiment.config.goal == "route" and experiment.config.context_bandwidth == "median"
+    fits_kernels = has_open_contexts or any(kernel.is_open for kernel in kernels)
     async with context.vitals.room_for(len(reason), reserve=0.5):
         retraction, already = await context.store.retract(
             name, **what, who=caller.key, reason=reason, fits_kernels=fits_kernels, instance=experiment.instance

@@ -10,6 +10,7 @@ POINTS = 256
 """Points of the grid on which the distributions are compared."""
 REACH = 5.0
 """Standard errors that the grid reaches beyond the means."""
+_STEPS = np.linspace(0.0, 1.0, POINTS)
 
 
 def normal_below(z: Floats) -> Floats:
@@ -30,11 +31,11 @@ def best_chances(means: Floats, errors: Floats, floor: float = 0.0) -> Floats:
     count = means.shape[-1]
     low = (means - REACH * errors).max(axis=-1, keepdims=True)
     high = (means + REACH * errors).max(axis=-1, keepdims=True)
-    grid = low + (high - low) * np.linspace(0.0, 1.0, POINTS)
+    grid = low + (high - low) * _STEPS
     below = normal_below((grid[..., None, :] - means[..., :, None]) / errors[..., :, None])
-    inside = np.maximum(np.diff(below, axis=-1), 0.0)
-    middle = np.maximum(0.5 * (below[..., 1:] + below[..., :-1]), 1e-300)
-    others = np.exp(np.log(middle).sum(axis=-2, keepdims=True) - np.log(middle))
+    inside = np.maximum(below[..., 1:] - below[..., :-1], 0.0)
+    logs = np.log(np.maximum(0.5 * (below[..., 1:] + below[..., :-1]), 1e-300))
+    others = np.exp(logs.sum(axis=-2, keepdims=True) - logs)
     found = (inside * others).sum(axis=-1)
     found = found / found.sum(axis=-1, keepdims=True)
     return (1.0 - floor) * found + floor / count

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,22 +43,50 @@ class ContextMap:
         """r, the entries of φ."""
         return 2 * len(self.frequencies)
 
-    def __call__(self, contexts: Floats) -> Floats:
+    def __call__(self, contexts: NDArray[Any]) -> Floats:
         """φ (n, r) of contexts (n, d), any real dtype."""
         angles = np.asarray(contexts, dtype=np.float64) @ self.frequencies.T
         return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1) / np.sqrt(len(self.frequencies))
 
 
-def median_distance(contexts: Floats, seed: int = 0) -> float:
+def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32]:
+    """A context (d,) as it is kept, in memory of its own. Raises ValueError unless it has d finite numbers."""
+    kept = np.array(context, dtype=np.float32)
+    if kept.shape != (dimension,) or not np.isfinite(kept).all():
+        raise ValueError(f"context: expected {dimension} finite numbers, got shape {kept.shape}")
+    return kept
+
+
+def median_distance(contexts: NDArray[Any], seed: int = 0) -> float:
     """The median distance of different contexts (n, d), n ≥ 2, by at most 1000 of them.
 
     Raises ValueError if at least half of all pairs are equal: then there is no scale.
     """
+    apart, least = _distances(contexts, seed)
+    found = float(np.median(apart)) if len(apart) else 0.0
+    if found <= least:
+        raise ValueError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
+    return found
+
+
+def usual_distance(contexts: NDArray[Any], seed: int = 0) -> float:
+    """A distance of contexts (n, d) that is always there: the median, else the mean of those above 0, else 1.
+
+    The second serves where at least half of all pairs are equal, the third where all are: an experiment must not wait
+    for contexts that differ.
+    """
+    apart, least = _distances(contexts, seed)
+    if len(apart) and (found := float(np.median(apart))) > least:
+        return found
+    above = apart[apart > least]
+    return float(above.mean()) if len(above) else 1.0
+
+
+def _distances(contexts: NDArray[Any], seed: int) -> tuple[Floats, float]:
+    """The distances of all pairs of at most `MOST_DISTANCES` contexts, and the largest that is but rounding."""
     chosen = np.random.default_rng(seed).permutation(len(contexts))[:MOST_DISTANCES]
     rows = np.asarray(contexts, dtype=np.float64)[np.sort(chosen)]
     squares = np.square(rows).sum(1)
     apart = squares[:, None] + squares[None, :] - 2.0 * (rows @ rows.T)
-    found = float(np.sqrt(np.median(np.maximum(apart[np.triu_indices(len(rows), 1)], 0.0)))) if len(rows) > 1 else 0.0
-    if found <= 1e-6 * float(np.sqrt(squares.max(initial=0.0))):
-        raise ValueError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
-    return found
+    pairs = np.sqrt(np.maximum(apart[np.triu_indices(len(rows), 1)], 0.0))
+    return pairs, 1e-6 * float(np.sqrt(squares.max(initial=0.0)))

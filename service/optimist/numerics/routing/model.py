@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import ContextMap
+from optimist.numerics.routing.features import ContextMap, Floats
 from optimist.numerics.routing.ridge import Published, Regressions
+from optimist_client import tensors
 
 Singles = NDArray[np.float32]
+FORMAT = 1
+"""Version of the bytes."""
+_SHAPES = {
+    "frequencies": ("r/2", "d"),
+    "offsets": ("G",),
+    "weights": ("G", "r"),
+    "factors": ("G", "r", "r"),
+    "centres": ("G", "r"),
+    "floors": ("G",),
+    "scales": ("G",),
+    "single": ("G",),
+}
+"""The arrays of a model, and the sides of each."""
 
 
 @dataclass(frozen=True, eq=False)
 class RouteModel:
     """What each generator is expected to score on a context, and how sure that is. Arrays are float32.
 
-    Scores are those of the metric: where lower is better, `predict` answers them negated, so that more is better.
+    More is better: the moments that it is made of have the scores of a metric whose lower values are better negated.
     """
 
     generators: tuple[int, ...]
-    """Ordinals of the generators in it, ascending: places in the arrays."""
+    """Ordinals of the generators in it, ascending: their order in the arrays."""
     samples: tuple[int, ...]
     """Samples of each that it was made of."""
     frequencies: Singles
@@ -32,9 +47,11 @@ class RouteModel:
     weights: Singles
     """(G, r)."""
     factors: Singles
-    """F (G, r, r): the width of generator g at φ is scales[g] √(1/samples[g] + ‖F(φ − centre_g)‖²)."""
+    """F (G, r, r): the width of generator g at φ is scales[g] √(floors[g] + ‖F(φ − centre_g)‖²)."""
     centres: Singles
-    """F centre (G, r)."""
+    """F centre_g (G, r); 0 as published."""
+    floors: Singles
+    """(G,): 1/samples; 0 as published."""
     scales: Singles
     """(G,)."""
     single: Singles
@@ -50,17 +67,68 @@ class RouteModel:
         single: NDArray[np.float64],
     ) -> RouteModel:
         """The model of regressions of generators with these ordinals, as of `RoutePolicy.is_published`."""
-        raise NotImplementedError
+        shown = found if isinstance(found, Regressions) else None
+        arrays = {
+            "frequencies": contexts.frequencies,
+            "offsets": np.zeros(len(generators)) if shown is None else shown.offsets,
+            "weights": found.weights,
+            "factors": found.factors,
+            "centres": np.zeros(found.weights.shape) if shown is None else shown.factored_centres,
+            "floors": np.zeros(len(generators)) if shown is None else 1.0 / shown.samples,
+            "scales": np.ones(len(generators)) if shown is None else shown.noise,
+            "single": single,
+        }
+        return cls(tuple(generators), tuple(samples), **_checked(len(generators), _as_singles(arrays)))
 
     def predict(self, contexts: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Means (n, G) and widths (n, G) of the expected scores at contexts (n, d)."""
-        raise NotImplementedError
+        angles = np.asarray(contexts, dtype=np.float32) @ self.frequencies.T
+        features = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+        features *= np.float32(1.0 / np.sqrt(len(self.frequencies)))
+        means = features @ self.weights.T + self.offsets
+        # All factors in one product.
+        stretched = features @ self.factors.reshape(-1, features.shape[1]).T
+        stretched -= self.centres.reshape(-1)
+        parts = stretched.reshape(len(features), *self.centres.shape)
+        squares = np.einsum("ngr,ngr->ng", parts, parts)
+        return means.astype(np.float64), (self.scales * np.sqrt(self.floors + squares)).astype(np.float64)
 
     def pack(self) -> bytes:
-        """As bytes."""
-        raise NotImplementedError
+        """As safetensors: the arrays, and the version of this format, ordinals and samples as float64."""
+        arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _SHAPES}
+        numbers = {"format": [FORMAT], "generators": self.generators, "samples": self.samples}
+        return tensors.encode(arrays | {name: np.array(each, dtype=np.float64) for name, each in numbers.items()})
 
     @classmethod
     def unpack(cls, packed: bytes) -> RouteModel:
         """The inverse of `pack`. Raises ValueError for other bytes."""
-        raise NotImplementedError
+        arrays = tensors.decode(packed)
+        version = arrays.pop("format", np.zeros(1)).tolist()
+        if version != [FORMAT]:
+            raise ValueError(f"expected a model of format {FORMAT}, found {version}")
+        generators, samples = (
+            tuple(int(number) for number in arrays.pop(name, np.zeros(0))) for name in ("generators", "samples")
+        )
+        if len(samples) != len(generators):
+            raise ValueError(f"a model of {len(generators)} generators has the samples of {len(samples)}")
+        return cls(generators, samples, **_checked(len(generators), arrays))
+
+
+def _as_singles(arrays: Mapping[str, Floats]) -> dict[str, Singles]:
+    with np.errstate(over="ignore"):  # `_checked` refuses what is too large
+        return {name: np.ascontiguousarray(array, dtype=np.float32) for name, array in arrays.items()}
+
+
+def _checked(generators: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Singles]:
+    """The arrays of a model. Raises ValueError for other names, types or shapes, and numbers that are not finite."""
+    if arrays.keys() != _SHAPES.keys() or any(array.dtype != np.float32 for array in arrays.values()):
+        raise ValueError(f"expected float32 arrays {', '.join(_SHAPES)}, found {', '.join(arrays)}")
+    frequencies = arrays["frequencies"]
+    width = 2 * len(frequencies)
+    sizes = {"G": generators, "r": width, "r/2": len(frequencies), "d": frequencies.shape[-1]}
+    for name, sides in _SHAPES.items():
+        if arrays[name].shape != tuple(sizes[side] for side in sides):
+            raise ValueError(f"{name}: expected shape {sides} with {sizes}, found {arrays[name].shape}")
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name}: expected finite numbers")
+    return dict(arrays)

@@ -15,7 +15,7 @@ RIDGES: Floats = np.geomspace(0.1, 1e5, 37)
 """Ridges κ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt,
 less its mean: the largest κ makes a regression a mean."""
 FEWEST = 3
-"""Samples from which a generator has a variance of its own."""
+"""Samples that the variance of all generators counts as, beside a generator's own."""
 
 
 class Predictor(Protocol):
@@ -72,6 +72,16 @@ class Regressions:
     samples: Floats
     """(G,)."""
 
+    @property
+    def offsets(self) -> Floats:
+        """(G,): the mean of generator g at φ is offsets[g] + weights[g]·φ."""
+        return self.means - np.einsum("gr,gr->g", self.centres, self.weights)
+
+    @property
+    def factored_centres(self) -> Floats:
+        """F centre_g (G, r)."""
+        return np.einsum("gsr,gr->gs", self.factors, self.centres)
+
     @classmethod
     def of(cls, moments: Sequence[Moments]) -> Regressions:
         """The regressions of generators with these moments, of one sample or more each."""
@@ -84,22 +94,23 @@ class Regressions:
             for (a, b, yy), n in zip(parts, counts.tolist(), strict=True)
         ]
         ridge = _mean_ridge(np.sum([each.values for each in left], axis=0))
-        known = [each.noise(ridge) for each in left if each.degrees >= FEWEST - 1]
-        pooled = float(np.mean(known)) if known else 1.0
-        noise = [each.noise(ridge) if each.degrees >= FEWEST - 1 else pooled for each in left]
+        own = np.array([each.noise(ridge) for each in left])
+        degrees = np.maximum(counts - 1.0, 0.0)
+        pooled = float(degrees @ own / degrees.sum()) if degrees.any() else 1.0
+        # A few scores may be equal by chance, such as five successes: alone they would end all exploration.
+        noise = (degrees * own + FEWEST * pooled) / (degrees + FEWEST)
         return cls(
             np.array([each.mean for each in moments]),
             np.array([each.centre for each in moments]),
             np.array([shared + each.at(ridge) for each in left]),
             np.array([each.factor(ridge) for each in left]),
-            np.sqrt(np.array(noise)),
+            np.sqrt(noise),
             counts,
         )
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Means (n, G) and standard errors (n, G) of the expected scores at features (n, r)."""
-        offsets = self.means - np.einsum("gr,gr->g", self.centres, self.weights)
-        means = features @ self.weights.T + offsets
+        means = features @ self.weights.T + self.offsets
         lengths = np.stack(
             [
                 np.linalg.norm((features - centre) @ factor.T, axis=-1)

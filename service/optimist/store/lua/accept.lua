@@ -10,15 +10,15 @@ end
 
 -- Logs and counts a batch. Answers {the answer as JSON, the version that this made, what is suspicious about the
 -- batch}. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered; `slice`: the slice
--- of its pick, or the indices that it was told with, if any.
-local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice)
+-- of its pick, or the indices that it was told with, if any; `context`: that of its pick, if any.
+local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice, context)
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps, indexed = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log', 'batch_size'))
   -- A log that an older version began has no chain for its first entries.
   chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
   seq, samples, batches, version = seq + 1, samples + rows, batches + 1, (version or 0) + 1
-  bytes = string.format('%.0f', bytes + #body)
+  bytes = string.format('%.0f', bytes + #body + #(context or ''))
   local entry = {'pick', number, 'rows', rows, 'digest', digest, 'chain', chain, 'bytes', bytes, 'body', body}
   if keeps == '1' then
     entry[13], entry[14] = 'record', record
@@ -31,6 +31,10 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   if record:find('"prompt_indices":[', 1, true) then
     entry[#entry + 1] = 'prompts'
     entry[#entry + 1] = record:match('"prompt_indices":%[([%d,]*)%]') or ''
+  end
+  if context then
+    entry[#entry + 1] = 'context'
+    entry[#entry + 1] = context
   end
 
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.

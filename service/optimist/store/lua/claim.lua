@@ -2,22 +2,24 @@
 -- keys: generators claims counts
 -- args: owner seconds wanted*(generator label)
 
--- Claims units for `seconds`; a generator of 'mixture' stands for the mixture of all. Answers for each {token, deadline,
+-- Claims units for `seconds`; a generator of 'mixture' or 'routes' stands for what is made of all. Answers for each {token, deadline,
 -- 1 if another owner's claim had run out}, or nothing where another owner holds the claim. A deadline further off than a
 -- claim can last means that the server's clock was set back: that claim has run out, too.
 
 -- The counter that numbers claims. Where older versions must not score, because they know of no retractions, of no
--- watched metrics, or of no mixtures, those that they count by are no numbers, so that none of them can claim anything.
+-- watched metrics, of no mixtures, or of no routes, those that they count by are no numbers, so that none of them can
+-- claim anything.
 local labels, known = all_labels(), {}
 for _, label in ipairs(labels) do
   known[label] = true
 end
-local counter = redis.call('HEXISTS', counts, 'mixture_growth') == 1 and 'claimed_mixtures'
+local counter = redis.call('HEXISTS', counts, 'route_growth') == 1 and 'claimed_routes'
+  or redis.call('HEXISTS', counts, 'mixture_growth') == 1 and 'claimed_mixtures'
   or #labels > 1 and 'claimed_units'
   or tonumber(redis.call('HGET', counts, 'claims')) and 'claims' or 'claimed'
 
 local function claim(g, label)
-  if g ~= 'mixture' and redis.call('HEXISTS', generators, g) == 0 then
+  if g ~= 'mixture' and g ~= 'routes' and redis.call('HEXISTS', generators, g) == 0 then
     return {'not-found', 'there is no such generator'}
   elseif not known[label] then
     return {'not-found', 'there is no such metric'}

@@ -1,10 +1,11 @@
 -- uses: enrol
--- keys: config counts
--- args: new_config growth instance keep_log batch_size labels mixture_growth names*
+-- keys: config counts contexts routes
+-- args: new_config growth instance keep_log batch_size labels mixture_growth route_growth names*
 
 -- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices (rules
 -- before 4). labels: of its watched metrics, with spaces between. mixture_growth: by which part its samples grow until the
--- mixture is made again, '' where the goal is another. Answers 1 if created, 0 if it existed already.
+-- mixture is made again, '' where the goal is another; route_growth: the same of the model that routes prompts. Answers 1
+-- if created, 0 if it existed already.
 local standing = redis.call('GET', config)
 if standing == new_config then
   return {'ok', 0}
@@ -29,6 +30,14 @@ if mixture_growth ~= '' then
   redis.call('HSET', counts, 'mixture_growth', mixture_growth, 'claims', locked, 'claimed', locked,
     'claimed_units', locked)
 end
+-- The same for scorers that know of no routes.
+if route_growth ~= '' then
+  local locked = 'routes: claimed_routes'
+  redis.call('HSET', counts, 'route_growth', route_growth, 'claims', locked, 'claimed', locked,
+    'claimed_units', locked, 'claimed_mixtures', locked)
+end
+-- A service that knows of no routes left these when it deleted an experiment of this name.
+redis.call('UNLINK', contexts, routes)
 for i, name in ipairs(names) do
   enrol(i - 1, name)
 end

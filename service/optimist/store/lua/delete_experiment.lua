@@ -16,5 +16,6 @@ end
 for _, label in ipairs(labels) do
   redis.call('UNLINK', by_label(fitted, label), curve .. ':' .. unit_of('mixture', label))
 end
+redis.call('UNLINK', curve .. ':routes')
 redis.call('UNLINK', unpack(KEYS))
 return {'ok', existed}

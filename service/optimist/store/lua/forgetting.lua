@@ -1,5 +1,5 @@
 -- uses: units
--- keys: estimates watched modes mixtures curve damaged
+-- keys: estimates watched modes mixtures routes curve damaged counts
 
 -- Drops what was made of batches that count no longer, or with kernels that are fixed anew.
 
@@ -18,24 +18,44 @@ local function forget_derived(h, label, from)
   end
 end
 
--- The mixture by one metric, and the points of its curve, that were made of batches of generator `h` from position
--- `from` on; all of them where it is 0.
-local function forget_mixture(label, h, from)
-  local function is_void(parts)
-    local seq = (',' .. parts):match(',' .. h .. ':(%d+):')
-    return from == 0 or seq and tonumber(seq) >= from
-  end
-  local unit = unit_of('mixture', label)
-  local standing = redis.call('HGET', mixtures, label)
-  if standing and is_void(standing:match('^%S+ (%S+)')) then
-    redis.call('HDEL', mixtures, label)
-    redis.call('HDEL', facts_of(label), 'made_' .. unit)
-  end
+-- Whether something of these parts (parts.lua) was made of batches of generator `h` from position `from` on; always
+-- where that is 0.
+local function includes(parts, h, from)
+  local seq = (',' .. parts):match(',' .. h .. ':(%d+):')
+  return from == 0 or seq and tonumber(seq) >= from
+end
+
+-- The note, and the points of the curve, of what is made of all generators.
+local function forget_points(unit, h, from)
   redis.call('HDEL', damaged, unit)
   local list = curve .. ':' .. unit
   local last = redis.call('LINDEX', list, -1)
-  while last and is_void(last:match('^%d+ %d+ (%S+)')) do
+  while last and includes(last:match('^%d+ %d+ (%S+)'), h, from) do
     redis.call('RPOP', list)
     last = redis.call('LINDEX', list, -1)
   end
+end
+
+-- The mixture by one metric, and the points of its curve, that include these batches.
+local function forget_mixture(label, h, from)
+  local unit = unit_of('mixture', label)
+  local standing = redis.call('HGET', mixtures, label)
+  if standing and includes(standing:match('^%S+ (%S+)'), h, from) then
+    redis.call('HDEL', mixtures, label)
+    redis.call('HDEL', facts_of(label), 'made_' .. unit)
+  end
+  forget_points(unit, h, from)
+end
+
+-- The model of contexts, the table, and the points of its curve, that include these batches.
+local function forget_routes(h, from)
+  local made, of = unpack(redis.call('HMGET', routes, 'made', 'of'))
+  if made and includes(made:match('^%S+ (%S+)'), h, from) then
+    redis.call('HDEL', routes, 'made', 'model')
+    redis.call('HDEL', counts, 'made_routes')
+  end
+  if of and includes(of, h, from) then
+    redis.call('HDEL', routes, 'of', 'table')
+  end
+  forget_points('routes', h, from)
 end

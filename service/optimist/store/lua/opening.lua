@@ -1,7 +1,7 @@
 -- uses: prelude
--- keys: requests counts leases decision turn controls generators states returned picks terms
+-- keys: requests counts leases decision turn controls generators states returned picks terms contexts
 -- args: expected_rounds expected_last expected_version expected_mark lease_seconds who groups*(request size)
--- args: new_picks*(generator slice again left terms record)
+-- args: new_picks*(generator slice again left terms record context)
 
 -- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
 -- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`. `who`: who
@@ -73,6 +73,9 @@ local function open(at_first)
       if pick.terms ~= '' then
         redis.call('HSET', terms, number, pick.terms)
         last = pick.terms:match('^%S+')
+      end
+      if pick.context ~= '' then
+        redis.call('HSET', contexts, number, pick.context)
       end
       local taken, left = parts_of(pick)
       if pick.again ~= '' then

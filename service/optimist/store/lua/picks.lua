@@ -1,5 +1,5 @@
 -- uses: retracted
--- keys: leases requests picks terms returned settled settled_order states counts
+-- keys: leases requests picks terms contexts returned settled settled_order states counts
 
 -- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
 -- Answers whether it was leased. `pick` is its entry in `picks`.
@@ -18,6 +18,7 @@ local function queue(list, limit, number, remembered)
     redis.call('HDEL', remembered, oldest)
     if remembered == picks then
       redis.call('HDEL', terms, oldest)
+      redis.call('HDEL', contexts, oldest)
     end
     if redis.call('HLEN', returned) > limit then
       redis.call('HDEL', returned, oldest, '-' .. oldest)
@@ -29,6 +30,7 @@ end
 local function conclude(number, entry, limit)
   redis.call('HDEL', picks, number)
   redis.call('HDEL', terms, number)
+  redis.call('HDEL', contexts, number)
   redis.call('HSET', settled, number, entry)
   queue(settled_order, limit, number, settled)
 end

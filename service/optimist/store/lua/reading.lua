@@ -1,7 +1,7 @@
 -- uses: prelude picks
 -- keys: turn counts leases picks terms expired_order decision
--- keys: generators states controls estimates damaged aside returned snapshots suspects mixtures
--- args: held_mixture held*
+-- keys: generators states controls estimates damaged aside returned snapshots suspects mixtures routes
+-- args: held_mixture held_routes held*
 
 -- Whether the turn at opening picks is that of `who` now, for `milliseconds`. A turn that lasts longer than that means
 -- that the server's clock was set back.
@@ -54,6 +54,15 @@ local function read_mixture()
   return redis.call('HGET', mixtures, '') or ''
 end
 
+-- What the model of contexts that picks are made from was made of, '' as of the mixture.
+local function read_routes()
+  local made = redis.call('HGET', counts, 'made_routes')
+  if not made or made == held_routes then
+    return ''
+  end
+  return redis.call('HGET', routes, 'made') or ''
+end
+
 -- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
 -- that its batch is still accepted. A deadline further off than a lease can last means that the server's clock was set
 -- back. remembered: how many expired picks are remembered.
@@ -88,5 +97,6 @@ local function read_state(remembered)
   end
   leave_out_held(state[7])
   state[#state + 1] = read_mixture()
+  state[#state + 1] = read_routes()
   return state
 end

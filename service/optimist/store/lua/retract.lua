@@ -195,6 +195,7 @@ end
 if not is_one then
   redis.call('HSET', counts, g .. ':restart', own, g .. ':handed', 0)
 end
+forget_routes(g, refits[''] and 0 or first)
 for _, label in ipairs(labels) do
   redis.call('HDEL', claims, unit_of(g, label))
   forget_derived(g, label, first)

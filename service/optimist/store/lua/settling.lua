@@ -1,5 +1,5 @@
 -- uses: prelude picks checking accept
--- keys: picks terms leases returned counts
+-- keys: picks terms contexts leases returned counts
 
 -- The refusal of a batch that is not what its pick asked for, nil where it is. `agreed`: "<nonce> <least rows> <most
 -- rows>", with 0 as the most for any number.
@@ -35,7 +35,8 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
   local answer, version, suspicion =
-    accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice)
+    accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice,
+      redis.call('HGET', contexts, number))
   -- A late batch takes its slice back, unless another pick has it by now. The indices that it has no rows for are handed
   -- out again; the prompts of an older experiment are not.
   local is_its_own = release(number, pick) or redis.call('HDEL', returned, number) == 1

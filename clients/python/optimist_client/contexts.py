@@ -1,0 +1,62 @@
+"""The contexts of prompts as an ask sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from optimist_client.config import ExperimentConfig
+from optimist_client.errors import FixError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+SENT = 2000
+"""Characters of a prompt that are sent; the service keeps no more."""
+
+
+def asked(
+    config: ExperimentConfig, contexts: ArrayLike | Sequence[ArrayLike] | None, prompts: Sequence[str] | None
+) -> dict[str, Any]:
+    """The fields `contexts` and `prompts` of an ask in an experiment with this config.
+
+    Raises `FixError` if contexts are given where nothing is routed, or none where prompts are; ValueError unless they
+    are finite numbers (n, `config.context`), with a text for each if there are texts.
+    """
+    if config.goal != "route":
+        if contexts is None and prompts is None:
+            return {}
+        raise FixError(f"{config.name!r} has the goal {config.goal!r}: an ask has a context only with the goal 'route'")
+    if contexts is None:
+        raise FixError(
+            f"{config.name!r} chooses a generator for each prompt: use ask(context=…) with the prompt's embedding of "
+            f"{config.context} numbers"
+        )
+    rows = _rows(config.context, contexts)
+    if prompts is not None and (isinstance(prompts, str) or len(prompts) != len(rows)):
+        raise ValueError(f"prompts: expected a list of {len(rows)} texts, one for each context")
+    texts = {} if prompts is None else {"prompts": [prompt[:SENT] for prompt in prompts]}
+    return {"contexts": rows, **texts}
+
+
+def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> list[list[float]]:
+    """Contexts (n, width) as the service keeps them, in float32."""
+    # Imported here because a program that only reads reports does not need numpy.
+    import numpy as np
+
+    from optimist_client.tensors import as_array
+
+    # A list may hold torch tensors, which numpy alone does not take from every device.
+    parts: list[Any] = list(contexts) if isinstance(contexts, list | tuple) else [contexts]
+    arrays = [as_array("context", part) for part in parts]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) == 1:
+        found = np.stack(arrays) if isinstance(contexts, list | tuple) else arrays[0]
+        if found.ndim == 2 and found.shape[1] == width:
+            with np.errstate(over="ignore"):
+                found = found.astype(np.float32)
+            if not np.isfinite(found).all():
+                raise ValueError("context: expected finite numbers in the range of float32")
+            return found.tolist()
+    got = " and ".join(map(str, sorted(shapes))) or "none"
+    raise ValueError(f"context: expected {width} numbers for each prompt, got an array of shape {got}")

@@ -1,0 +1,91 @@
+"""Shows a table of routes as text, as HTML, as a data frame or as a plot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from optimist_client.display import aligned, as_notes, as_table, need
+
+if TYPE_CHECKING:
+    from optimist_client.models.routes import Routes, RouteScore
+
+
+def as_text(routes: Routes) -> str:
+    """Title, scores by type of prompt and result as plain text for a terminal."""
+    return "\n".join([_title(routes), *aligned(_table(routes)), *routes.sentences])
+
+
+def as_html(routes: Routes) -> str:
+    """Title, scores by type of prompt and result as an HTML table for notebooks."""
+    return as_table(_title(routes), _table(routes)) + as_notes(routes.sentences)
+
+
+def as_frame(routes: Routes) -> Any:
+    """A pandas DataFrame with one row per type of prompt and generator. Raises ModuleNotFoundError."""
+    rows = [
+        {"type": number, "share": kind.share, "example": kind.example, "winner": kind.winner, **score.model_dump()}
+        for number, kind in enumerate(routes.types, 1)
+        for score in kind.scores
+    ]
+    columns = ["type", "generator", "score", "error", "traffic", "winner", "share", "example"]
+    return need("pandas").DataFrame(rows, columns=columns).set_index(["type", "generator"])
+
+
+def as_plot(routes: Routes, axes: Any = None) -> Any:
+    """Plot each generator's score on each type of prompt, the most frequent on top, on matplotlib axes.
+
+    axes: None for new ones. Raises ModuleNotFoundError.
+    """
+    types = routes.types
+    if axes is None:
+        size = (7.5, 1.8 + 0.5 * max(len(types), 2))
+        axes = need("matplotlib.pyplot").subplots(layout="constrained", figsize=size)[1]
+    for place, share in enumerate(routes.shares):
+        found = enumerate(kind.by_generator.get(share.generator) for kind in types)
+        drawn = [(row, one) for row, one in found if one is not None and one.score is not None]
+        offset = 0.12 * (place - 0.5 * (len(routes.shares) - 1))
+        axes.errorbar(
+            [one.score for _, one in drawn],
+            [row + offset for row, _ in drawn],
+            xerr=[one.error or 0.0 for _, one in drawn],
+            fmt="o",
+            label=f"{share.generator} ({share.traffic:.0%})",
+        )
+    labels = [f"{short(kind.example) or number} ({kind.share:.0%})" for number, kind in enumerate(types, 1)]
+    axes.set_yticks(range(len(types)), labels)
+    axes.invert_yaxis()
+    axes.margins(y=0.12)
+    axes.set_xlabel(f"{routes.title} ± error ({'lower' if routes.lower_is_better else 'higher'} is better)")
+    axes.set_title(f"{_title(routes)}\n{routes.gain_text}", fontsize="medium")
+    axes.legend(frameon=False, fontsize="small")
+    return axes
+
+
+def _title(routes: Routes) -> str:
+    by = f"routes by {routes.title}, {routes.samples:,} samples"
+    return f"{by[0].upper()}{by[1:]}" if routes.experiment is None else f"{routes.experiment}: {by}"
+
+
+def _table(routes: Routes) -> list[tuple[str, ...]]:
+    """The header and the rows: a type of prompt each, with what each generator scores on it and its share of them."""
+    header = ("prompts", "share", *(share.generator for share in routes.shares), "best", "gain")
+    rows: list[tuple[str, ...]] = [header]
+    for number, kind in enumerate(routes.types, 1):
+        gain = "…" if kind.gain is None else f"{kind.gain:z.3f}"
+        scores = (_score(kind.by_generator.get(share.generator), kind.winner) for share in routes.shares)
+        rows.append((short(kind.example) or f"type {number}", f"{kind.share:.0%}", *scores, kind.winner, gain))
+    traffic = (f"{share.traffic:.0%} of all samples" for share in routes.shares)
+    rows.append(("all", "100%", *traffic, routes.best, "…" if routes.gain is None else f"{routes.gain:z.3f}"))
+    return rows
+
+
+def _score(score: RouteScore | None, winner: str) -> str:
+    if score is None or score.score is None:
+        return "…"
+    error = "" if score.error is None else f" ± {score.error:.3f}"
+    return f"{score.score:.3f}{error} ({score.traffic:.0%}){'*' if score.generator == winner else ' '}"
+
+
+def short(text: str, most: int = 40) -> str:
+    """A text of at most this many characters."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -1,0 +1,69 @@
+"""Brings a dispatcher the newest model of contexts, and knows when a newer one is overdue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+
+from optimist.dispatch.routes import ForRoutes, LoadedModel
+from optimist.dispatch.state import PolicyState
+from optimist.numerics.routing.model import RouteModel
+from optimist.store import Store, StoreError
+
+EVERY = 2.0
+"""Seconds between two models at least: a newer one is not due before."""
+LARGE = 2**20
+"""Bytes from which a thread reads a model."""
+_log = logging.getLogger(__name__)
+
+
+class RouteModels:
+    """The models of one experiment, as its dispatcher sees them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: tuple[str, float] = "", 0.0
+        """The newest model that a state named, and when it was first seen."""
+        self._due: float | None = None
+        """Since when one newer than the one that picks are made by is due; None: none is."""
+
+    async def renew(self, state: PolicyState) -> None:
+        """Read the model that a state names, unless it has been read. If that fails, picks go on by the earlier one."""
+        goal, newest = state.goal, state.stored.routes
+        if not isinstance(goal, ForRoutes) or newest is None:
+            return
+        if goal.loaded is not None and goal.loaded.stored.made == newest.made:
+            return
+        try:
+            found = await self._store.route_model(state.config.name)
+            # A model newer than the state: the announcement of it has the state read again.
+            if found is not None and found[0] == newest.made:
+                state.goal = replace(goal, loaded=LoadedModel(newest, await _unpacked(found[1])))
+        except (StoreError, ValueError) as error:
+            _log.warning("the model of contexts of %s cannot be read: %s", state.config.name, error)
+
+    def watch(self, state: PolicyState) -> None:
+        """Mark the goal as stale, or not, by how long a newer model has been due."""
+        goal, stored, now = state.goal, state.stored, time.monotonic()
+        if not isinstance(goal, ForRoutes):
+            return
+        made = "" if stored.routes is None else stored.routes.made
+        if made != self._seen[0]:
+            self._seen, self._due = (made, now), None
+        if made:
+            is_due = goal.loaded is None or goal.loaded.stored.made != made or stored.needs_routes
+        else:  # the warm-up needs no model
+            is_due = stored.needs_routes and goal.has_begun(state.arms)
+        if not is_due:
+            self._due = None
+        elif self._due is None:
+            self._due = max(now, self._seen[1] + EVERY) if made else now
+        is_stale = self._due is not None and now > self._due + state.max_wait
+        if is_stale != goal.is_stale:
+            state.goal = replace(goal, is_stale=is_stale)
+
+
+async def _unpacked(packed: bytes) -> RouteModel:
+    return RouteModel.unpack(packed) if len(packed) < LARGE else await asyncio.to_thread(RouteModel.unpack, packed)

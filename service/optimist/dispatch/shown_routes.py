@@ -1,0 +1,24 @@
+"""The stored table of routes as users see it. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from optimist.dispatch.mixtures import OLD
+from optimist.dispatch.state import PolicyState
+from optimist.store import Part, StoredRoutes
+from optimist_client.models import Routes
+
+
+def shown_routes(state: PolicyState, parts: Mapping[int, Part], table: str) -> Routes:
+    """The table made of these parts, with their positions, and whether samples have grown much since.
+
+    Raises pydantic's ValidationError if it cannot be read.
+    """
+    return Routes.model_validate_json(table).model_copy(
+        update={
+            "experiment": state.config.name,
+            "positions": [parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
+            "stale": state.stored.has_outgrown(StoredRoutes("", parts), OLD),
+        }
+    )

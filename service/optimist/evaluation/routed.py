@@ -1,0 +1,147 @@
+"""What a track keeps to route prompts: the sums of a regression on contexts, and a sample of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.routing.features import ContextMap, checked_context
+from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.symmetric import SymmetricSum
+
+BATCHES = 2000
+"""Batches of a generator that are kept, and of all together that a table is made of."""
+KEPT_BYTES = 200
+"""Of a prompt's text no more is kept."""
+_SAMPLE = "sample/"
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedBatch:
+    """A batch that can be added."""
+
+    features: Tensor
+    """φ of its context (1, r), float64."""
+    scores: Tensor
+    """(1, n) in float64, on the metric's scale."""
+    context: Tensor
+    """(1, d) in float32."""
+    probability: Tensor
+    """(1, 1) in float64; NaN where none is known."""
+    prompt: str
+
+
+class Routed:
+    """Sums of a generator's samples over features of their contexts, and `BATCHES` of its batches, a uniform sample.
+
+    Every row of a batch counts as a sample with the context of the batch; the batch is kept whole or not at all, as its
+    later rows are told only after failures. The sums take scores as "more is better": this is the one place where
+    those of a metric whose lower values are better change their sign, for all that is made of the sums. The batches
+    keep them as they were told.
+    """
+
+    def __init__(self, contexts: ContextMap, lower_is_better: bool, ordinal: int = 0) -> None:
+        """ordinal: of the generator: batches of several generators together are a sample, too (see `Reservoir`)."""
+        width = contexts.width
+        self.contexts = contexts
+        self.sign = -1.0 if lower_is_better else 1.0
+        """Of scores in the sums."""
+        self.samples = 0
+        """Rows so far."""
+        self.batches = Reservoir(BATCHES, ordinal, dtype=None)
+        """Tensors `context` (k, d) in float32, `probability` (k, 1), NaN where none is known, and `scores` (k, most
+        rows), NaN after the last row, in float64. The ids are the texts of prompts."""
+        self._ordinal = ordinal
+        self._gram = SymmetricSum(width)
+        # Σφ, Σsφ, Σs, Σs².
+        self._sums = np.zeros(2 * width + 2)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of `state`."""
+        return 8 + self._gram.packed.nbytes + self._sums.nbytes + self.batches.bytes
+
+    @property
+    def moments(self) -> Moments:
+        """The sums, in memory of their own."""
+        width = self.contexts.width
+        total, cross, ends = np.split(self._sums.copy(), (width, 2 * width))
+        return Moments(self.samples, self._gram.dense().numpy(), total, cross, float(ends[0]), float(ends[1]))
+
+    @property
+    def sum(self) -> float:
+        """The sum of all scores, on the metric's scale."""
+        return self.sign * float(self._sums[-2])
+
+    def read(self, scores: Tensor, prompt: RoutedPrompt | None) -> RoutedBatch:
+        """What `add` takes of a batch: scores (n, 1) on the metric's scale, and the prompt that they are for.
+
+        Raises ValueError without a prompt, for a context of another width or with numbers that are not finite, and for
+        texts that have no UTF-8.
+        """
+        if prompt is None:
+            raise ValueError("the batch has no context of a prompt")
+        context = checked_context(prompt.context, self.contexts.dimension)
+        if scores.ndim != 2 or scores.shape[1] != 1:
+            raise ValueError(f"expected one score in each row, got shape {tuple(scores.shape)}")
+        probability = float("nan") if prompt.probability is None else prompt.probability
+        return RoutedBatch(
+            torch.from_numpy(self.contexts(context[None])),
+            scores.to("cpu", torch.float64).T,
+            torch.from_numpy(context)[None],
+            torch.tensor([[probability]], dtype=torch.float64),
+            prompt.prompt.replace("\0", " ").encode()[:KEPT_BYTES].decode(errors="ignore"),
+        )
+
+    def add(self, batch: RoutedBatch) -> None:
+        """Add a batch, whose scores must be finite."""
+        count = batch.scores.shape[1]
+        features, scores = batch.features.numpy()[0], self.sign * batch.scores.numpy()[0]
+        self._gram.add(batch.features.expand(count, -1))
+        total = scores.sum()
+        self._sums += np.concatenate([count * features, total * features, [total, scores @ scores]])
+        self.samples += count
+        self._keep(batch)
+
+    def _keep(self, batch: RoutedBatch) -> None:
+        kept, scores = self.batches.widths.get("scores", 0), batch.scores
+        if kept and kept < scores.shape[1]:
+            state = self.batches.state()
+            state["rows_scores"] = padded(state["rows_scores"], scores.shape[1])
+            self.batches = Reservoir.from_tensors(state, self._ordinal, dtype=None)
+        arrays = {"context": batch.context, "probability": batch.probability, "scores": padded(scores, kept)}
+        self.batches.update(arrays, [batch.prompt])
+
+    def state(self) -> dict[str, Tensor]:
+        """The state by name: `samples` (), `gram` (see `SymmetricSum`), `sums` (2r + 2,), and that of `batches`.
+
+        Tensors may be views, valid until the next batch.
+        """
+        kept = {f"{_SAMPLE}{name}": tensor for name, tensor in self.batches.state().items()}
+        return {
+            "samples": torch.tensor(self.samples),
+            "gram": self._gram.packed,
+            "sums": torch.from_numpy(self._sums),
+        } | kept
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `state`, bit for bit. Raises KeyError or ValueError for the state of another map."""
+        width = self.contexts.width
+        if tensors["sums"].shape != self._sums.shape:
+            raise ValueError(f"expected {len(self._sums)} sums, found {tuple(tensors['sums'].shape)}")
+        self.samples = int(tensors["samples"])
+        self._gram = SymmetricSum(width, packed=tensors["gram"].clone())
+        self._sums = tensors["sums"].numpy().copy()
+        kept = {name.removeprefix(_SAMPLE): part for name, part in tensors.items() if name.startswith(_SAMPLE)}
+        self.batches = Reservoir.from_tensors(kept, self._ordinal, dtype=None)
+
+
+def padded(scores: Tensor, columns: int) -> Tensor:
+    """Scores (k, n) in at least so many columns, NaN in those that are added."""
+    return torch.nn.functional.pad(scores, (0, max(columns - scores.shape[1], 0)), value=float("nan"))

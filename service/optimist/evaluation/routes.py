@@ -1,0 +1,82 @@
+"""What is made of the tracks of all generators to route prompts: the model, and the rows for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from optimist.evaluation.routed import BATCHES, Routed
+from optimist.evaluation.routed_rows import RoutedRows
+from optimist.evaluation.track import Track
+from optimist.numerics.routing.model import RouteModel
+from optimist.numerics.routing.ridge import Published, Regressions
+from optimist.policies.routing import RoutePolicy
+
+
+def model_of(tracks: Mapping[int, Track], policy: str) -> RouteModel:
+    """The model of all generators that have samples, from their tracks by ordinal, for the policy of this name.
+
+    Raises ValueError where prompts are not routed, while there are no samples, and if a number would not be finite.
+    """
+    told = {ordinal: routed for ordinal, routed in _routed(tracks).items() if routed.samples}
+    if not told:
+        raise ValueError("a model needs at least one sample of a generator")
+    moments = [routed.moments for routed in told.values()]
+    found = Published.of(moments) if RoutePolicy.named(policy).is_published else Regressions.of(moments)
+    # Expected scores are linear in φ: their mean over all prompts is that at the mean φ.
+    samples = [each.samples for each in moments]
+    centre = np.sum([each.total for each in moments], axis=0) / sum(samples)
+    single = found.predict(centre[None])[0][0]
+    return RouteModel.of(list(told), samples, next(iter(told.values())).contexts, found, single)
+
+
+def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
+    """Up to `BATCHES` batches of all tracks, by ordinal, of an experiment with so many generators.
+
+    They are ordered by generator, then as told. Raises ValueError where prompts are not routed.
+    """
+    routed = _routed(tracks)
+    hashes = np.sort(np.concatenate([one.batches.hashes for one in routed.values()] or [np.zeros(0, np.uint64)]))
+    # Of all batches, those with the smallest hashes.
+    largest = hashes[:BATCHES].max(initial=0)
+    samples, sums = np.zeros(generators, dtype=np.int64), np.zeros(generators)
+    contexts, scores, probability, pick, generator = [], [], [], [], []
+    prompts: list[str] = []
+    batches = 0
+    for ordinal, one in routed.items():
+        samples[ordinal], sums[ordinal] = one.samples, one.sum
+        if not one.samples:
+            continue
+        arrays = {name: rows.numpy() for name, rows in one.batches.tensors.items()}
+        kept = np.flatnonzero(one.batches.hashes <= largest)
+        batch, column = np.nonzero(~np.isnan(arrays["scores"][kept]))
+        place = kept[batch]
+        contexts.append(arrays["context"][place])
+        scores.append(arrays["scores"][place, column])
+        probability.append(arrays["probability"][place, 0])
+        pick.append(batches + batch)
+        generator.append(np.full(len(place), ordinal))
+        texts = one.batches.ids
+        prompts += [texts[each] for each in place.tolist()]
+        batches += len(kept)
+    if not batches:
+        raise ValueError("a table needs at least one sample of a generator")
+    return RoutedRows(
+        contexts=np.concatenate(contexts),
+        generator=np.concatenate(generator),
+        score=np.concatenate(scores),
+        probability=np.concatenate(probability),
+        pick=np.concatenate(pick),
+        prompts=prompts,
+        samples=samples,
+        sums=sums,
+    )
+
+
+def _routed(tracks: Mapping[int, Track]) -> dict[int, Routed]:
+    """What routes prompts, by ordinal, ascending. Raises ValueError where a track has none."""
+    found = {ordinal: track.routed for ordinal, track in sorted(tracks.items())}
+    if missing := [ordinal for ordinal, routed in found.items() if routed is None]:
+        raise ValueError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")
+    return {ordinal: routed for ordinal, routed in found.items() if routed is not None}

@@ -1,0 +1,87 @@
+"""Prompts, and what generators scored on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.numerics.routing.features import Floats
+
+FEWEST = 10
+"""Prompts below which nothing is said."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPrompts:
+    """Prompts, and what generators scored on them: one sample in each row.
+
+    Where every prompt was given to every generator, there is a row for each of both, with the probability 1.
+    """
+
+    names: tuple[str, ...]
+    contexts: Floats
+    """Embeddings of the prompts (m, d)."""
+    prompt: NDArray[np.int64]
+    """Place of each sample's prompt in `contexts` (n,)."""
+    generator: NDArray[np.int64]
+    """Place of its generator in `names` (n,)."""
+    scores: Floats
+    """(n,)."""
+    probability: Floats
+    """With which the prompt was given to this generator (n,), above 0. NaN where no chance was involved: from such a
+    sample is learned, but it says nothing of what routing gains."""
+    costs: Floats | None = None
+    """Cost of a sample of each generator (G,)."""
+
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        if count < 2:
+            raise ValueError(f"routing needs at least 2 generators, got {count}")
+        if self.contexts.ndim != 2 or not np.isfinite(self.contexts).all():
+            raise ValueError(f"contexts: expected finite numbers (prompts, d), got shape {self.contexts.shape}")
+        if not np.isfinite(self.scores).all():
+            raise ValueError("scores: expected finite numbers")
+        chances = self.probability[~np.isnan(self.probability)]
+        if not ((chances > 0.0) & (chances <= 1.0)).all():
+            raise ValueError("probability: expected numbers above 0, up to 1")
+        if missing := [name for place, name in enumerate(self.names) if not (self.generator == place).any()]:
+            raise ValueError(f"no scores of {', '.join(missing)}")
+        if len(set(self.names)) < count:
+            raise ValueError("names: expected different ones")
+        if self.costs is not None and (self.costs.shape != (count,) or not np.isfinite(self.costs).all()):
+            raise ValueError(f"costs: expected one for each of the {count} generators, all finite")
+        if len(self.contexts) < FEWEST:
+            raise ValueError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
+
+    @classmethod
+    def of_table(
+        cls, contexts: Floats, scores: Floats, names: Sequence[str] = (), costs: Floats | None = None
+    ) -> ScoredPrompts:
+        """Scores (m, G) of every generator on every prompt with embedding (m, d); NaN where there is none."""
+        contexts, scores = np.asarray(contexts, dtype=np.float64), np.asarray(scores, dtype=np.float64)
+        if scores.ndim != 2 or len(scores) != len(contexts):
+            raise ValueError(f"scores: expected (prompts, generators) of {len(contexts)} prompts, got {scores.shape}")
+        prompt, generator = np.nonzero(~np.isnan(scores))
+        named = tuple(names) or tuple(f"generator-{place}" for place in range(scores.shape[1]))
+        if len(named) != scores.shape[1]:
+            raise ValueError(
+                f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}"
+            )
+        found = scores[prompt, generator]
+        return cls(named, contexts, prompt, generator, found, np.ones(len(found)), costs)
+
+    def table(self) -> Floats:
+        """The scores (m, G). Raises ValueError unless every generator has one score on every prompt."""
+        found = np.full((len(self.contexts), len(self.names)), np.nan)
+        found[self.prompt, self.generator] = self.scores
+        if np.isnan(found).any():
+            raise ValueError("scores: expected one of every generator on every prompt; some are missing")
+        return found
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether prompts were given to single generators, rather than to all of them."""
+        return not bool((self.probability == 1.0).all())

@@ -1,0 +1,183 @@
+"""One turn of the routes of an experiment: publishes the model that asks are answered from, and the table of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from optimist.dispatch.route_curve import route_point
+from optimist.evaluation.route_tables import route_table
+from optimist.evaluation.routed_rows import RoutedRows
+from optimist.evaluation.routes import model_of, rows_of
+from optimist.evaluation.stored import metric_of
+from optimist.evaluation.track import Track
+from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
+from optimist.scoring.catching_up import timed
+from optimist.scoring.experiments import InThread, ScoredExperiment
+from optimist.scoring.gathering import Gathering, parts_of
+from optimist.scoring.lending import Lending
+from optimist.scoring.record import RoutesRecord
+from optimist.store import COST, Damaged, ExperimentState, MixedPart, Part, Store
+from optimist.store.made import is_outgrown
+from optimist_client.config import ExperimentConfig
+from optimist_client.models import Experiment, Routes
+
+TABLE_GROWTH = 0.25
+"""By which part samples grow until a table is made that nobody asked for."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What was made, or read, of all statistics while these stood still."""
+
+    model: bytes
+    """b"" where it is not due."""
+    rows: RoutedRows | None
+    """What the table is to be made of; None where it is not."""
+    parts: list[MixedPart]
+
+
+def _model(tracks: Mapping[int, Track], policy: str) -> bytes:
+    return model_of(tracks, policy).pack()
+
+
+def _table(
+    rows: RoutedRows, experiment: Experiment, state: ExperimentState, parts: list[MixedPart], sigma: float
+) -> Routes:
+    config, metric = experiment.config, metric_of(experiment)
+    names = [generator.name for generator in state.generators]
+    made = route_table(
+        rows,
+        names=names,
+        lower_is_better=metric.lower_is_better,
+        policy=config.policy,
+        price=config.price,
+        costs=_costs(config, state, names),
+        tries=config.tries,
+        features=config.context_features,
+        bandwidth=sigma,
+        seed=config.seed,
+        title=metric.shown_title,
+        scale=metric.scale,
+    )
+    known = {part.generator: part.seq for part in parts}
+    positions = [known.get(ordinal, 0) for ordinal in range(len(names))]
+    samples = sum(part.samples for part in parts)
+    return made.model_copy(update={"experiment": config.name, "positions": positions, "samples": samples})
+
+
+def _costs(config: ExperimentConfig, state: ExperimentState, names: list[str]) -> list[float] | None:
+    """The cost of a sample of each generator, as it is now; None unless all are known."""
+    changed = {name.removeprefix(COST): float(cost) for name, cost in state.controls.items() if name.startswith(COST)}
+    known = {**(config.costs or {}), **changed}
+    return [known[name] for name in names] if known.keys() >= set(names) else None
+
+
+class Routing:
+    """One turn of the routes of an experiment, whose record must have a claim and an experiment.
+
+    The model is made when it is due, but no sooner than `PUBLISH_EVERY` seconds after the last. The table is made when
+    somebody wants it, or its samples have grown by a quarter: then in a turn of its own, as it takes longer.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        in_thread: InThread,
+        record: RoutesRecord,
+        experiment: ScoredExperiment,
+        lending: Lending,
+    ) -> None:
+        self._store = store
+        self._in_thread = in_thread
+        self._record = record
+        self._experiment = experiment
+        self._gathering = Gathering(store, in_thread, record, experiment, lending)
+
+    async def run(self) -> None:
+        """Make what is due or wanted of all logs as they are now, unless it stands.
+
+        A generator of which neither snapshot nor log can be read is left out. Raises Superseded if another scorer has
+        the claim, or if a batch that something was made of counts no longer; Damaged if no generator can be read;
+        ValueError or ArithmeticError if there is no model.
+        """
+        record, state = self._record, await self._store.state(self._record.name)
+        standing = await self._store.route_table(record.name)
+        tabled = {} if standing is None else standing[0]
+        # Whoever wants a table of later batches says so again, perhaps during this turn.
+        is_wanted, record.is_wanted = record.is_wanted, False
+        if state.route_growth is None or not state.routable:
+            return
+        makes_model = state.owes_routes and record.may_publish and self._has_news(state)
+        makes_table = is_wanted and {ordinal: seq for ordinal, (seq, _) in tabled.items()} != {
+            ordinal: seq for ordinal, (seq, _) in self._readable(state).items()
+        }
+        if not makes_model and not makes_table:
+            return
+        taken = await self._taken(state, makes_model, makes_table)
+        if taken.model:
+            await self._put(taken.parts, model=taken.model)
+            record.published = time.monotonic()
+        if taken.rows is not None:
+            await self._put_table(taken.rows, taken.parts, state)
+        elif is_outgrown(tabled, {part.generator: Part(part.seq, part.samples) for part in taken.parts}, TABLE_GROWTH):
+            record.is_wanted = record.again = True
+
+    def _readable(self, state: ExperimentState) -> dict[int, Part]:
+        left_out = self._record.left_out
+        return {g.ordinal: Part(g.seq, g.samples) for g in state.routable if g.ordinal not in left_out}
+
+    def _has_news(self, state: ExperimentState) -> bool:
+        """Whether the model is due for another reason than generators that could not be read the last time."""
+        if state.routes is None or not self._record.left_out:
+            return True
+        return is_outgrown(state.routes.parts, self._readable(state), state.route_growth or 0.0)
+
+    async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
+        record, model, rows = self._record, b"", None
+        async with self._gathering.gathered(state.routable, without_damaged=True) as found:
+            record.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
+            if not found:
+                raise Damaged("the log of no generator can be read")
+            tracks = {ordinal: warm.track for ordinal, warm in found.items()}
+            parts = parts_of(found)
+            if makes_model:
+                model, record.seconds = await self._in_thread(timed, _model, tracks, self._experiment.policy)
+                self._observe("routes", record.seconds)
+            if makes_table:
+                rows = await self._in_thread(rows_of, tracks, len(state.generators))
+        return _Taken(model, rows, parts)
+
+    async def _put_table(self, rows: RoutedRows, parts: list[MixedPart], state: ExperimentState) -> None:
+        """Make the table after the model was published, and generators have turns again."""
+        record, text = self._record, await self._store.config(self._record.name)
+        if text is None:
+            return
+        experiment, sigma = Experiment.model_validate_json(text), self._experiment.context_sigma
+        try:
+            made, record.table_seconds = await self._in_thread(timed, _table, rows, experiment, state, parts, sigma)
+        except (ValueError, ArithmeticError) as error:
+            # Asks are answered from the model, which goes on without it.
+            SCORING_FAILURES.inc()
+            _log.exception("the table of %s cannot be made", record)
+            note = f"the table cannot be made: {type(error).__name__}: {error}"
+            await self._store.put_damage(*record.place, note, record.token)
+            return
+        self._observe("route table", record.table_seconds)
+        await self._put(parts, table=made.model_dump_json(), point=route_point(made))
+
+    async def _put(self, parts: list[MixedPart], *, model: bytes = b"", table: str = "", point: str = "") -> None:
+        record = self._record
+        await self._store.put_routes(
+            *(record.name, record.token, parts),
+            model=model,
+            table=table,
+            point=point,
+            kernels=self._experiment.kernels,
+        )
+
+    def _observe(self, route: str, seconds: float) -> None:
+        SCORING_SECONDS.labels(self._experiment.bound.metric.name, route).observe(seconds)

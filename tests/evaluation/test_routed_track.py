@@ -1,0 +1,219 @@
+"""What a track keeps of routed prompts: sums, a sample of batches, and what is made of those of all generators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from optimist.evaluation import Question, Track
+from optimist.evaluation.routed import Routed
+from optimist.evaluation.routes import model_of, rows_of
+from optimist.evaluation.stored import pack_kernels, take, unpack_kernels
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.features import ContextMap
+from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.ridge import Regressions
+from optimist.numerics.routing.told import RoutedPrompt
+from optimist.scoring.warm import WarmGenerator
+from optimist.store import LogEntry, RetractedLog
+from optimist_client import tensors
+from optimist_client.metrics import Mean
+
+COLUMNS, WIDTH = 3, 16
+CONTEXTS = ContextMap.drawn(COLUMNS, WIDTH, 1.5)
+PARTS = ("gram", "total", "cross", "sum", "squares")
+
+
+@dataclass(frozen=True)
+class Batch:
+    scores: np.ndarray
+    prompt: RoutedPrompt
+
+
+def batches(count: int, seed: int = 0, tries: int = 3) -> list[Batch]:
+    rng = np.random.default_rng(seed)
+    found: list[Batch] = []
+    for number in range(count):
+        context = rng.standard_normal(COLUMNS).astype(np.float32)
+        probability = None if number < 3 else float(rng.uniform(0.1, 1.0))
+        # The longest batch comes after the first ones.
+        rows = 1 if number < 5 else int(rng.integers(1, tries + 1))
+        scores = rng.standard_normal((rows, 1)) + context[0]
+        found.append(Batch(scores, RoutedPrompt(context, probability, f"prompt {number}\0é")))
+    return found
+
+
+def entries(told: list[Batch]) -> list[LogEntry]:
+    found: list[LogEntry] = []
+    for seq, batch in enumerate(told, start=1):
+        arrays = {"values": batch.scores}
+        body, digest = tensors.encode(arrays), tensors.digest(arrays)
+        found.append(LogEntry(seq, seq, len(batch.scores), digest, body, context=batch.prompt.pack()))
+    return found
+
+
+def bound_of(metric: Mean | None = None):
+    return Question(metric or Mean(), paired=False).bound_for({"values": 1})
+
+
+def fed(told: list[Batch], metric: Mean | None = None, ordinal: int = 0) -> Track:
+    track = Track(bound_of(metric), 0.1, contexts=CONTEXTS, ordinal=ordinal)
+    for entry in entries(told):
+        assert not take(track, entry).unreadable
+    return track
+
+
+def moments_of(track: Track) -> Moments:
+    assert track.routed is not None
+    return track.routed.moments
+
+
+def assert_close(found: Moments, expected: Moments) -> None:
+    assert found.samples == expected.samples
+    for name in PARTS:
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(higher: bool):
+    told, metric = batches(40), Mean(higher_is_better=higher)
+    scores = np.concatenate([batch.scores[:, 0] for batch in told])
+    contexts = np.concatenate([np.tile(batch.prompt.context, (len(batch.scores), 1)) for batch in told])
+    # More is better in the sums.
+    expected = Moments.of(CONTEXTS(contexts), scores if higher else -scores)
+    track = fed(told, metric)
+    for found in (moments_of(track), moments_of(fed(told[::-1], metric))):
+        assert_close(found, expected)
+    assert track.routed is not None
+    assert track.routed.sum == pytest.approx(scores.sum())
+    assert track.bytes == sum(part.nbytes for part in track.state().values())
+
+
+def test_batches_without_a_context_that_fits_are_set_aside_and_change_nothing_else():
+    told = entries(batches(6))
+    track, expected = Track(bound_of(), 0.1, contexts=CONTEXTS), Track(bound_of(), 0.1, contexts=CONTEXTS)
+    wide = RoutedPrompt(np.ones(COLUMNS + 1, dtype=np.float32)).pack()
+    damaged = {3: b"", 4: wide, 5: told[4].context[:10]}
+    for entry in told:
+        found = take(track, replace(entry, context=damaged.get(entry.seq, entry.context)))
+        assert bool(found.unreadable) == (entry.seq in damaged)
+        if entry.seq in damaged:
+            assert "context" in found.unreadable or "prompt" in found.unreadable or "buffer" in found.unreadable
+            expected.skip(entry.rows)
+        else:
+            take(expected, entry)
+    assert all(
+        torch.equal(one.nan_to_num(), expected.state()[name].nan_to_num()) for name, one in track.state().items()
+    )
+    with pytest.raises(ValueError, match="expected 3 finite numbers"):
+        track.add({"values": torch.ones(1, 1)}, ["a"], routed=RoutedPrompt(np.full(COLUMNS, np.nan, dtype=np.float32)))
+    assert moments_of(track).samples == sum(entry.rows for entry in told if entry.seq not in damaged)
+    # A metric that is only watched leaves the context alone.
+    assert not take(Track(bound_of(), 0.1), replace(told[0], context=b"?")).unreadable
+
+
+def warm_of(retracted: RetractedLog | None = None, contexts: ContextMap = CONTEXTS) -> WarmGenerator:
+    return WarmGenerator(bound_of(), 0.1, retracted or RetractedLog(), contexts=contexts, ordinal=2)
+
+
+def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
+    log = entries(batches(60))
+    whole = warm_of()
+    whole.apply(log)
+    frozen = whole.freeze()
+    for position in (1, 5, 30, 60):
+        begun = warm_of()
+        for entry in log[:position]:
+            begun.apply([entry])
+        body = begun.freeze()
+        resumed = WarmGenerator.thaw(body, position, bound_of(), 0.1, contexts=CONTEXTS, ordinal=2)
+        assert resumed.freeze() == body
+        resumed.apply(log[position:])
+        assert resumed.freeze() == frozen
+    for other in (None, ContextMap.drawn(COLUMNS, WIDTH, 1.6), ContextMap.drawn(COLUMNS, 8, 1.5)):
+        with pytest.raises(ValueError, match=r"cannot be read|of another metric"):
+            WarmGenerator.thaw(frozen, 60, bound_of(), 0.1, contexts=other, ordinal=2)
+
+
+def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
+    told = batches(30)
+    log = entries(told)
+    record = '{"seq": 31, "position": 9}'
+    warm = warm_of(RetractedLog({9: record}))
+    warm.apply([*log, LogEntry(31, 0, 0, "", b"", retracts=record)])
+    without = fed([*told[:8], *told[9:]], ordinal=2)
+    found, expected = warm.track.routed, without.routed
+    assert found is not None
+    assert expected is not None
+    for name, part in expected.state().items():
+        np.testing.assert_array_equal(found.state()[name], part)
+
+
+def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeypatch: pytest.MonkeyPatch):
+    most = 400
+    monkeypatch.setattr("optimist.evaluation.routed.BATCHES", most)
+    monkeypatch.setattr("optimist.evaluation.routes.BATCHES", most)
+    narrow, counts = ContextMap.drawn(1, 2, 1.0), (1500, 750, 0, 250)
+    routed = [Routed(narrow, True, ordinal) for ordinal in range(4)]
+    for ordinal, count in enumerate(counts):
+        for number in range(count):
+            scores = torch.tensor([[float(number)], [-1.0]][: 1 + number % 2])
+            prompt = RoutedPrompt(np.array([number], dtype=np.float32), 0.5 if number % 3 else None, f"{number}")
+            routed[ordinal].add(routed[ordinal].read(scores, prompt))
+    tracks = {ordinal: SimpleNamespace(routed=one) for ordinal, one in enumerate(routed)}
+    rows = rows_of(tracks, 5)  # pyright: ignore[reportArgumentType]
+    assert rows.samples.tolist() == [2250, 1125, 0, 375, 0]
+    assert rows.sums[3] == sum(range(250)) - 125
+    firsts = np.flatnonzero(np.diff(rows.pick, prepend=-1))
+    assert len(firsts) == most == len(set(rows.pick))
+    # Every row has what its batch was told with.
+    number = rows.contexts[:, 0].astype(int)
+    assert rows.prompts == [f"{each}" for each in number]
+    assert (rows.score[firsts] == number[firsts]).all()
+    assert np.isnan(rows.probability).tolist() == (number % 3 == 0).tolist()
+    assert (np.bincount(rows.pick) == 1 + number[firsts] % 2).all()
+    # 400 of 2500, wherever they were told: the standard errors are about 9, 8 and 5 batches.
+    kept = np.bincount(rows.generator[firsts], minlength=5)
+    assert np.abs(kept - [240, 120, 0, 40, 0]).max() < 25
+    assert abs(float((number[firsts] < 250).mean()) - 0.3) < 0.07
+
+
+def test_the_model_is_that_of_the_regressions_on_all_tracks():
+    told = {ordinal: batches(50, seed=ordinal) for ordinal in (4, 1)}
+    tracks = {ordinal: fed(one, ordinal=ordinal) for ordinal, one in told.items()}
+    model = model_of({**tracks, 2: fed([], ordinal=2)}, "thompson")
+    assert model.generators == (1, 4)
+    rows = np.random.default_rng(9).standard_normal((5, COLUMNS)).astype(np.float32)
+    expected = Regressions.of([moments_of(tracks[1]), moments_of(tracks[4])])
+    for found, own in zip(model.predict(rows), expected.predict(CONTEXTS(rows)), strict=True):
+        np.testing.assert_allclose(found, own, rtol=1e-5, atol=1e-5)
+    # The mean of the predictions over the prompts of both.
+    contexts = [np.repeat(batch.prompt.context[None], len(batch.scores), 0) for one in told.values() for batch in one]
+    np.testing.assert_allclose(model.single, model.predict(np.concatenate(contexts))[0].mean(0), atol=1e-5)
+    published = model_of(tracks, "rff-ucb")
+    assert published.floors.tolist() == [0.0, 0.0]
+    assert published.samples == model.samples
+    with pytest.raises(ValueError, match="at least one sample"):
+        model_of({0: fed([])}, "thompson")
+    with pytest.raises(ValueError, match="not routed"):
+        model_of({0: Track(bound_of(), 0.1)}, "thompson")
+    with pytest.raises(ValueError, match="at least one sample"):
+        rows_of({0: fed([])}, 1)
+
+
+def test_the_bandwidth_of_contexts_is_fixed_by_the_first_ones_and_stored():
+    question = Question(Mean(), paired=False, contexts=ContextSettings(COLUMNS, WIDTH))
+    assert question.is_open
+    assert (question.rows_to_fit(4), question.contexts_to_fit(4)) == (0, 13)
+    found = question.fitted({}, [np.zeros((2, COLUMNS)), np.eye(COLUMNS)])
+    assert not found.is_open
+    again = unpack_kernels(question, pack_kernels(question, found))
+    assert found.contexts is not None
+    assert again.contexts == found.contexts
+    given = Question(Mean(), paired=False, contexts=ContextSettings(COLUMNS, WIDTH, 2.0))
+    assert not given.is_open
+    assert given.contexts_to_fit(4) == 0

@@ -1,0 +1,97 @@
+"""The model that answers asks: the same predictions as the regressions it is made of, and no others as bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optimist.numerics.routing.contexts import ContextSettings, contexts_to_fit
+from optimist.numerics.routing.features import ContextMap, usual_distance
+from optimist.numerics.routing.model import RouteModel
+from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.ridge import Published, Regressions
+from optimist_client import tensors
+
+WIDTH, GENERATORS, COLUMNS = 32, 3, 6
+
+
+def moments(contexts: ContextMap) -> list[Moments]:
+    rng = np.random.default_rng(1)
+    found: list[Moments] = []
+    for place in range(GENERATORS):
+        # One of them has a single sample.
+        features = contexts(rng.standard_normal((300 * place + 1, COLUMNS)))
+        scores = features @ rng.standard_normal(WIDTH) + 0.3 * rng.standard_normal(len(features)) + place
+        found.append(Moments.of(features, scores))
+    return found
+
+
+def made(kind: type[Regressions] | type[Published]) -> tuple[RouteModel, Regressions | Published, ContextMap]:
+    contexts = ContextMap.drawn(COLUMNS, WIDTH, 2.0)
+    told = moments(contexts)
+    found = kind.of(told)
+    single = np.array([1.0, 2.0, 3.0])
+    return RouteModel.of((0, 3, 4), [each.samples for each in told], contexts, found, single), found, contexts
+
+
+@pytest.mark.parametrize("kind", [Regressions, Published])
+def test_predictions_are_those_of_the_regressions_to_the_rounding_of_singles(
+    kind: type[Regressions] | type[Published],
+):
+    model, found, contexts = made(kind)
+    again = RouteModel.unpack(model.pack())
+    assert (again.generators, again.samples) == ((0, 3, 4), (1, 301, 601))
+    np.testing.assert_array_equal(again.single, [1.0, 2.0, 3.0])
+    rows = np.random.default_rng(2).standard_normal((7, COLUMNS)).astype(np.float32)
+    means, widths = found.predict(contexts(rows))
+    for shown, expected in zip(again.predict(rows), (means, widths), strict=True):
+        assert shown.dtype == np.float64
+        np.testing.assert_allclose(shown, expected, rtol=2e-6, atol=2e-6)
+    for row, mean in zip(rows, means, strict=True):
+        np.testing.assert_allclose(again.predict(row[None])[0][0], mean, rtol=2e-6, atol=2e-6)
+
+
+def test_other_bytes_are_no_model():
+    model, _, _ = made(Regressions)
+    body = model.pack()
+    arrays = tensors.decode(body)
+    changes = {
+        "format 2": {"format": np.array([2.0])},
+        "expected finite numbers": {"weights": np.full((GENERATORS, WIDTH), np.nan, dtype=np.float32)},
+        "expected shape": {"factors": arrays["factors"][:, :, :-1]},
+        "expected float32": {"scales": arrays["scales"].astype(np.float64)},
+        "the samples of 2": {"samples": np.array([1.0, 2.0])},
+    }
+    for message, change in changes.items():
+        with pytest.raises(ValueError, match="found" if message == "format 2" else message):
+            RouteModel.unpack(tensors.encode({**arrays, **change}))
+    for other in (b"", b"{}", body[:100], body[:-1], tensors.encode({"weights": arrays["weights"]})):
+        with pytest.raises(ValueError, match="expected"):
+            RouteModel.unpack(other)
+
+
+def test_numbers_beyond_singles_make_no_model():
+    model, found, contexts = made(Regressions)
+    assert isinstance(found, Regressions)
+    huge = replace(found, weights=found.weights * 1e39)
+    with pytest.raises(ValueError, match="expected finite numbers"):
+        RouteModel.of(model.generators, model.samples, contexts, huge, np.zeros(GENERATORS))
+
+
+def test_a_bandwidth_is_found_whatever_the_first_contexts_are():
+    assert (contexts_to_fit("median", 2), contexts_to_fit("median", 40), contexts_to_fit(0.5, 2)) == (25, 3, 0)
+    assert usual_distance(np.ones((6, 3))) == 1.0
+    assert usual_distance(np.zeros((0, 3))) == 1.0
+    # Most pairs are equal: the mean of the distances that there are.
+    few = np.zeros((10, 1))
+    few[:2] = [[3.0], [-3.0]]
+    assert usual_distance(few) == pytest.approx((16 * 3.0 + 6.0) / 17)
+    settings = ContextSettings(2, 8)
+    with pytest.raises(ValueError, match="not fixed yet"):
+        settings.made()
+    fitted = settings.fitted([np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.1]])])
+    assert fitted.bandwidth == pytest.approx(np.hypot(3.0, 3.9))
+    assert replace(settings, bandwidth=2.0).fitted([]).bandwidth == 2.0
+    assert fitted.made().width == 8

@@ -1,0 +1,122 @@
+"""Routed picks told straight to the store, and what must be made of their logs, by one process that has them all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from logs import entry
+from made import Made, until
+
+from optimist.evaluation.routes import model_of
+from optimist.evaluation.stored import question_of, unpack_kernels
+from optimist.evaluation.track import Track
+from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.told import RoutedPrompt
+from optimist.scoring.warm import WarmGenerator
+from optimist.store import AskGroup, Batch, NewPick, Opening, Part, Settled
+
+WIDTH = 6
+ROUTES: dict[str, Any] = {
+    "metric": "mean",
+    "goal": "route",
+    "context": WIDTH,
+    "context_features": 16,
+    "context_bandwidth": 1.5,
+    "rescore_growth": 0.1,
+}
+_requests = itertools.count()
+Row = tuple[np.ndarray, float]
+"""A context, and what is scored on it."""
+
+
+def prompts(count: int, generator: int, seed: int = 0) -> list[Row]:
+    """Contexts, and what a generator scores on them: 0 or 1, one kind of prompt more often than the other."""
+    rng = np.random.default_rng((seed, generator))
+    kinds = rng.integers(2, size=count)
+    contexts = rng.standard_normal((count, WIDTH)) + 3.0 * kinds[:, None]
+    scores = rng.random(count) < np.where(kinds == generator % 2, 0.8, 0.3)
+    return list(zip(contexts.astype(np.float32), scores.astype(float).tolist(), strict=True))
+
+
+async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probability: float | None = 0.5) -> None:
+    """Open a pick for each of these contexts, and tell its score."""
+    state = await made.store.state(made.name)
+    picks = [
+        NewPick(generator, "{}", context=RoutedPrompt(context, probability, f"prompt {context[0]:.3f}").pack())
+        for context, _ in rows
+    ]
+    request = f"request {next(_requests)}"
+    opening = Opening([AskGroup(request, picks)], 60.0, state.rounds, state.last)
+    exchanged = await made.store.exchange(made.name, opening=opening)
+    assert exchanged.opened is not None, "somebody else opened picks"
+    told = []
+    for number, (_, score) in zip(exchanged.opened.numbers[request], rows, strict=True):
+        good = entry(number, {"values": np.array([[score]])})
+        told.append(Batch(number, good.digest, good.rows, good.body))
+    settled = (await made.store.exchange(made.name, told)).settled
+    assert all(isinstance(one, Settled) for one in settled), settled
+
+
+async def tracks_of(made: Made, parts: dict[int, Part]) -> dict[int, Track]:
+    """The whole logs up to these positions, which must be kept, as one process reads them."""
+    question = question_of(made.experiment, None)
+    if question.is_open:
+        question = unpack_kernels(question, await made.store.fitted(made.name) or b"")
+    assert question.contexts is not None
+    tracks = {}
+    for ordinal, part in parts.items():
+        bound, contexts = question.bound_for({"values": 1}), question.contexts.made()
+        retracted = await made.store.retracted_log(made.name, ordinal)
+        warm = WarmGenerator(
+            *(bound, made.config.rescore_growth, retracted), reads=question.reads, contexts=contexts, ordinal=ordinal
+        )
+        log = await made.store.read_log(made.name, ordinal, 0, max_entries=10**6)
+        warm.apply([one for one in log if one.seq <= part.seq], part.seq)
+        assert (warm.seq, warm.track.samples) == part
+        tracks[ordinal] = warm.track
+    return tracks
+
+
+async def is_exact(made: Made) -> bool:
+    """Whether the published model is that of the logs up to its positions, bit for bit."""
+    stored, found = (await made.store.state(made.name)).routes, await made.store.route_model(made.name)
+    assert stored is not None
+    assert found is not None
+    tracks = await tracks_of(made, dict(stored.parts))
+    return stored.made == found[0] and model_of(tracks, made.config.policy).pack() == found[1]
+
+
+async def has_model(made: Made) -> None:
+    """When the model is made that is due."""
+
+    async def come() -> bool:
+        state = await made.store.state(made.name)
+        return state.routes is not None and not state.needs_routes
+
+    await until(come)
+
+
+async def table_of_now(made: Made) -> tuple[dict[int, Part], str]:
+    """The table of the logs as they are now, which is asked for as the API does."""
+    expected = {g.ordinal: g.seq for g in (await made.store.state(made.name)).routable}
+    asked = itertools.count()
+
+    async def come() -> bool:
+        if next(asked) % 25 == 0:
+            await made.store.want_routes(made.name)
+        found = await made.store.route_table(made.name)
+        return found is not None and {g: part.seq for g, part in found[0].items()} == expected
+
+    await until(come)
+    found = await made.store.route_table(made.name)
+    assert found is not None
+    return dict(found[0]), found[1]
+
+
+def moments(track: Track) -> Moments:
+    """The sums over contexts of a track."""
+    assert track.routed is not None
+    return track.routed.moments

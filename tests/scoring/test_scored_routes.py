@@ -1,0 +1,227 @@
+"""Models of contexts by scorers: a function of logs and positions alone, published without delay but not too often."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from made import Made, scoring, until
+from redis.asyncio import Redis
+from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_of_now, tell_routed, tracks_of
+
+from optimist.dispatch.route_curve import route_point
+from optimist.numerics.routing.model import RouteModel
+from optimist.scoring import Scorer
+from optimist.scoring.record import PUBLISH_EVERY
+from optimist.scoring.scorer import CLAIM
+from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, Superseded, open_store
+from optimist_client.models import Routes
+
+
+@asynccontextmanager
+async def a_scorer(server: EmbeddedRedis, warm_bytes: int | None = None) -> AsyncIterator[Scorer]:
+    """A scorer in this process, on connections of its own."""
+    async with open_store(server.url) as store, scoring(store, warm_bytes) as scorer:
+        yield scorer
+
+
+async def tell(made: Made, count: int, seed: int = 0) -> None:
+    for generator in range(len(made.config.generators)):
+        await tell_routed(made, generator, prompts(count, generator, seed))
+
+
+@asynccontextmanager
+async def held_by_another(made: Made) -> AsyncIterator[None]:
+    """While this lasts, somebody has claims on all generators, and does nothing."""
+
+    async def renew() -> None:
+        while True:
+            units = [(generator.ordinal, "") for generator in (await made.store.state(made.name)).generators]
+            await made.store.claims(made.name, units, "somebody", CLAIM)
+            first.set()
+            await asyncio.sleep(CLAIM / 8)
+
+    first = asyncio.Event()
+    renewing = asyncio.create_task(renew())
+    await first.wait()
+    yield
+    renewing.cancel()
+    await asyncio.wait([renewing])
+
+
+@pytest.mark.parametrize("bandwidth", [1.5, "median"])
+async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
+    make, server: EmbeddedRedis, bandwidth: float | str
+):
+    made = await make(generators=2, keep_log=True, **{**ROUTES, "context_bandwidth": bandwidth})
+    names = set()
+    async with a_scorer(server):
+        for seed in range(3):
+            await tell(made, 25, seed)
+            await has_model(made)
+            state = await made.store.state("x")
+            assert state.routes is not None
+            assert await is_exact(made)
+            names.add(state.routes.made)
+    assert len(names) == 3
+    found = await made.store.route_model("x")
+    assert found is not None
+    kinds = np.array([np.zeros(WIDTH), np.full(WIDTH, 3.0)], dtype=np.float32)
+    means, _ = RouteModel.unpack(found[1]).predict(kinds)
+    assert means.argmax(axis=1).tolist() == [0, 1], "each is the better one on its own kind of prompt"
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(make, server: EmbeddedRedis, held: bool):
+    """With statistics that are lent, and with copies."""
+    made = await make(generators=2, keep_log=True, **ROUTES)
+    async with contextlib.AsyncExitStack() as stack:
+        if not held:
+            await tell(made, 3)
+            async with a_scorer(server):  # without any estimate, no model is due
+                await has_model(made)
+            await stack.enter_async_context(held_by_another(made))
+        scorer = await stack.enter_async_context(a_scorer(server))
+        await tell(made, 20, seed=1)
+        await has_model(made)
+        await made.store.retract("x", generator=0, position=5)
+        assert (await made.store.state("x")).routes is None, "made of what counts no longer"
+        assert await made.store.route_model("x") is None
+        await tell(made, 10, seed=2)
+        await has_model(made)
+        assert await is_exact(made)
+        assert bool(scorer._records.routes["x"].copies) == (not held)
+    state = await made.store.state("x")
+    assert state.routes is not None
+    tracks = await tracks_of(made, dict(state.routes.parts))
+    for ordinal, part in state.routes.parts.items():
+        sums = moments(tracks[ordinal])
+        log = await made.store.read_log("x", ordinal, 0, max_entries=1000)
+        rows = [one for one in log if one.retracts is None and one.seq <= part.seq and (ordinal or one.seq != 5)]
+        assert sums.samples == len(rows) == part.samples
+
+
+async def test_it_is_published_every_two_seconds_at_most_and_the_last_growth_too(
+    make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+):
+    made = await make(generators=2, keep_log=True, **{**ROUTES, "rescore_growth": 0.0})
+    published: list[float] = []
+    put = Store.put_routes
+
+    async def noted(store: Store, *arguments: Any, **options: Any) -> bool:
+        if options.get("model"):
+            published.append(time.monotonic())
+        return await put(store, *arguments, **options)
+
+    monkeypatch.setattr(Store, "put_routes", noted)
+    async with a_scorer(server):
+        for seed in itertools.count():
+            await tell(made, 2, seed)
+            await asyncio.sleep(0.05)
+            if len(published) == 3:
+                break
+        last = [g.seq for g in (await made.store.state("x")).generators]
+        await has_model(made)
+        state = await made.store.state("x")
+        assert state.routes is not None
+        assert [part.seq for part in state.routes.parts.values()] == last
+        assert await is_exact(made)
+    assert min(np.diff(published)) >= PUBLISH_EVERY - 0.01
+
+
+async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_quarter(make, server: EmbeddedRedis):
+    made = await make(generators=3, costs={"g0": 1.0, "g1": 2.0, "g2": 4.0}, price=0.01, **ROUTES)
+    async with a_scorer(server):
+        await tell(made, 40)
+
+        async def come() -> bool:
+            found = await made.store.route_table("x")
+            return found is not None and sum(part.samples for part in found[0].values()) == 120
+
+        await until(come)
+        await tell_routed(made, 1, prompts(3, 1, seed=1))
+        parts, text = await table_of_now(made)
+        table = Routes.model_validate_json(text)
+        assert table.samples == 123
+        assert table.positions == [40, 43, 40] == [part.seq for part in parts.values()]
+        assert [share.samples for share in table.shares] == [40, 43, 40]
+        points = await made.store.route_curve("x")
+        assert [point.samples for point in points] == [120]
+        await tell(made, 10, seed=2)
+        _, text = await table_of_now(made)
+        points = await made.store.route_curve("x")
+        assert points[-1].point == route_point(Routes.model_validate_json(text))
+
+
+async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, server: EmbeddedRedis, redis: Redis):
+    made = await make(generators=3, keep_log=True, **ROUTES)
+    async with a_scorer(server) as scorer:
+        await tell(made, 10)
+        await has_model(made)
+        await redis.xdel("optimist:{x}:log:1", "2-0")
+        for record in scorer._records.every:
+            record.cool()
+        await tell(made, 10, seed=1)
+
+        async def without() -> bool:
+            state = await made.store.state("x")
+            return state.routes is not None and list(state.routes.parts) == [0, 2] and not state.needs_routes
+
+        await until(without)
+        state = await made.store.state("x")
+        assert state.routes_damage is None
+        assert "log of generator 1" in (state.generators[1].damage or "")
+        assert await is_exact(made)
+        # The others go on.
+        await tell_routed(made, 0, prompts(20, 0, seed=2))
+        await has_model(made)
+        assert list(((await made.store.state("x")).routes or state.routes).parts) == [0, 2]  # type: ignore[union-attr]
+        assert scorer._records.routes["x"].problem == ""
+
+
+async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_little(make, server: EmbeddedRedis):
+    made, other = [await make(name, generators=2, keep_log=True, **ROUTES) for name in ("x", "other")]
+    async with a_scorer(server):
+        for each in (made, other):
+            await tell(each, 5)
+            await has_model(each)
+    async with held_by_another(made), held_by_another(other), a_scorer(server, warm_bytes=0) as scorer:
+        for each in (made, other):
+            await tell(each, 5, seed=1)
+            await has_model(each)
+            assert await is_exact(each)
+        routes = [scorer._records.routes[name] for name in ("x", "other")]
+        assert [record.bytes for record in routes].count(0) >= 1, "the newest ones stay at most"
+        assert any(record.seconds for record in routes)
+
+
+async def test_a_model_under_a_claim_that_was_taken_over_is_not_published(
+    make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    made = await make(generators=2, keep_log=True, **ROUTES)
+    refused: list[str] = []
+    put = Store.put_routes
+
+    async def late(store: Store, *arguments: Any, **options: Any) -> bool:
+        if not refused:
+            await redis.hdel("optimist:{x}:claims", ROUTES_UNIT)
+            assert await made.store.claim("x", ROUTES_UNIT, "another", 0.5) is not None
+        try:
+            return await put(store, *arguments, **options)
+        except Superseded as error:
+            refused.append(str(error))
+            raise
+
+    monkeypatch.setattr(Store, "put_routes", late)
+    async with a_scorer(server):
+        await tell(made, 10)
+        await has_model(made)
+        assert await is_exact(made)
+    assert len(refused) == 1

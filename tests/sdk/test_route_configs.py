@@ -1,0 +1,130 @@
+"""Configs of the goal "route", and the contexts that asks send: what is taken, and what is refused in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimist import Evaluation
+from optimist_client import ExperimentConfig, FixError, Optimist
+from optimist_client.contexts import asked
+from optimist_client.goals import ROUTING
+from optimist_client.metrics import Mean, WinRate
+
+ROUTE: dict[str, Any] = {"name": "a", "generators": ["x", "y"], "metric": "win-rate", "goal": "route", "context": 3}
+COSTS = {"x": 1.0, "y": 2.0}
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"context": None}, "goal: 'route' needs context, the number of columns of the prompts' embeddings"),
+    ({"context": 0}, "context: expected at least 1, got 0"),
+    ({"context_features": 7}, "context_features: .*multiple of 2.*got 7"),
+    (
+        {"context_features": 1500},
+        r"context_features: 1500² times 2 generators are 4,500,000, .* can have 1414 features",
+    ),
+    ({"context_bandwidth": 0}, "context_bandwidth: expected a number above 0 or 'median', got 0"),
+    ({"context_bandwidth": "mean"}, "context_bandwidth: expected a number or 'median', got 'mean'"),
+    ({"price": -1}, "price: expected at least 0, got -1"),
+    ({"price": 0.1, "costs": {"x": 1.0}}, "price: every generator needs a cost; y have none"),
+    ({"tries": 0}, "tries: expected at least 1, got 0"),
+    ({"prompts": ["a cat"]}, "prompts: with the goal 'route' every ask brings its own prompt"),
+    ({"prompts_are": "list"}, "prompts_are: 'list' is for experiments with prompts"),
+    ({"tolerance": "1%"}, "tolerance: the goal 'route' decides nothing; expected none, got '1%'"),
+    ({"batch_size": 5}, "batch_size: .* a pick is for one prompt, and has `tries` samples; expected 1, got 5"),
+    ({"paired": True}, "paired: .* do not get the same prompts; expected false"),
+    ({"policy": "top-two"}, "policy: the goal 'route' has the policies thompson, ucb, .*; got 'top-two'"),
+    ({"policy": "pak-ucb"}, "policy: expected 'top-two', .*'promptwise' or 'best-single', got 'pak-ucb'"),
+    ({"policy": "promptwise"}, "policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0"),
+    (
+        {"policy": "promptwise", "metric": Mean(), "price": 0.1, "costs": COSTS},
+        r"policy: 'promptwise' is for successes: expected 'win-rate', or 'mean' with range \(0, 1\)",
+    ),
+    ({"metric": "fid", "reference": "r"}, "goal: prompts are routed by a score of each sample, as of mean, win-rate;"),
+    ({"bound": "betting"}, "bound: the goal 'route' has the bound 'influence'; got 'betting'"),
+    ({"goal": "best", "policy": "rff-ucb", "context": None}, "policy: 'rff-ucb' is a policy of the goal 'route'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "expected"), WRONG, ids=lambda value: str(value)[:50])
+def test_a_wrong_router_is_said_in_words(settings: dict[str, Any], expected: str):
+    # Nothing is sent: nobody listens on this port.
+    with Optimist("http://127.0.0.1:9", patience=0.0) as optimist, pytest.raises(FixError, match=expected):
+        optimist.create_experiment(**{**ROUTE, **settings})
+
+
+def test_defaults_of_a_router():
+    config = ExperimentConfig(**ROUTE)
+    assert (config.policy, config.batch_size, config.warmup, config.paired) == ("thompson", 1, 3, False)
+    assert (config.context_features, config.context_bandwidth, config.price, config.tries) == (256, "median", 0.0, 1)
+    assert ExperimentConfig.model_validate_json(config.model_dump_json()) == config
+    watched = ExperimentConfig(**ROUTE, watch=[Mean(reads="seconds")], costs=COSTS, price=0.1, tries=3, max_cost=9.0)
+    assert list(watched.metrics) == ["win-rate", "mean-seconds"]
+
+
+@pytest.mark.parametrize("policy", ROUTING)
+def test_every_policy_of_the_goal_is_taken(policy: str):
+    config = ExperimentConfig(**ROUTE, policy=policy, costs=COSTS, price=0.1)  # pyright: ignore[reportArgumentType]
+    assert config.policy == policy
+
+
+def test_fields_of_routing_are_sent_only_by_routers():
+    sent = ExperimentConfig(name="a", generators=["x"], metric=WinRate()).model_dump()
+    assert not {"goal", "context", "context_features", "context_bandwidth", "price", "tries"} & sent.keys()
+
+
+def test_an_evaluation_in_memory_does_not_route():
+    with pytest.raises(ValueError, match="goal: prompts are routed by the service, not in memory; `optimist route`"):
+        Evaluation(["x", "y"], metric="mean", goal="route")
+
+
+def test_contexts_are_arrays_lists_or_tensors():
+    torch = pytest.importorskip("torch")
+    config = ExperimentConfig(**ROUTE)
+    rows = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]]
+    tensor = torch.tensor(rows, dtype=torch.bfloat16, requires_grad=True)
+    for given in (
+        rows,
+        np.array(rows),
+        np.array(rows, np.float16),
+        tensor,
+        list(tensor),
+        [np.array(row) for row in rows],
+    ):
+        assert asked(config, given, None) == {"contexts": rows}
+    assert asked(config, np.full((1, 3), 0.1), ["p" * 3000]) == {
+        "contexts": [[float(np.float32(0.1))] * 3],
+        "prompts": ["p" * 2000],
+    }
+
+
+@pytest.mark.parametrize(
+    ("contexts", "expected"),
+    [
+        ([[1.0, 2.0]], r"context: expected 3 numbers for each prompt, got an array of shape \(2,\)"),
+        (np.zeros(3), r"context: expected 3 numbers for each prompt, got an array of shape \(3,\)"),
+        ([[1.0] * 3, [1.0] * 4], r"shape \(3,\) and \(4,\)"),
+        ([], "shape none"),
+        ([[1.0, np.nan, 2.0]], "context: expected finite numbers"),
+        ([[1.0, 1e39, 2.0]], "context: expected finite numbers in the range of float32"),
+        ([["a", "b", "c"]], "context: expected an array of real numbers"),
+    ],
+)
+def test_a_wrong_context_is_said_before_it_is_sent(contexts: Any, expected: str):
+    with pytest.raises(ValueError, match=expected):
+        asked(ExperimentConfig(**ROUTE), contexts, None)
+
+
+def test_contexts_belong_to_routers_and_texts_to_contexts():
+    router, other = ExperimentConfig(**ROUTE), ExperimentConfig(name="b", generators=["x"], metric="mean")
+    assert asked(other, None, None) == {}
+    for contexts, prompts in (([[1.0]], None), (None, ["a cat"])):
+        with pytest.raises(FixError, match="'b' has the goal 'best': an ask has a context only with the goal 'route'"):
+            asked(other, contexts, prompts)
+    with pytest.raises(
+        FixError, match=r"'a' chooses a generator for each prompt: use ask\(context=…\) .* of 3 numbers"
+    ):
+        asked(router, None, None)
+    for prompts in (["a", "b"], "a"):
+        with pytest.raises(ValueError, match="prompts: expected a list of 1 texts, one for each context"):
+            asked(router, [[1.0] * 3], prompts)

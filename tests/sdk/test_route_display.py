@@ -1,0 +1,136 @@
+"""Tables of routes as text, HTML, a data frame and a plot; reports of the goal "route"."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from optimist_client.models import DecisionInfo, Report, Routes
+
+SAVINGS = {"cost": 1.4, "single_cost": 3.0, "dearest_cost": 3.0, "saved": 640.0, "saved_dearest": 640.0}
+
+
+def kind(share: float, example: str, winner: str, *scores: float | None, **fields: Any) -> dict[str, Any]:
+    rows = [
+        {"generator": name, "score": score, "error": None if score is None else 0.02, "traffic": traffic}
+        for name, score, traffic in zip(("large <i>", "small"), scores, (0.125, 0.875), strict=True)
+    ]
+    made = {"share": share, "examples": [example] if example else [], "winner": winner, "scores": rows}
+    return {**made, "lead": 0.33, "lead_error": 0.03, "gain": 0.2, "gain_error": 0.04, **fields}
+
+
+def routes(**fields: Any) -> Routes:
+    made = {
+        "experiment": "tasks",
+        "title": "Mean",
+        "lower_is_better": False,
+        "scale": "linear",
+        "best": "large <i>",
+        "best_score": 0.7,
+        "score": 0.815,
+        "gain": 0.1148,
+        "error": 0.0204,
+        "basis": "doubly robust",
+        "price": 0.0,
+        "prompts": 400,
+        "types": [
+            kind(0.6, "Convert this\njava class to c++", "small", 0.49, 0.82),
+            kind(0.4, "", "large <i>", 0.92, None, lead=None, gain=None),
+        ],
+        "shares": [
+            {"generator": "large <i>", "samples": 180, "traffic": 0.45, "routed": 0.4},
+            {"generator": "small", "samples": 220, "traffic": 0.55, "routed": 0.6},
+        ],
+        "positions": [180, 220],
+        "samples": 400,
+    }
+    return Routes.model_validate({**made, **fields})
+
+
+def report(**fields: Any) -> Report:
+    decision = DecisionInfo(best="large <i>", confidence=None, decided=False, reason="", warnings=("odd batches",))
+    made = {"experiment": "tasks", "goal": "route", "metric": "mean", "title": "Mean", "lower_is_better": False}
+    made |= {"state": "running", "ended": False, "decision": decision, "standings": [], "samples": 400, "rounds": 400}
+    made |= {"open_picks": 0, "budget": None, "regret": None, "scored": True}
+    made |= {"optimal_pick_ratio": None, "uniform_samples": None}
+    return Report.model_validate({**made, **fields})
+
+
+def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
+    title, head, first, second, whole, *said = str(routes()).splitlines()
+    assert title == "tasks: routes by Mean, 400 samples"
+    assert head.split() == ["prompts", "share", "large", "<i>", "small", "best", "gain"]
+    assert first.startswith("Convert this java class to c++    60%  0.490 ± 0.020 (12%)")
+    assert first.endswith("0.820 ± 0.020 (88%)*      small  0.200")
+    assert second.split() == ["type", "2", "40%", "0.920", "±", "0.020", "(12%)*", "…", "large", "<i>", "…"]
+    assert whole.split()[:2] == ["all", "100%"]
+    assert said == [
+        "A router gains 0.115 ± 0.020 over large <i> alone.",
+        "Mean of routed prompts 0.815, of large <i> alone 0.700 (400 prompts).",
+        "60% of the prompts, such as “Convert this java class to c++”: small is best by 0.330 ± 0.030, "
+        "gets 88% of them; gain 0.200 ± 0.040.",
+        "40% of the prompts: large <i> is best, gets 12% of them.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"gain": 0.03}, "A router gains 0.030 ± 0.020 over large <i> alone, which may be chance."),
+        ({"gain": -0.01}, "A router is 0.010 ± 0.020 worse than large <i> alone."),
+        ({"gain": None, "error": None}, "What a router gains over large <i> alone is not known yet."),
+        (
+            {"basis": "model", "error": None},
+            "By the model, a router gains 0.115 over large <i> alone; "
+            "without chance in the policy there is no interval.",
+        ),
+    ],
+)
+def test_what_is_known_of_the_gain_is_said(fields: dict[str, Any], said: str):
+    assert routes(**fields).gain_text == said
+
+
+def test_prices_savings_and_warnings_are_said():
+    made = routes(savings=SAVINGS, price=0.05, stale=True, warnings=("few prompts",))
+    assert made.sentences[1].endswith("compared less 0.05 times the cost (400 prompts).")
+    assert made.sentences[2] == "A prompt costs 1.4, 53% less than always large <i> (3). Saved so far: 640."
+    assert made.sentences[-2:] == ["More samples have come since the table was made.", "Warning: few prompts."]
+    single = routes(savings={**SAVINGS, "single_cost": 1.0, "saved": -160.0})
+    assert single.savings_text == (
+        "A prompt costs 1.4, 40% more than always large <i> (1), 53% less than always the dearest (3). "
+        "Spent more so far: 160, 640 against the dearest."
+    )
+    assert routes().savings_text == ""
+
+
+def test_html_quotes_names():
+    shown = routes()._repr_html_()
+    assert "large &lt;i&gt;" in shown
+    assert "<i>" not in shown
+
+
+def test_a_data_frame_has_a_row_per_type_and_generator():
+    frame = routes().to_pandas()
+    assert list(frame.index) == [(1, "large <i>"), (1, "small"), (2, "large <i>"), (2, "small")]
+    assert frame.loc[(1, "small"), ["score", "traffic", "winner"]].to_list() == [0.82, 0.875, "small"]
+    assert list(routes(types=[]).to_pandas().columns)[:3] == ["score", "error", "traffic"]
+
+
+def test_a_plot_has_points_for_each_generator():
+    import_module("matplotlib").use("Agg")
+    axes = routes().plot()
+    drawn = [container.lines[0].get_xdata().tolist() for container in axes.containers]
+    assert drawn == [[0.49, 0.92], [0.82]]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["Convert this java class to c++ (60%)", "2 (40%)"]
+    assert routes().plot(axes) is axes
+    import_module("matplotlib.pyplot").close(axes.figure)
+
+
+def test_the_report_says_what_a_router_gains():
+    made = report(routes=routes())
+    assert made.sentences == [*routes().sentences, "Warning: odd batches."]
+    assert Report.model_validate_json(made.model_dump_json()) == made
+    assert report().sentences == ["No table of routes yet.", "Warning: odd batches."]
+    assert "routes" not in report().model_dump()

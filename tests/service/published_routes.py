@@ -1,0 +1,47 @@
+"""A model of contexts as a scorer would publish it, of made-up numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from optimist.numerics.routing.model import RouteModel
+from optimist.store import ROUTES_UNIT, MixedPart, Store
+
+WIDTH = 4
+"""Of contexts."""
+FEATURES = 8
+
+
+def model(means: Mapping[int, float], width: float = 0.1, slope: float = 1.0) -> RouteModel:
+    """By ordinal, what generators score on average; what they score on one prompt differs by about `slope`."""
+    rng, count = np.random.default_rng(7), len(means)
+    arrays = {
+        "frequencies": rng.standard_normal((FEATURES // 2, WIDTH)),
+        "offsets": np.array(list(means.values())),
+        "weights": slope * rng.standard_normal((count, FEATURES)),
+        "factors": np.zeros((count, FEATURES, FEATURES)),
+        "centres": np.zeros((count, FEATURES)),
+        "floors": np.ones(count),
+        "scales": np.full(count, width),
+        "single": np.array(list(means.values())),
+    }
+    singles = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
+    return RouteModel(tuple(means), (1,) * count, **singles)
+
+
+async def put_model(store: Store, experiment: str, published: RouteModel | bytes, **table: str) -> str:
+    """Publish it, and perhaps a table, as made of the logs as they are. Returns its name."""
+    stored = await store.state(experiment)
+    claim = await store.claim(experiment, ROUTES_UNIT, "me", 60)
+    assert claim is not None
+    parts = []
+    for g in stored.routable:
+        [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
+        parts.append(MixedPart(g.ordinal, g.seq, g.samples, entry.chain))
+    packed = published if isinstance(published, bytes) else published.pack()
+    assert await store.put_routes(experiment, claim.token, parts, model=packed, **table)
+    found = await store.route_model(experiment)
+    assert found is not None
+    return found[0]

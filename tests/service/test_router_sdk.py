@@ -1,0 +1,146 @@
+"""Routers from end to end: prompts of two kinds go to the generator that is better on them, and the table says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from processes import Service, losing_replies, until
+
+from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist
+
+WIDTH = 8
+SUCCESS = {"a": (0.9, 0.2), "b": (0.3, 0.8)}
+"""How often each generator succeeds on prompts of the two kinds."""
+ROUTE: dict[str, Any] = {"metric": "win-rate", "goal": "route", "context": WIDTH, "context_features": 32}
+CENTRES = np.random.default_rng(7).standard_normal((2, WIDTH))
+
+
+def prompted(rng: np.random.Generator) -> tuple[int, np.ndarray, str]:
+    """A prompt: its kind, its context and its text."""
+    kind = int(rng.integers(2))
+    return kind, CENTRES[kind] + 0.2 * rng.standard_normal(WIDTH), ("sort a list", "join two tables")[kind]
+
+
+def outcome(generator: str, kind: int, rng: np.random.Generator) -> float:
+    return float(rng.random() < SUCCESS[generator][kind])
+
+
+def served(experiment: Experiment, prompts: int, seed: int) -> Counter[tuple[int, str]]:
+    """Serve prompts one after the other; how many of each kind went to each generator."""
+    rng, went = np.random.default_rng(seed), Counter[tuple[int, str]]()
+    for _ in range(prompts):
+        kind, context, text = prompted(rng)
+        pick = experiment.ask(context=context, prompt=text)
+        assert pick is not None
+        pick.tell(outcome(pick.generator, kind, rng))
+        went[kind, pick.generator] += 1
+    return went
+
+
+@pytest.mark.long
+def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), costs={"a": 2.0, "b": 1.0}, **ROUTE)
+    served(experiment, 300, seed=1)
+    until(lambda: experiment.report().scored)
+    went = served(experiment, 100, seed=2)
+    assert went[0, "a"] + went[1, "b"] > 85
+    made = experiment.route_table()
+    assert (made.experiment, made.samples, made.basis, made.stale) == (name, 400, "doubly robust", False)
+    assert {kind.winner: kind.example for kind in made.types} == {"a": "sort a list", "b": "join two tables"}
+    # By the known chances a router gains 0.3 over always "a": 0.85 against 0.55.
+    assert made.gain is not None
+    assert made.error is not None
+    assert abs(made.gain - 0.3) < 4.0 * made.error < 0.3
+    assert made.savings is not None
+    assert made.savings.single_cost == 2.0
+    report = experiment.report()
+    assert report.routes is not None
+    assert report.sentences[0].startswith("A router gains ")
+    assert not report.decision.decided
+
+
+@pytest.mark.long
+async def test_the_asyncio_client_has_the_same(service: Service, name: str):
+    rng = np.random.default_rng(3)
+
+    async def serve(experiment: Any) -> None:
+        kinds, contexts, texts = zip(*(prompted(rng) for _ in range(5)), strict=True)
+        picks = await experiment.ask_all(contexts, texts)
+        assert [pick.prompts for pick in picks] == [[text] for text in texts]
+        tells = [pick.tell(outcome(pick.generator, kind, rng)) for pick, kind in zip(picks, kinds, strict=True)]
+        await asyncio.gather(*tells)
+
+    async with AsyncOptimist(service.url) as optimist:
+        experiment = await optimist.create_experiment(name, list(SUCCESS), **ROUTE)
+        for _ in range(10):
+            await asyncio.gather(*(serve(experiment) for _ in range(4)))
+        made = await experiment.route_table()
+        assert made.samples == 200
+        assert len(made.types) == 2
+        assert "A router gains" in str(made)
+
+
+def test_an_ask_that_is_sent_again_gets_the_same_picks(service: Service, client: Optimist, name: str):
+    client.create_experiment(name, list(SUCCESS), **ROUTE)
+    rng, numbers = np.random.default_rng(4), []
+    with losing_replies(service.url, every=2) as url, Optimist(url) as unlucky:
+        experiment = unlucky.experiment(name)
+        for _ in range(6):
+            kind, context, _ = prompted(rng)
+            for pick in experiment.ask_all([context, context], worker="one"):
+                numbers.append(pick.number)
+                pick.tell(outcome(pick.generator, kind, rng))
+    assert sorted(numbers) == list(range(1, 13))
+    report = client.experiment(name).report()
+    assert (report.samples, report.open_picks) == (12, 0)
+
+
+def test_picks_end_with_the_budget(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), budget=5, **ROUTE)
+    picks = experiment.ask_all(np.zeros((8, WIDTH)))
+    assert [pick.number for pick in picks] == [1, 2, 3, 4, 5]
+    for pick in picks:
+        pick.tell([1.0])
+    assert experiment.ask_all(np.zeros((3, WIDTH))) == []
+    assert experiment.ask(context=np.zeros(WIDTH)) is None
+    assert experiment.report().state == "out of budget"
+
+
+def test_a_pick_has_its_prompt_as_often_as_it_may_be_tried(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), tries=3, **ROUTE)
+    text = "why? " * 2000
+    pick = experiment.ask(context=[0.5] * WIDTH, prompt=text, generators=["b"])
+    assert pick is not None
+    assert (pick.generator, pick.size, pick.prompts) == ("b", 3, [text] * 3)
+    with pytest.raises(ValueError, match="routes prompts"):
+        _ = pick.seeds
+    assert pick.tell([0.0, 1.0]).samples == 2
+    again = experiment.ask(context=[0.5] * WIDTH)
+    assert again is not None
+    assert (again.size, again.prompts) == (3, [])
+    again.give_up("the model is down")
+    assert experiment.report().samples == 2
+
+
+def test_what_needs_a_context_or_has_none_is_refused(client: Optimist, name: str):
+    router = client.create_experiment(name, list(SUCCESS), **ROUTE)
+    for refused in (
+        router.ask,
+        lambda: next(iter(router.picks())),
+        lambda: router.run({"a": lambda size, seed: np.ones(size)}),
+    ):
+        with pytest.raises(FixError, match=r"chooses a generator for each prompt: use ask\(context=…\)"):
+            refused()
+    with pytest.raises(ValueError, match=f"context: expected {WIDTH} numbers"):
+        router.ask(context=[1.0, 2.0])
+    with pytest.raises(ConflictError, match="too few samples to say how prompts are routed"):
+        router.route_table()
+    other = client.create_experiment(f"{name}-best", list(SUCCESS), metric="mean")
+    with pytest.raises(FixError, match="has the goal 'best': an ask has a context only with the goal 'route'"):
+        other.ask(context=[1.0] * WIDTH)
+    with pytest.raises(FixError, match="route"):
+        other.route_table()

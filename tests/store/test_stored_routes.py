@@ -1,0 +1,284 @@
+"""Models that route prompts, and their tables, in the store: one claim for both, refused where a batch in them counts
+no longer, read by their name alone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from optimist.store import (
+    MIXTURE,
+    ROUTES,
+    ROUTES_MADE,
+    ROUTES_UNIT,
+    Announcement,
+    MixedPart,
+    Part,
+    Place,
+    Store,
+    StoredRoutes,
+    Superseded,
+    kernels_digest,
+)
+from optimist.store.formats import FORMAT
+
+MODEL = b"\x00model\xff \n"
+
+
+@pytest.fixture(autouse=True)
+async def experiment(store: Store) -> None:
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, route_growth=0.25)
+
+
+async def tell(store: Store, *generators: int, rows: int = 5) -> None:
+    for generator in generators:
+        seq = (await store.state("x")).generators[generator].seq
+        await store.append("x", generator, f"key {seq}", f"digest {seq}", rows, bytes(10))
+
+
+async def claimed(store: Store, place: Place) -> str:
+    claim = await store.claim("x", place, "me", 60)
+    assert claim is not None
+    return claim.token
+
+
+async def token(store: Store) -> str:
+    return await claimed(store, ROUTES_UNIT)
+
+
+async def now(store: Store, *generators: int) -> list[MixedPart]:
+    """The logs as they are."""
+    states = (await store.state("x")).generators
+    log = {g: (await store.read_log("x", g, states[g].seq - 1))[0] for g in generators or range(len(states))}
+    return [MixedPart(g, entry.seq, states[g].samples, entry.chain) for g, entry in log.items()]
+
+
+async def put(
+    store: Store, model: bytes = b"", table: str = "", parts: list[MixedPart] | None = None, kernels: str = ""
+) -> bool:
+    parts = await now(store) if parts is None else parts
+    point = f"[{table}]" if table else ""
+    mine = await token(store)
+    return await store.put_routes("x", mine, parts, model=model, table=table, point=point, kernels=kernels)
+
+
+async def found(store: Store) -> tuple[bytes | None, str | None]:
+    """The model and the table; the model's name is that of the state."""
+    model, table, routes = await store.route_model("x"), await store.route_table("x"), (await store.state("x")).routes
+    assert (None if model is None else model[0]) == (None if routes is None else routes.made)
+    return (model or ("", None))[1], (table or ({}, None))[1]
+
+
+async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store: Store):
+    await tell(store, 0, 1, 1)
+    assert await found(store) == (None, None)
+    parts = await now(store)
+    for place in (0, MIXTURE):
+        other = await claimed(store, place)
+        with pytest.raises(Superseded):
+            await store.put_routes("x", other, parts, model=MODEL)
+    assert await put(store, MODEL)
+    assert await found(store) == (MODEL, None)
+    assert (await store.state("x")).routes == StoredRoutes("any", {0: Part(1, 5), 1: Part(2, 10)})
+    await tell(store, 0)
+    assert await put(store, table='{"gain": 1}')
+    assert await found(store) == (MODEL, '{"gain": 1}')
+    assert (await store.route_table("x") or ({},))[0] == {0: Part(2, 10), 1: Part(2, 10)}
+    assert await store.claim("x", ROUTES_UNIT, "other", 60) is None
+    await store.end_claim("x", ROUTES_UNIT, await token(store))
+    assert await store.claim("x", ROUTES_UNIT, "other", 60) is not None
+    with pytest.raises(ValueError, match="a model or a table"):
+        await store.put_routes("x", "", parts)
+
+
+async def test_older_ones_do_not_replace_them_and_a_repeat_is_known(store: Store):
+    await tell(store, 0, 1)
+    before = await now(store)
+    await tell(store, 0)
+    assert await put(store, b"new", "new")
+    state = await store.state("x")
+    name = state.routes and state.routes.made
+    assert await put(store, b"new", "new"), "a repeat"
+    assert not await put(store, b"old", parts=before)
+    assert not await put(store, b"old", "old", parts=before)
+    assert await store.state("x") == state
+    assert (await store.route_model("x") or ("",))[0] == name
+    assert len(await store.route_curve("x")) == 1
+    assert await found(store) == (b"new", "new")
+    await tell(store, 1)
+    # Without a generator that was retired meanwhile.
+    assert await put(store, b"of one", parts=await now(store, 1))
+    assert list((await store.state("x")).routes.parts) == [1]  # pyright: ignore[reportOptionalMemberAccess]
+
+
+async def test_a_model_changes_what_picks_are_made_from_and_is_announced(store: Store):
+    await tell(store, 0, 1)
+    heard: list[Announcement] = []
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def listen() -> None:
+        async with store.announcements(ROUTES, ROUTES_MADE) as announcements:
+            async for announcement in announcements:
+                began.set()
+                if announcement is not None:
+                    heard.append(announcement)
+                    if announcement.channel == ROUTES:
+                        ended.set()
+
+    listening = asyncio.create_task(listen())
+    await began.wait()
+    before = await store.state("x")
+    assert await put(store, table="table")
+    assert await store.state("x") == before, "not even the version"
+    assert await put(store, MODEL)
+    after = await store.state("x")
+    await store.want_routes("x")
+    await ended.wait()
+    listening.cancel()
+    assert heard == [Announcement(ROUTES_MADE, "x", 0, 10), Announcement(ROUTES, "x", 0, 0)]
+    assert after.version > before.version
+    assert after.mark != before.mark
+    assert (await store.exchange("x", wants_state=True)).state == after
+    for known in (before, after):
+        again = (await store.exchange("x", wants_state=True, known=known)).state
+        assert again == after
+        assert again == await store.state("x", known)
+
+
+async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
+    async def needs() -> bool:
+        return (await store.state("x")).needs_routes
+
+    await tell(store, 0)
+    await tell(store, 1, rows=2)
+    assert not await needs(), "two samples of one"
+    await tell(store, 1, rows=3)
+    assert await needs()
+    assert not (await store.state("x")).owes_routes, "the bandwidth may be open"
+    await store.put_estimate("x", 0, 1, "{}", await claimed(store, 0))
+    assert (await store.state("x")).owes_routes
+    await put(store, MODEL)
+    assert not await needs()
+    await tell(store, 1, rows=2)
+    assert not await needs(), "12 samples, and 10 before"
+    await tell(store, 0, rows=1)
+    assert await needs(), "13"
+    await put(store, MODEL)
+    await store.add_generator("x", "c")
+    assert not await needs()
+    await tell(store, 2, rows=2)
+    assert not await needs(), "the others go on without it"
+    await tell(store, 2, rows=1)
+    assert await needs()
+    await put(store, MODEL)
+    await store.put_damage("x", 2, "torn", await claimed(store, 2))
+    assert await needs(), "one that cannot be scored is no part of it"
+    await store.put_estimate("x", 2, 2, "{}", await claimed(store, 2))
+    assert not await needs()
+    await store.set_state("x", 0, "paused")
+    assert not await needs()
+    await store.set_state("x", 0, "retired")
+    assert await needs()
+    await put(store, MODEL, parts=await now(store, 1, 2))
+    assert not await needs()
+    await tell(store, 1, rows=5)
+    assert await needs()
+    await put(store, MODEL, parts=[replace(part, samples=part.samples - 1) for part in await now(store, 1, 2)])
+    assert not await needs(), "it is of all logs, but a sample of each cannot be read"
+
+
+async def test_points_of_tables_whenever_samples_have_grown_by_a_32nd(store: Store):
+    await tell(store, 0, 1, rows=50)
+    await put(store, MODEL, "100")
+    await tell(store, 0, rows=3)
+    await put(store, MODEL, "103")
+    await tell(store, 0, rows=1)
+    await put(store, MODEL)
+    await put(store, table="104")
+    points = await store.route_curve("x")
+    assert [(one.told, one.samples, one.point) for one in points] == [(2, 100, "[100]"), (4, 104, "[104]")]
+    assert points[1].parts == {0: Part(3, 54), 1: Part(1, 50)}
+    assert await store.route_curve("x", 1) == points[1:]
+
+
+async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store: Store):
+    await tell(store, 0, 0, 1)
+    await put(store, b"first", "first")
+    await tell(store, 0, rows=50)
+    await put(store, table="second")
+    await store.put_damage("x", ROUTES_UNIT, "torn", await token(store))
+    assert (await store.state("x")).routes_damage == "torn"
+    await store.retract("x", generator=0, position=3)
+    assert await found(store) == (b"first", None)
+    assert [one.point for one in await store.route_curve("x")] == ["[first]"]
+    assert (await store.state("x")).routes_damage is None
+    with pytest.raises(Superseded, match="lost"):
+        await put(store, b"of before", parts=[MixedPart(0, 3, 60), MixedPart(1, 1, 5)])
+    await store.retract("x", generator=1, position=1)
+    assert await found(store) == (None, None)
+    assert await store.route_curve("x") == []
+    await tell(store, 1)
+    assert await put(store, b"third", "third")
+    await store.put_damage("x", ROUTES_UNIT, "torn", await token(store))
+    assert await put(store, b"fourth")
+    assert (await store.state("x")).routes_damage is None
+    await store.retract("x", generator=0)
+    assert await found(store) == (None, None)
+
+
+async def test_one_of_a_bandwidth_that_is_fixed_anew_goes(store: Store):
+    await tell(store, 0, 1)
+    [first] = await store.read_log("x", 0, 0)
+    await store.put_fitted("x", ROUTES_UNIT, b"sigma", await token(store), {0: first})
+    with pytest.raises(Superseded, match="kernels"):
+        await put(store, MODEL, kernels=kernels_digest(b"other"))
+    assert await put(store, MODEL, "table", kernels=kernels_digest(b"sigma"))
+    await store.retract("x", generator=0, position=1, fits_kernels=True)
+    assert await found(store) == (None, None)
+    assert await store.route_curve("x") == []
+
+
+async def test_one_of_lost_batches_is_refused_unless_a_snapshot_has_their_place(store: Store):
+    await tell(store, 0, 1)
+    parts = await now(store)
+    assert await store.put_snapshot("x", 0, 1, b"statistic", await claimed(store, 0), chain=parts[0].chain)
+    await tell(store, 0)
+    for wrong in (MixedPart(0, 1, 5, "0" * 40), MixedPart(0, 3, 5, parts[0].chain)):
+        with pytest.raises(Superseded, match="lost"):
+            await put(store, MODEL, parts=[wrong, parts[1]])
+    assert await put(store, MODEL, parts=parts)
+
+
+async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis):
+    await tell(store, 0, 1)
+    await put(store, MODEL, "table")
+    # An older service deletes what it knows.
+    kept = await redis.dump("optimist:{x}:routes") or b""
+    await store.delete_experiment("x")
+    assert await redis.keys("optimist:{x}:*") == []
+    await redis.restore("optimist:{x}:routes", 0, kept)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, route_growth=0.25)
+    assert await found(store) == (None, None)
+
+
+async def test_no_older_scorer_can_claim_and_an_import_is_made_anew(store: Store, redis: Redis):
+    assert await redis.get("optimist:format") == str(FORMAT).encode()
+    await tell(store, 0, 1)
+    await put(store, MODEL)
+    known = await store.state("x")
+    async with store.restoring("y") as restoration:
+        for generator in (0, 1):
+            await restoration.add_entries(generator, await store.read_log("x", generator, 0), keep_log=False)
+        await restoration.commit("{}", 0.0, known, await store.history("x"), {})
+    state = await store.state("y")
+    assert (state.route_growth, state.routes, state.needs_routes) == (0.25, None, True)
+    for name in ("x", "y"):
+        # It numbers its claims by one of these counters.
+        for counter in ("claims", "claimed", "claimed_units", "claimed_mixtures"):
+            with pytest.raises(ResponseError, match="not an integer"):
+                await redis.hincrby(f"optimist:{{{name}}}:counts", counter, 1)
+        assert await store.claim(name, ROUTES_UNIT, "me", 60) is not None
