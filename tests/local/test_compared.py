@@ -189,3 +189,12 @@ def test_the_oldest_embeddings_are_dropped(tmp_path: Path):
         assert cache.read("other", [*rows]) == {}
     assert {digest[0] for digest in left} == {0, 7, 8, 9}
     np.testing.assert_array_equal(left[bytes([8]) * 32], rows[bytes([8]) * 32])
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path: Path):
+    file = tmp_path / "c.sqlite"
+    file.write_bytes(b"no database at all, but long enough to have been one" * 100)
+    for expected in ({}, {b"d": [1.0]}):
+        with EmbeddingCache(file) as cache:
+            assert {digest: row.tolist() for digest, row in cache.read("e", [b"d"]).items()} == expected
+            cache.write("e", {b"d": np.ones(1, np.float32)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -78,7 +79,7 @@ def compare(
         from optimist.local.compare import compare as compared
     how: dict[str, Any] = {} if policy is None else {"policy": policy}
     with (
-        said_plainly(ValueError, ModuleNotFoundError, OSError),
+        said_plainly(ValueError, ModuleNotFoundError, OSError, sqlite3.Error),
         Standings(console, "texts" if embed == "text" else "images") as shows,
     ):
         try:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 BYTES = 4 * 2**30
 """Default size: 4 GiB are 500,000 embeddings of 2,048 numbers."""
+_VERSION = 1
+"""Of the tables."""
 _KEPT = 0.9
 """The part that is left when the oldest embeddings are dropped."""
 
@@ -30,15 +32,13 @@ class EmbeddingCache:
         """Raises OSError or sqlite3.Error if the file cannot be opened."""
         file.parent.mkdir(parents=True, exist_ok=True)
         self._limit = limit
-        self._base = sqlite3.connect(file, timeout=60.0, check_same_thread=False)
-        # What was committed survives the process; a power cut may take the last rows, and damages nothing.
-        self._base.execute("PRAGMA journal_mode=WAL")
-        self._base.execute("PRAGMA synchronous=NORMAL")
-        with self._base:
-            key = "embedder TEXT, digest BLOB, {}, PRIMARY KEY (embedder, digest)"
-            self._base.execute(f"CREATE TABLE IF NOT EXISTS embeddings ({key.format('row BLOB')})")
-            # Beside the rows: noting a use would write the whole row again.
-            self._base.execute(f"CREATE TABLE IF NOT EXISTS uses ({key.format('size INT, used REAL')}) WITHOUT ROWID")
+        try:
+            self._base = _opened(file)
+        except sqlite3.OperationalError:  # locked, or no space
+            raise
+        except sqlite3.DatabaseError:  # what is damaged can be made again
+            file.unlink()
+            self._base = _opened(file)
         self._bytes = self._total()
 
     def read(self, embedder: str, digests: Sequence[bytes]) -> dict[bytes, Rows]:
@@ -93,3 +93,26 @@ class EmbeddingCache:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._base.close()
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    """The database, whose tables are made anew if they are of another version."""
+    base = sqlite3.connect(file, timeout=60.0, check_same_thread=False)
+    try:
+        # What was committed survives the process; a power cut may take the last rows, and damages nothing.
+        base.execute("PRAGMA journal_mode=WAL")
+        base.execute("PRAGMA synchronous=NORMAL")
+        with base:
+            base.execute("BEGIN IMMEDIATE")
+            if base.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+                base.execute("DROP TABLE IF EXISTS embeddings")
+                base.execute("DROP TABLE IF EXISTS uses")
+            key = "embedder TEXT, digest BLOB, {}, PRIMARY KEY (embedder, digest)"
+            base.execute(f"CREATE TABLE IF NOT EXISTS embeddings ({key.format('row BLOB')})")
+            # Beside the rows: noting a use would write the whole row again.
+            base.execute(f"CREATE TABLE IF NOT EXISTS uses ({key.format('size INT, used REAL')}) WITHOUT ROWID")
+            base.execute(f"PRAGMA user_version = {_VERSION}")
+    except BaseException:
+        base.close()
+        raise
+    return base

@@ -104,9 +104,10 @@ def compare(
     home = cache_directory() if cache is None else Path(cache)
     order = order_of({source.name: source.names for source in sources}, seed)
     with ExitStack() as stack:
-        kept = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
         wants = any("probabilities" in metric_kind(one).arrays for one in (metric, *watched))
-        embedding = Embedding(embedder, kept, wants, weights)
+        embedding = Embedding(embedder, None, wants, weights)
+        if embedding.name:
+            embedding.cache = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
         ends = math.inf if timeout is None else time.monotonic() + timeout
         shows = display or stack.enter_context(Bar(progress, order.total if budget is None else budget))
         real, count, origin = _real(reference, kind, embedding, [metric, *watched], shows)
