@@ -39,7 +39,7 @@ def main() -> int:
     ):
         make(client)
         # Format 3 begins with the first retraction, format 4 with the first watched metric, format 5 with the first
-        # experiment whose goal is a mixture.
+        # experiment whose goal is a mixture, format 6 with the first one that routes prompts.
         httpx.delete(f"{service.url}/v1/experiments/kernel/picks/3/batch").raise_for_status()
         experiments = {name: client.experiment(name) for name in QUESTIONS}
         before = {name: standing(experiment) for name, experiment in experiments.items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from optimist_client import Experiment, Optimist
-from optimist_client.models import Mixture, Standing
+from optimist_client.models import Mixture, Routes, Standing
 
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 8}
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -29,6 +29,9 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "watching": {"metric": "fid", "watch": [{"name": "rke", "kernel": KERNEL}, {"name": "is", "dimension": 4}]},
     # From format 5 on.
     "blending": {"metric": "rke", "dimension": 4, "kernel": KERNEL, "goal": "mixture", "stop": False},
+    # From format 6 on. The model is made at 51 samples, which fix the bandwidth, and next at 102: which one a pick is
+    # made from does not depend on how fast a scorer is.
+    "routing": {"metric": "mean", "goal": "route", "context": 4, "context_features": 8, "rescore_growth": 1.0},
 }
 GENERATORS = {"good": 0.0, "bad": 1.5, "worse": 2.5}
 
@@ -40,15 +43,23 @@ def make(client: Optimist) -> None:
         given = {**config, "reference": "standard"} if config["metric"] == "fid" else config
         generators = list(GENERATORS)[: 2 if name == "trimmed" else None]
         experiment = client.create_experiment(name, generators, seed=7, max_wait=30.0, **given)
-        play(experiment, 60 if name == "trimmed" else 30)
+        play(experiment, {"trimmed": 60, "routing": 51}.get(name, 30))
     client.experiment("classes").set_state("worse", "paused")
     client.experiment("kernel").ask(worker="on-its-way")
+    routing = client.experiment("routing")
+    while (pick := routing.ask(context=np.zeros(4))) is not None and pick.info.model is None:
+        pick.give_up("too early")
+        time.sleep(0.2)
+    play(routing, 9)
 
 
 def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
     """So many rounds by one worker, each batch a function of its pick; the picks as (number, generator, seed)."""
     config = experiment.info.config
     picked = []
+    if config.goal == "route":
+        told = experiment.report().samples
+        return [route(experiment, number) for number in range(told, told + rounds)]
     for _ in range(rounds):
         pick = experiment.ask()
         if pick is None:
@@ -69,6 +80,16 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
     return picked
 
 
+def route(experiment: Experiment, number: int) -> tuple[int, str, int]:
+    """One round of an experiment that routes prompts, with the prompt of this number."""
+    context = np.random.default_rng(number).normal(size=4)
+    pick = experiment.ask(context=context, prompt=f"prompt {number}")
+    assert pick is not None
+    # Each generator is the best one for some prompts.
+    pick.tell(float(context[list(GENERATORS).index(pick.generator)] + GENERATORS[pick.generator] / 4))
+    return pick.number, pick.generator, pick.seed
+
+
 def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
     """What must be the same in every later version, once every estimate that is due is made."""
     deadline = time.monotonic() + seconds
@@ -84,6 +105,7 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
         "generators": rows_of(report.standings),
         "watched": {label: rows_of(by.standings) for label, by in report.watched.items()},
         **({} if report.mixture is None else {"mixture": blend_of(report.mixture)}),
+        **({"routes": table_of(experiment.route_table())} if experiment.info.config.goal == "route" else {}),
     }
 
 
@@ -91,6 +113,12 @@ def blend_of(mixture: Mixture) -> list[float]:
     """Its weights, score and gain with their errors, and duality gap."""
     numbers = mixture.score, mixture.error, mixture.gain, mixture.gain_error, mixture.gap
     return [*(one.weight for one in mixture.weights), *numbers]
+
+
+def table_of(routes: Routes) -> list[float]:
+    """Scores, gain and error (0 while they are not known) of a table, and what its model would give each generator."""
+    gain = routes.gain or 0.0, routes.error or 0.0
+    return [routes.best_score, routes.score, *gain, *(one.routed for one in routes.shares)]
 
 
 def rows_of(standings: list[Standing]) -> dict[str, list[Any]]:

@@ -42,9 +42,10 @@ def client(fixture: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) ->
 
 def alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
     """The same answers, the same counts, and the same numbers but for other machines' last bits."""
-    numbers = {"generators": None, "watched": None, "mixture": None}
+    numbers = {"generators": None, "watched": None, "mixture": None, "routes": None}
     assert {**found, **numbers} == {**expected, **numbers}
-    assert found.get("mixture", []) == pytest.approx(expected.get("mixture", []), rel=1e-6, abs=1e-9)
+    for made in ("mixture", "routes"):
+        assert found.get(made, []) == pytest.approx(expected.get(made, []), rel=1e-6, abs=1e-9)
     by_metric = {"": expected["generators"], **expected.get("watched", {})}
     found_by_metric = {"": found["generators"], **found["watched"]}
     assert found_by_metric.keys() == by_metric.keys()

@@ -173,54 +173,54 @@ async def test_whoever_is_killed_every_reward_counts_once_and_asks_go_on_by_the_
     with serving(tmp_path / "one", *options) as one, serving(tmp_path / "two", *options) as two:
         config = {**ROUTES, "rescore_growth": 0.0, "max_wait": 1.0, "keep_log": True}
         wanted = ExperimentConfig(name="x", generators=["g0", "g1", "g2"], **config)
-        workers = Workers([one, two])
-        created = await workers.post("/v1/experiments", wanted.model_dump(mode="json", exclude_unset=True))
-        made = Made(made.store, type(made.experiment).model_validate(created))
-        tasks = [asyncio.create_task(workers.work(f"worker-{number}")) for number in range(4)]
+        async with Workers([one, two]) as workers:
+            created = await workers.post("/v1/experiments", wanted.model_dump(mode="json", exclude_unset=True))
+            made = Made(made.store, type(made.experiment).model_validate(created))
+            tasks = [asyncio.create_task(workers.work(f"worker-{number}")) for number in range(4)]
 
-        async def more(count: int) -> bool:
-            assert not any(task.done() for task in tasks), [task for task in tasks if task.done()]
-            return workers.told >= count
+            async def more(count: int) -> bool:
+                assert not any(task.done() for task in tasks), [task for task in tasks if task.done()]
+                return workers.told >= count
 
-        async with watched(made) as published:
-            with scorer(server, tmp_path) as first, scorer(server, tmp_path) as second:
+            async with watched(made) as published:
+                with scorer(server, tmp_path) as first, scorer(server, tmp_path) as second:
 
-                async def routed() -> bool:
-                    return workers.picks and workers.picks[-1]["model"] is not None
+                    async def routed() -> bool:
+                        return workers.picks and workers.picks[-1].get("model") is not None
 
-                await until(routed)
-                first.kill()
-                before = len(published)
+                    await until(routed)
+                    first.kill()
+                    before = len(published)
 
-                async def goes_on() -> bool:
-                    return len(published) >= before + 2
+                    async def goes_on() -> bool:
+                        return len(published) >= before + 2
 
-                await until(goes_on)
-                one.kill()  # workers go on with the other replica
+                    await until(goes_on)
+                    one.kill()  # workers go on with the other replica
+                    before = workers.told
+                    await until(lambda: more(before + 60))
+                    second.kill()
+                # No scorer is left: answers go on by the last model, and say so.
                 before = workers.told
                 await until(lambda: more(before + 60))
-                second.kill()
-            # No scorer is left: answers go on by the last model, and say so.
-            before = workers.told
-            await until(lambda: more(before + 60))
 
-            async def is_stale() -> bool:
-                return workers.picks[-1]["stale"]
+                async def is_stale() -> bool:
+                    return workers.picks[-1]["stale"]
 
-            await until(is_stale)
-            state = await made.store.state("x")
-            assert state.routes is not None
-            assert workers.picks[-1]["model"] == state.routes.made
-            assert workers.picks[-1]["probability"] > 0.0
-            with scorer(server, tmp_path):
-                old = state.routes.made
+                await until(is_stale)
+                state = await made.store.state("x")
+                assert state.routes is not None
+                assert workers.picks[-1].get("model") == state.routes.made
+                assert workers.picks[-1]["probability"] > 0.0
+                with scorer(server, tmp_path):
+                    old = state.routes.made
 
-                async def is_new() -> bool:
-                    return not workers.picks[-1]["stale"] and workers.picks[-1]["model"] != old
+                    async def is_new() -> bool:
+                        return not workers.picks[-1]["stale"] and workers.picks[-1].get("model") != old
 
-                await until(is_new)
-                workers.are_done = True
-                await asyncio.gather(*tasks)
-                await check(made, published, workers.ledger)
-        numbers = [pick["number"] for pick in workers.picks]
-        assert len(numbers) == len(set(numbers)) == workers.told == (await made.store.state("x")).told
+                    await until(is_new)
+                    workers.are_done = True
+                    await asyncio.gather(*tasks)
+                    await check(made, published, workers.ledger)
+            numbers = [pick["number"] for pick in workers.picks]
+            assert len(numbers) == len(set(numbers)) == workers.told == (await made.store.state("x")).told

@@ -60,15 +60,18 @@ def report(**fields: Any) -> Report:
 
 def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
     title, head, first, second, whole, *said = str(routes()).splitlines()
-    assert title == "tasks: routes by Mean, 400 samples"
+    assert title == "tasks: Mean ± error (share of the traffic) by type of prompt, 400 samples"
     assert head.split() == ["prompts", "share", "large", "<i>", "small", "best", "gain"]
     assert first.startswith("Convert this java class to c++    60%  0.490 ± 0.020 (12%)")
-    assert first.endswith("0.820 ± 0.020 (88%)*      small  0.200")
+    assert first.endswith("0.820 ± 0.020 (88%)*  small by 0.330 ± 0.030  0.200 ± 0.040")
     assert second.split() == ["type", "2", "40%", "0.920", "±", "0.020", "(12%)*", "…", "large", "<i>", "…"]
-    assert whole.split()[:2] == ["all", "100%"]
+    assert whole.split() == ["all", "100%", "(45%)", "(55%)", "large", "<i>", "0.115", "±", "0.020"]
     assert said == [
         "A router gains 0.115 ± 0.020 over large <i> alone.",
         "Mean of routed prompts 0.815, of large <i> alone 0.700 (400 prompts).",
+    ]
+    assert routes().sentences == [
+        *said,
         "60% of the prompts, such as “Convert this java class to c++”: small is best by 0.330 ± 0.030, "
         "gets 88% of them; gain 0.200 ± 0.040.",
         "40% of the prompts: large <i> is best, gets 12% of them.",
@@ -83,8 +86,7 @@ def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
         ({"gain": None, "error": None}, "What a router gains over large <i> alone is not known yet."),
         (
             {"basis": "model", "error": None},
-            "By the model, a router gains 0.115 over large <i> alone; "
-            "without chance in the policy there is no interval.",
+            "By the model, a router gains 0.115 over large <i> alone; there is no interval.",
         ),
     ],
 )

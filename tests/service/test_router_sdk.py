@@ -50,11 +50,15 @@ def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, na
     assert went[0, "a"] + went[1, "b"] > 85
     made = experiment.route_table()
     assert (made.experiment, made.samples, made.basis, made.stale) == (name, 400, "doubly robust", False)
-    assert {kind.winner: kind.example for kind in made.types} == {"a": "sort a list", "b": "join two tables"}
+    # A type is a cluster of contexts; each is of one kind of prompts.
+    best = {"sort a list": "a", "join two tables": "b"}
+    assert {text for kind in made.types for text in kind.examples} == best.keys()
+    assert all(best[kind.example] == kind.winner for kind in made.types if kind.share > 0.1)
     # By the known chances a router gains 0.3 over always "a": 0.85 against 0.55.
     assert made.gain is not None
     assert made.error is not None
-    assert abs(made.gain - 0.3) < 4.0 * made.error < 0.3
+    assert abs(made.gain - 0.3) < 4.0 * made.error
+    assert made.gain > 2.0 * made.error
     assert made.savings is not None
     assert made.savings.single_cost == 2.0
     report = experiment.report()
@@ -80,7 +84,7 @@ async def test_the_asyncio_client_has_the_same(service: Service, name: str):
             await asyncio.gather(*(serve(experiment) for _ in range(4)))
         made = await experiment.route_table()
         assert made.samples == 200
-        assert len(made.types) == 2
+        assert {text for kind in made.types for text in kind.examples} == {"sort a list", "join two tables"}
         assert "A router gains" in str(made)
 
 

@@ -100,6 +100,8 @@ def test_what_does_not_fit_an_ask_is_refused_in_words(http: httpx.Client, name: 
     )
     assert refusal(contexts=[[1.0, 2.0]]) == "contexts.0: expected 4 numbers, got 2"
     assert refusal(contexts=[]) == "body.contexts: expected at least 1, got []"
+    # Only the first of what may be millions of errors.
+    assert refusal(contexts=[["x"] * WIDTH] * 3) == "body.contexts.0.0: expected a number, got 'x'"
     assert "finite" in refusal(contexts=[[1.0, 2.0, 3.0, float("nan")]])
     assert refusal(contexts=[[1.0, 2.0, 3.0, 1e39]]) == "contexts: expected numbers that float32 can hold"
     assert refusal(contexts=rows(2), prompts=["one"]) == "prompts: expected one for each of the 2 contexts, got 1"

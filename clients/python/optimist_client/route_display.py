@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 def as_text(routes: Routes) -> str:
     """Title, scores by type of prompt and result as plain text for a terminal."""
-    return "\n".join([_title(routes), *aligned(_table(routes)), *routes.sentences])
+    return "\n".join([_title(routes), *aligned(_table(routes)), *routes.summary])
 
 
 def as_html(routes: Routes) -> str:
     """Title, scores by type of prompt and result as an HTML table for notebooks."""
-    return as_table(_title(routes), _table(routes)) + as_notes(routes.sentences)
+    return as_table(_title(routes), _table(routes)) + as_notes(routes.summary)
 
 
 def as_frame(routes: Routes) -> Any:
@@ -56,26 +56,31 @@ def as_plot(routes: Routes, axes: Any = None) -> Any:
     axes.invert_yaxis()
     axes.margins(y=0.12)
     axes.set_xlabel(f"{routes.title} ± error ({'lower' if routes.lower_is_better else 'higher'} is better)")
-    axes.set_title(f"{_title(routes)}\n{routes.gain_text}", fontsize="medium")
+    name = "" if routes.experiment is None else f"{routes.experiment}: "
+    axes.set_title(
+        f"{name}{routes.title} by type of prompt, {routes.samples:,} samples\n{routes.gain_text}", fontsize="medium"
+    )
     axes.legend(frameon=False, fontsize="small")
     return axes
 
 
 def _title(routes: Routes) -> str:
-    by = f"routes by {routes.title}, {routes.samples:,} samples"
+    by = f"{routes.title} ± error (share of the traffic) by type of prompt, {routes.samples:,} samples"
     return f"{by[0].upper()}{by[1:]}" if routes.experiment is None else f"{routes.experiment}: {by}"
 
 
 def _table(routes: Routes) -> list[tuple[str, ...]]:
-    """The header and the rows: a type of prompt each, with what each generator scores on it and its share of them."""
+    """The header and the rows: a type of prompt each, with what each generator scores on it and its share of it."""
     header = ("prompts", "share", *(share.generator for share in routes.shares), "best", "gain")
     rows: list[tuple[str, ...]] = [header]
     for number, kind in enumerate(routes.types, 1):
-        gain = "…" if kind.gain is None else f"{kind.gain:z.3f}"
+        gain = "…" if kind.gain is None else routes.shown(kind.gain, kind.gain_error)
+        best = kind.winner if kind.lead is None else f"{kind.winner} by {routes.shown(kind.lead, kind.lead_error)}"
         scores = (_score(kind.by_generator.get(share.generator), kind.winner) for share in routes.shares)
-        rows.append((short(kind.example) or f"type {number}", f"{kind.share:.0%}", *scores, kind.winner, gain))
-    traffic = (f"{share.traffic:.0%} of all samples" for share in routes.shares)
-    rows.append(("all", "100%", *traffic, routes.best, "…" if routes.gain is None else f"{routes.gain:z.3f}"))
+        rows.append((short(kind.example) or f"type {number}", f"{kind.share:.0%}", *scores, best, gain))
+    traffic = (f"({share.traffic:.0%}) " for share in routes.shares)
+    gain = "…" if routes.gain is None else routes.shown(routes.gain, routes.error)
+    rows.append(("all", "100%", *traffic, routes.best, gain))
     return rows
 
 

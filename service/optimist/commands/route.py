@@ -26,7 +26,7 @@ def route(
     features: Annotated[
         int, typer.Option(min=2, help="Entries of the contexts' random features, an even number.")
     ] = 256,
-    types: Annotated[int, typer.Option(min=1, max=20, help="Types of prompt to show.")] = 6,
+    types: Annotated[int, typer.Option(min=1, max=20, help="The largest number of types of prompt to show.")] = 6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the features, and of the parts of the cross-fitting.")] = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -13,7 +13,14 @@ from optimist.commands.shared import extras, said_plainly
 
 
 def play_routes(
-    file: Path, policies: Sequence[str], rounds: int, trials: int, seed: int, json_file: Path | None
+    file: Path,
+    policies: Sequence[str],
+    rounds: int,
+    trials: int,
+    seed: int,
+    json_file: Path | None,
+    price: float = 0.0,
+    tries: int = 1,
 ) -> None:
     """Print what each policy gets on up to `rounds` prompts in random order, beside the best single generator.
 
@@ -25,14 +32,18 @@ def play_routes(
     with said_plainly(ValueError, OSError):
         if json_file is not None and not json_file.parent.is_dir():
             raise ValueError(f"--json {json_file}: expected a file in an existing folder")
-        result = played(prompts_in(file), policies, rounds=rounds, trials=trials, seed=seed)
+        known = prompts_in(file)
+        result = played(known, policies, rounds=rounds, trials=trials, seed=seed, price=price, tries=tries)
         if json_file is not None:
             json_file.write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False))
     table = Table(title=result.sentence, title_justify="left", box=None, pad_edge=False)
-    for heading in ("policy", "mean score", "± over trials", "part of the possible gain", *result.names):
+    costs = () if result.single_cost is None else ("cost of a prompt", "saved", "saved against the dearest")
+    value = "score less price" if price else "mean score"
+    for heading in ("policy", value, "± over trials", "part of the possible gain", *costs, *result.names):
         table.add_column(heading, overflow="fold")
     for row in result.rows:
         share = "–" if row.share_of_ideal is None else f"{row.share_of_ideal:.2f}"
         picks = (f"{part:.0%}" for part in row.picks.values())
-        table.add_row(row.policy, f"{row.mean:.4f}", f"{row.error:.4f}", share, *picks)
+        money = [f"{amount:.3g}" for amount in (row.cost, row.saved, row.saved_dearest) if amount is not None]
+        table.add_row(row.policy, f"{row.mean:.4f}", f"{row.error:.4f}", share, *money, *picks)
     Console().print(table)

@@ -107,6 +107,18 @@ def simulate(
     prompt_sigma: PromptSigma = None,
     frequencies: Frequencies = None,
     kernel_seed: KernelSeed = None,
+    price: Annotated[
+        float, typer.Option(min=0.0, help="With --goal route: what a unit of cost is worth in units of the score.")
+    ] = 0.0,
+    tries: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            help="With --goal route: a generator is called for its prompt until it succeeds, at most so often; scores "
+            "are the probabilities of it.",
+        ),
+    ] = 1,
     jobs: Annotated[int, typer.Option(help="Number of processes; -1 uses all cores.")] = 1,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the results to this file: one object per policy.")
@@ -134,8 +146,10 @@ def simulate(
             raise typer.BadParameter(f"--goal route takes no {', '.join(given)}: scores are in the file")
         if features is None:
             raise typer.BadParameter("--goal route needs --features, a file as `optimist route` takes")
-        play_routes(features, policy or DEFAULTS[goal], rounds, trials, seed, json_file)
+        play_routes(features, policy or DEFAULTS[goal], rounds, trials, seed, json_file, price, tries)
         return
+    if price or tries > 1:
+        raise typer.BadParameter("--price and --tries go with --goal route")
     if truth is not None and goal == "mixture":
         raise typer.BadParameter("--truth has scores of single generators, so it does not go with --goal mixture")
     if sum(source is not None for source in (features, experiment, generators)) != 1:

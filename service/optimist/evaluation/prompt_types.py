@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
+from scipy.spatial.distance import cdist
 
 from optimist.evaluation.route_outcomes import Mean, Outcomes, Some
 from optimist.evaluation.routing import RouteGain
@@ -21,6 +22,10 @@ are nearly alike."""
 EXAMPLES = 3
 WIDEST = 256
 """Random features of that kernel."""
+JUDGED = 500
+"""Prompts by which the number of types is chosen."""
+DISTINCT = 0.9
+"""Part of the largest silhouette at which more types are preferred."""
 
 
 @dataclass(frozen=True)
@@ -74,22 +79,55 @@ def types_of(
 ) -> list[PromptType]:
     """Up to `count` types, the most frequent first.
 
-    Prompts are clustered by k-means in the span of the `count` largest modes of their Gaussian kernel (equations.md
-    §3c), where each has length 1: spectral clustering (Ng, Jordan and Weiss 2001). The modes alone would not do, as the
-    largest one is often what all prompts have in common. bandwidth: a usual distance of contexts; by default their
-    median distance.
+    bandwidth: a usual distance of contexts; by default their median distance.
     """
-    count = min(count, len(known.contexts))
     sigma = NARROW * (median_distance(known.contexts) if bandwidth is None else bandwidth)
-    phi = ContextMap.drawn(known.contexts.shape[1], WIDEST, sigma, seed)(known.contexts)
-    _, vectors = np.linalg.eigh(phi.T @ phi)
-    inside = phi @ vectors[:, ::-1][:, :count]
-    inside /= np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-300)
-    centres, cluster = kmeans2(inside, count, minit="++", rng=np.random.default_rng(seed), missing="warn")
-    near = np.square(inside - centres[cluster]).sum(1)
+    cluster, near = _clusters(known.contexts, sigma, min(count, len(known.contexts)), seed)
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
     kinds = [_type(known, found, charged, near, cluster == one, examples) for one in range(count)]
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
+
+
+def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[NDArray[np.int64], Floats]:
+    """The cluster of each context (m, d), and its squared distance from the centre of it.
+
+    Contexts are clustered by k-means in the span of the k largest modes of their Gaussian kernel (equations.md §3c),
+    where each has length 1: spectral clustering (Ng, Jordan and Weiss 2001). The modes alone would not do, as the
+    largest one is often what all prompts have in common. k is the largest up to `most` at which clusters are nearly as
+    distinct as they can be, by their silhouette (Rousseeuw 1987).
+    """
+    phi = ContextMap.drawn(contexts.shape[1], WIDEST, sigma, seed)(contexts)
+    _, vectors = np.linalg.eigh(phi.T @ phi)
+    modes = phi @ vectors[:, ::-1][:, :most]
+    some = np.random.default_rng(seed).permutation(len(contexts))[:JUDGED]
+    apart = np.asarray(cdist(contexts[some], contexts[some]), dtype=np.float64)
+    tried: list[tuple[float, NDArray[np.int64], Floats]] = []
+    for count in range(min(2, most), most + 1):
+        inside = modes[:, :count] / np.maximum(np.linalg.norm(modes[:, :count], axis=1, keepdims=True), 1e-300)
+        centres, cluster = kmeans2(inside, count, minit="++", rng=np.random.default_rng(seed), missing="warn")
+        near = np.square(np.asarray(inside - centres[cluster], dtype=np.float64)).sum(1)
+        tried.append((_silhouette(apart, cluster[some]), cluster.astype(np.int64), near))
+    best = max(distinct for distinct, _, _ in tried)
+    _, cluster, near = next(each for each in reversed(tried) if each[0] >= DISTINCT * best)
+    return cluster, near
+
+
+def _silhouette(apart: Floats, cluster: NDArray[np.int64]) -> float:
+    """The mean over rows of (b − a)/max(a, b): a, the mean distance to the others of its cluster; b, to the nearest
+    other cluster. apart: distances (n, n). 0 for a row that is alone, and with one cluster."""
+    members = cluster == np.unique(cluster)[:, None]
+    counts = members.sum(1)
+    if len(counts) < 2:
+        return 0.0
+    sums = members @ apart
+    own = members.argmax(0)
+    rows = np.arange(len(cluster))
+    inner = sums[own, rows] / np.maximum(counts[own] - 1, 1)
+    outer = sums / counts[:, None]
+    outer[own, rows] = np.inf
+    nearest = outer.min(0)
+    found = (nearest - inner) / np.maximum(np.maximum(nearest, inner), 1e-300)
+    return float(np.where(counts[own] > 1, found, 0.0).mean())
 
 
 def _type(

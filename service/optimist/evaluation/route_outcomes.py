@@ -96,7 +96,7 @@ class Outcomes:
         if not count:
             return None
         if not part:
-            return Mean(0.0, 0.0)
+            return Mean(0.0, 0.0 if len(self._beyond) else None)
         share = part / count
         value = float(predicted[where].mean())
         variance = float(predicted[where].var(ddof=1)) / part if part > 1 else self._spread

@@ -65,7 +65,8 @@ def route_table(
         raise ValueError("a table needs at least one sample of a generator")
     sigma = usual_distance(rows.contexts.astype(np.float64)) if bandwidth is None else bandwidth
     paid = None if costs is None else np.asarray(costs, dtype=np.float64)
-    bed = _bed(rows, names, paid, -1.0 if lower_is_better else 1.0)
+    has_chances = RoutePolicy.named(policy).has_chances
+    bed = _bed(rows, names, paid, -1.0 if lower_is_better else 1.0, has_chances)
     prompts = len(np.unique(rows.pick))
     warnings = _missing(rows, names)
     if bed is None:
@@ -73,7 +74,7 @@ def route_table(
         return _few(rows, names, paid, prompts, lower_is_better, title, scale, price, tries, (*warnings, few))
     found = route_gain(bed.known, price=price, features=features, bandwidth=sigma, seed=seed)
     kinds = types_of(bed.known, found, price=price, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
-    if found.error is None and RoutePolicy.named(policy).has_chances:
+    if found.error is None and has_chances:
         warnings.append(
             "too few prompts were given by chance to the generators that are compared, so that the gain is by the model"
         )
@@ -101,7 +102,7 @@ def route_table(
     )
 
 
-def _bed(rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: float) -> _Bed | None:
+def _bed(rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: float, has_chances: bool) -> _Bed | None:
     """The prompts of generators that can be compared; None where there are too few."""
     _, first, prompt = np.unique(rows.pick, return_index=True, return_inverse=True)
     picks = np.bincount(rows.generator[first], minlength=len(names))
@@ -112,7 +113,8 @@ def _bed(rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: floa
     places = np.cumsum(kept) - 1
     is_in = kept[prompt]
     is_first = np.zeros(len(rows.score), dtype=np.bool_)
-    is_first[first] = True
+    # Policies without chance draw by chance only until the first model: those few prompts would judge the gain of all.
+    is_first[first] = has_chances
     known = ScoredPrompts(
         names=tuple(names[place] for place in able.tolist()),
         contexts=rows.contexts[first[kept]].astype(np.float64),

@@ -42,11 +42,11 @@ class RoutePolicy:
             raise ValueError(f"floor: expected a probability, got {self.floor}")
 
     @classmethod
-    def named(cls, name: str, rounds: int = 1000) -> RoutePolicy:
+    def named(cls, name: str, rounds: int = 1000, price: float = 0.0) -> RoutePolicy:
         """The policy of this name with its defaults. Raises ValueError for an unknown one."""
         for known in get_args(RouteName):
             if known == name:
-                return cls(known, rounds=rounds)
+                return cls(known, rounds=rounds, price=price)
         raise ValueError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
 
     @property

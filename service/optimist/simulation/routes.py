@@ -20,7 +20,7 @@ class PlayedPolicy:
 
     policy: str
     mean: float
-    """Mean score of a prompt."""
+    """Mean score of a prompt, less the price of its cost."""
     error: float
     """Standard error of `mean` over the trials; 0 with one."""
     share_of_ideal: float | None
@@ -28,6 +28,12 @@ class PlayedPolicy:
     nothing can be gained."""
     picks: dict[str, float]
     """Part of the prompts that each generator got."""
+    cost: float | None
+    """Mean cost of a prompt; None without costs."""
+    saved: float | None
+    """By how much it is below that of the best single generator."""
+    saved_dearest: float | None
+    """By how much it is below that of the dearest generator."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,22 @@ class PlayedRoutes:
     """Mean score of the best single generator."""
     ideal: float
     """Mean score of the best generator for each prompt."""
+    single_cost: float | None
+    """Mean cost of a prompt with the best single generator; None without costs."""
+    dearest_cost: float | None
+    """With the dearest one."""
     rows: tuple[PlayedPolicy, ...]
 
     @property
     def sentence(self) -> str:
         """What is compared."""
+        costs = ""
+        if self.single_cost is not None:
+            dearest = f"{self.dearest_cost:.3g} with the dearest"
+            costs = f" Cost of a prompt: {self.single_cost:.3g} with the best alone, {dearest}."
         return (
             f"{self.prompts:,} prompts, {self.trials} trials. Mean score of the best generator alone: {self.best:.4f}; "
-            f"of the best one for each prompt: {self.ideal:.4f}."
+            f"of the best one for each prompt: {self.ideal:.4f}.{costs}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,23 +71,36 @@ class PlayedRoutes:
 
 
 def played(
-    known: ScoredPrompts, policies: Sequence[str], *, rounds: int = 1000, trials: int = 20, seed: int = 0
+    known: ScoredPrompts,
+    policies: Sequence[str],
+    *,
+    rounds: int = 1000,
+    trials: int = 20,
+    seed: int = 0,
+    price: float = 0.0,
+    tries: int = 1,
 ) -> PlayedRoutes:
     """Each policy (`policies.routing.RouteName`) on up to `rounds` prompts, in another random order in each trial.
 
-    Raises ValueError for an unknown policy, and unless every generator has one score on every prompt.
+    price: what a unit of cost is worth in units of the score. tries: a generator is called for its prompt until it
+    succeeds, at most so often; the scores are the probabilities of it. Raises ValueError for an unknown policy, unless
+    every generator has one score on every prompt, for a price without costs, and for tries of other scores.
     """
+    if price and known.costs is None:
+        raise ValueError("price: it is multiplied by costs, and there are none")
     table = known.table()
     chosen = np.random.default_rng((seed, 1)).permutation(len(table))[:rounds]
-    bed = RouteBed("", known.contexts[chosen], table[chosen], table[chosen])
+    bed = RouteBed("", known.contexts[chosen], table[chosen], table[chosen], known.costs, tries)
+    has_costs = known.costs is not None
+    single = play(bed, RoutePolicy("best-single", price=price))
     rows: list[PlayedPolicy] = []
     for name in policies:
-        runs = [
-            play(bed, RoutePolicy.named(name, rounds=len(chosen)), trial=trial, seed=seed) for trial in range(trials)
-        ]
+        policy = RoutePolicy.named(name, len(chosen), price)
+        runs = [play(bed, policy, trial=trial, seed=seed) for trial in range(trials)]
         means = np.array([run.values.mean() for run in runs])
         counts = sum(np.bincount(run.chosen, minlength=len(known.names)) for run in runs)
         share = float(np.mean([run.share_of_ideal for run in runs]))
+        cost = float(np.mean([run.costs.mean() for run in runs]))
         rows.append(
             PlayedPolicy(
                 policy=name,
@@ -81,9 +108,18 @@ def played(
                 error=float(means.std(ddof=1) / math.sqrt(trials)) if trials > 1 else 0.0,
                 share_of_ideal=None if math.isnan(share) else share,
                 picks=dict(zip(known.names, (counts / np.sum(counts)).tolist(), strict=True)),
+                cost=cost if has_costs else None,
+                saved=single.single_cost - cost if has_costs else None,
+                saved_dearest=single.dearest_cost - cost if has_costs else None,
             )
         )
-    values = table[chosen]
     return PlayedRoutes(
-        known.names, len(chosen), trials, float(values.mean(0).max()), float(values.max(1).mean()), tuple(rows)
+        names=known.names,
+        prompts=len(chosen),
+        trials=trials,
+        best=single.best,
+        ideal=single.ideal,
+        single_cost=single.single_cost if has_costs else None,
+        dearest_cost=single.dearest_cost if has_costs else None,
+        rows=tuple(rows),
     )

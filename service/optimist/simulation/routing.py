@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,45 @@ class RouteBed:
     expected: Floats
     """(m, G): its expectation, by which regret is measured; the scores themselves where nothing better is known."""
     costs: Floats | None = None
-    """(G,)."""
+    """(G,), of a call."""
+    tries: int = 1
+    """τ: a generator is called for its prompt until it succeeds, at most so often. Above 1, `expected` is the
+    probability of success of every call, and `scores` are not used."""
+
+    def __post_init__(self) -> None:
+        if self.tries > 1 and not ((self.expected >= 0.0) & (self.expected <= 1.0)).all():
+            raise ValueError("tries: calling until success needs scores from 0 to 1, which are probabilities of it")
+
+    @property
+    def calls(self) -> Floats:
+        """Expected calls of each generator for each prompt (m, G): (1 − (1 − q)^τ)/q."""
+        if self.tries == 1:
+            return np.ones_like(self.expected)
+        failed = (1.0 - self.expected) ** self.tries
+        return np.where(self.expected > 0.0, (1.0 - failed) / np.maximum(self.expected, 1e-300), float(self.tries))
+
+    @property
+    def results(self) -> Floats:
+        """What is expected of each generator for each prompt after all calls (m, G)."""
+        return self.expected if self.tries == 1 else 1.0 - (1.0 - self.expected) ** self.tries
+
+    @property
+    def spent(self) -> Floats:
+        """The expected cost of each generator for each prompt (m, G); 0 without costs."""
+        return np.zeros_like(self.expected) if self.costs is None else self.calls * self.costs
+
+    def told(self, seeds: tuple[int, int]) -> Callable[[int, int], Floats]:
+        """The scores of all calls of a generator for a prompt, by their places; the same for the same seeds."""
+        if self.tries == 1:
+            return lambda prompt, place: self.scores[prompt, place : place + 1]
+        draws = np.random.default_rng((*seeds, 1)).random((*self.expected.shape, self.tries))
+        succeeds = draws < self.expected[..., None]
+
+        def scores(prompt: int, place: int) -> Floats:
+            found = np.flatnonzero(succeeds[prompt, place])
+            return succeeds[prompt, place, : found[0] + 1 if len(found) else self.tries].astype(np.float64)
+
+        return scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +82,41 @@ class Routed:
     """(T,): which generator each prompt was given to."""
     probability: Floats
     """(T,): with which it was chosen; NaN where no chance was involved."""
-    values: Floats
-    """(T,): its expected score less the price of its cost."""
     order: NDArray[np.int64]
     """(T,): the prompts of the bed in the order of their arrival."""
+    values: Floats
+    """(T,): expected score less the price of the cost."""
+    costs: Floats
+    """(T,): expected cost; 0 without costs."""
     best: float
     """What the best single generator would have got on average."""
     ideal: float
     """What the best generator for each prompt would have got on average."""
+    single_cost: float
+    """What a prompt would have cost with the best single generator."""
+    dearest_cost: float
+    """What a prompt would have cost with the dearest generator."""
+
+    @classmethod
+    def of(
+        cls, bed: RouteBed, price: float, order: NDArray[np.int64], chosen: NDArray[np.int64], probability: Floats
+    ) -> Routed:
+        """Prompts of the bed in this order, each given to the chosen generator."""
+        spent = bed.spent[order]
+        values = bed.results[order] - price * spent
+        rows, means = np.arange(len(order)), values.mean(0)
+        dearest = 0 if bed.costs is None else int(np.argmax(bed.costs))
+        return cls(
+            chosen=chosen,
+            probability=probability,
+            order=order,
+            values=values[rows, chosen],
+            costs=spent[rows, chosen],
+            best=float(means.max()),
+            ideal=float(values.max(1).mean()),
+            single_cost=float(spent[:, int(means.argmax())].mean()),
+            dearest_cost=float(spent[:, dearest].mean()),
+        )
 
     @property
     def regret(self) -> Floats:
@@ -71,46 +136,38 @@ def play(bed: RouteBed, policy: RoutePolicy, *, trial: int = 0, features: int = 
     The bandwidth is the median distance of all contexts, which the service takes from the first ones.
     """
     order = np.random.default_rng((seed, trial)).permutation(len(bed.contexts))
-    contexts, scores = bed.contexts[order], bed.scores[order]
-    charged = np.zeros(scores.shape[1]) if bed.costs is None else policy.price * bed.costs
-    values = bed.expected[order] - charged
-    chosen, probability = _chosen(policy, contexts, scores, values, bed.costs, features, (seed, trial))
-    got = values[np.arange(len(order)), chosen]
-    return Routed(chosen, probability, got, order, float(values.mean(0).max()), float(values.max(1).mean()))
+    if policy.name == "best-single":
+        single = int((bed.results - policy.price * bed.spent).mean(0).argmax())
+        return Routed.of(bed, policy.price, order, np.full(len(order), single), np.full(len(order), np.nan))
+    chosen, probability = _chosen(policy, bed, order, features, (seed, trial))
+    return Routed.of(bed, policy.price, order, chosen, probability)
 
 
 def _chosen(
-    policy: RoutePolicy,
-    contexts: Floats,
-    scores: Floats,
-    values: Floats,
-    costs: Floats | None,
-    features: int,
-    seeds: tuple[int, int],
+    policy: RoutePolicy, bed: RouteBed, order: NDArray[np.int64], features: int, seeds: tuple[int, int]
 ) -> tuple[NDArray[np.int64], Floats]:
-    probability = np.full(len(scores), np.nan)
-    if policy.name == "best-single":
-        return np.full(len(scores), int(values.mean(0).argmax())), probability
+    contexts, count, told = bed.contexts[order], bed.expected.shape[1], bed.told(seeds)
+    probability = np.full(len(order), np.nan)
     sigma = median_distance(contexts)
     learner: _Learner
     if policy.name == "pak-ucb":
-        learner = _Kernels(contexts, scores, sigma)
+        learner = _Kernels(contexts, count, sigma)
     else:
         phi = ContextMap.drawn(contexts.shape[1], features, sigma, seeds[0])(contexts)
         fit: Callable[[Sequence[Moments]], Predictor] = Published.of if policy.is_published else Regressions.of
-        learner = _Sums(phi, scores, fit, 0.0 if policy.is_published and features <= 64 else GROWTH)
+        learner = _Sums(phi, count, fit, 0.0 if policy.is_published and features <= 64 else GROWTH)
     first = 1 if policy.is_published else FEWEST
-    chosen = np.zeros(len(scores), dtype=np.int64)
-    counts = np.zeros(scores.shape[1], dtype=np.int64)
-    for t in range(len(scores)):
+    chosen = np.zeros(len(order), dtype=np.int64)
+    counts = np.zeros(count, dtype=np.int64)
+    for t in range(len(order)):
         if counts.min() < first:
             place = int(counts.argmin())
         else:
             means, widths = learner.predict(t)
-            chances = policy.chances(means, widths, costs)
+            chances = policy.chances(means, widths, bed.costs)
             place = policy.pick(chances, t)
             probability[t] = chances[place] if policy.has_chances else np.nan
-        learner.add(t, place)
+        learner.add(t, place, told(int(order[t]), place))
         counts[place] += 1
         chosen[t] = place
     return chosen, probability
@@ -119,13 +176,11 @@ def _chosen(
 class _Sums:
     """Regressions on features, made again when the samples have grown."""
 
-    def __init__(
-        self, phi: Floats, scores: Floats, fit: Callable[[Sequence[Moments]], Predictor], growth: float
-    ) -> None:
-        self._phi, self._scores, self._fit, self._growth = phi, scores, fit, growth
-        self._moments = [Moments.none(phi.shape[1]) for _ in range(scores.shape[1])]
+    def __init__(self, phi: Floats, count: int, fit: Callable[[Sequence[Moments]], Predictor], growth: float) -> None:
+        self._phi, self._fit, self._growth = phi, fit, growth
+        self._moments = [Moments.none(phi.shape[1]) for _ in range(count)]
         self._told, self._due, self._start = 0, 0, 0
-        self._means: Floats = np.zeros((0, scores.shape[1]))
+        self._means: Floats = np.zeros((0, count))
         self._widths = self._means
 
     def predict(self, t: int) -> tuple[Floats, Floats]:
@@ -136,34 +191,25 @@ class _Sums:
             self._start, (self._means, self._widths) = t, self._fit(self._moments).predict(block)
         return self._means[t - self._start], self._widths[t - self._start]
 
-    def add(self, t: int, place: int) -> None:
-        self._moments[place] += Moments.of(self._phi[t : t + 1], self._scores[t, place : place + 1])
+    def add(self, t: int, place: int, scores: Floats) -> None:
+        self._moments[place] += Moments.of(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
         self._told += 1
 
 
 class _Kernels:
     """The kernel regressions of PAK-UCB."""
 
-    def __init__(self, contexts: Floats, scores: Floats, bandwidth: float) -> None:
-        self._contexts, self._scores = contexts, scores
-        self._arms = [KernelRidge(bandwidth) for _ in range(scores.shape[1])]
+    def __init__(self, contexts: Floats, count: int, bandwidth: float) -> None:
+        self._contexts = contexts
+        self._arms = [KernelRidge(bandwidth) for _ in range(count)]
 
     def predict(self, t: int) -> tuple[Floats, Floats]:
         known = np.array([arm.predict(self._contexts[t]) for arm in self._arms])
         return known[:, 0], known[:, 1]
 
-    def add(self, t: int, place: int) -> None:
-        self._arms[place].add(self._contexts[t], float(self._scores[t, place]))
+    def add(self, t: int, place: int, scores: Floats) -> None:
+        for score in scores.tolist():
+            self._arms[place].add(self._contexts[t], score)
 
 
 _Learner = _Sums | _Kernels
-
-
-def compare(
-    bed: RouteBed, policies: Mapping[str, RoutePolicy], *, trials: int = 10, features: int = 128, seed: int = 0
-) -> dict[str, list[Routed]]:
-    """Every policy in every trial; all policies see the same order of prompts in a trial."""
-    return {
-        label: [play(bed, policy, trial=trial, features=features, seed=seed) for trial in range(trials)]
-        for label, policy in policies.items()
-    }

@@ -10,7 +10,8 @@ from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import State
 from optimist_client.wire import Answer, GeneratorName, Identifier, Prompt, Wire, WorkerName, optional
 
-Context = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+# Only the first error is reported: a body may have millions of numbers.
+Context = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
 """The embedding of a prompt."""
 
 
@@ -22,9 +23,9 @@ class AskRequest(Wire):
     request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = None
     """Makes the request idempotent: if it is repeated after a lost reply, it returns the same picks."""
     count: Annotated[int, Field(ge=1, le=1000)] = 1
-    generators: Annotated[list[GeneratorName], Field(min_length=1)] | None = None
+    generators: Annotated[list[GeneratorName], Field(min_length=1, fail_fast=True)] | None = None
     """The generators that this worker can sample; None: all."""
-    contexts: Annotated[list[Context], Field(min_length=1, max_length=1000)] | None = optional()
+    contexts: Annotated[list[Context], Field(min_length=1, max_length=1000, fail_fast=True)] | None = optional()
     """With the goal "route", the embedding of each prompt that a pick is wanted for. There is one pick for each, in
     this order; `count` is left out. A worker that asks again with the same `request_id` gets the same picks, with
     another one new picks."""
@@ -93,7 +94,8 @@ class Pick(Answer):
 
 
 class AskReply(Answer):
-    """Picks; none if the experiment has ended (`ended`) or open picks use up its budget (`retry_after`)."""
+    """Picks; none if the experiment has ended (`ended`) or open picks use up its budget (`retry_after`). Of an ask with
+    contexts, budget and limits may leave picks for the first contexts only; `retry_after` is set then, too."""
 
     picks: list[Pick]
     state: State

@@ -127,9 +127,7 @@ class Routes(Answer):
         gained = shown_with(abs(self.gain), self.error, self.scale)
         says = f"gains {gained} over" if self.gain > 0.0 else f"is {gained} worse than"
         if self.basis == "model":
-            return (
-                f"By the model, a router {says} {self.best} alone; without chance in the policy there is no interval."
-            )
+            return f"By the model, a router {says} {self.best} alone; there is no interval."
         if self.error is not None and 0.0 < self.gain < 2.0 * self.error:
             return f"A router {says} {self.best} alone, which may be chance."
         return f"A router {says} {self.best} alone."
@@ -151,23 +149,36 @@ class Routes(Answer):
 
     @property
     def sentences(self) -> list[str]:
-        """What routing gains, the scores that this compares, what it saves, who wins which prompts, and warnings."""
+        """What routing gains and saves, who wins which prompts, and warnings."""
+        said = self.summary
+        at = len(said) - len(self._notes)
+        return [*said[:at], *(self.type_text(kind) for kind in self.types), *said[at:]]
+
+    @property
+    def summary(self) -> list[str]:
+        """The sentences without those about the types of prompts, which are in the table."""
         scores = f"{self.title} of routed prompts {self.score:.3f}, of {self.best} alone {self.best_score:.3f}"
         value = f", compared less {self.price:g} times the cost" if self.price else ""
         claim = f"{scores}{value} ({self.prompts:,} prompts)."
         costs = [self.savings_text] if self.savings is not None else []
-        old = [STALE] if self.stale else []
-        said = [self.gain_text, claim, *costs, *(self.type_text(kind) for kind in self.types), *old]
-        return said + [f"Warning: {warning}." for warning in self.warnings]
+        return [self.gain_text, claim, *costs, *self._notes]
+
+    @property
+    def _notes(self) -> list[str]:
+        return [*([STALE] if self.stale else []), *(f"Warning: {warning}." for warning in self.warnings)]
 
     def type_text(self, kind: RouteType) -> str:
         """Which generator wins the prompts of a type, in a sentence."""
         such = f", such as \u201c{route_display.short(kind.example, 60)}\u201d" if kind.example else ""
-        lead = "" if kind.lead is None else f" by {shown_with(kind.lead, kind.lead_error, self.scale)}"
-        gain = "" if kind.gain is None else f"; gain {shown_with(kind.gain, kind.gain_error, self.scale)}"
+        lead = "" if kind.lead is None else f" by {self.shown(kind.lead, kind.lead_error)}"
+        gain = "" if kind.gain is None else f"; gain {self.shown(kind.gain, kind.gain_error)}"
         winner = kind.by_generator.get(kind.winner)
         traffic = "" if winner is None else f", gets {winner.traffic:.0%} of them"
         return f"{kind.share:.0%} of the prompts{such}: {kind.winner} is best{lead}{traffic}{gain}."
+
+    def shown(self, difference: float, error: float | None) -> str:
+        """A difference ± its standard error."""
+        return shown_with(difference, error, self.scale)
 
     def to_pandas(self) -> Any:
         """What each generator scores on each type of prompt as a `pandas.DataFrame`, one row per type and generator.

@@ -1,0 +1,174 @@
+"""The table of an experiment that routes prompts, on beds whose expected scores are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimist.evaluation.route_tables import route_table
+from optimist.evaluation.routed_rows import RoutedRows
+from optimist.policies.routing import RoutePolicy
+from optimist.simulation.routing import RouteBed, play
+from optimist_client.models.routes import Routes
+
+KINDS = ("a poem about", "translate", "sum up")
+EXPECTED = np.array([[0.9, 0.3, 0.2], [0.4, 0.8, 0.2], [0.6, 0.1, 0.2]])
+"""Of three generators on three kinds of prompt."""
+NAMES = ("ada", "bob", "cyd")
+
+
+@cache
+def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "thompson") -> RoutedRows:
+    """Rows as a service keeps them, of an experiment in which lower scores are better if the sign is −1."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 3, count)
+    contexts = 2.0 * np.random.default_rng(99).standard_normal((3, 16))[kinds] + 0.7 * rng.standard_normal((count, 16))
+    expected = EXPECTED[kinds]
+    scores = expected + 0.2 * rng.standard_normal(expected.shape)
+    run = play(RouteBed("", contexts, scores, expected), RoutePolicy.named(policy), trial=seed, features=64)
+    score = sign * scores[run.order, run.chosen]
+    return RoutedRows(
+        contexts=contexts[run.order].astype(np.float32),
+        generator=run.chosen,
+        score=score,
+        probability=run.probability,
+        pick=np.arange(count),
+        prompts=[f"{KINDS[kind]} {place}" for place, kind in enumerate(kinds[run.order])],
+        samples=np.bincount(run.chosen, minlength=3),
+        sums=np.bincount(run.chosen, weights=score, minlength=3).astype(np.float64),
+    )
+
+
+def table(rows: RoutedRows, **settings: Any) -> Routes:
+    names = settings.pop("names", NAMES)
+    return route_table(
+        rows, **{"names": names, "lower_is_better": False, "policy": "thompson", "features": 64} | settings
+    )
+
+
+def kind_of(text: str) -> int:
+    return next(place for place, kind in enumerate(KINDS) if text.startswith(kind))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_table_says_who_wins_what_in_both_directions(sign: float):
+    made = table(told(sign=sign), lower_is_better=sign < 0.0)
+    assert made.basis == "doubly robust"
+    assert made.gain is not None
+    assert made.error is not None
+    # The best generator of each kind over "ada", the best single one: (0 + 0.4 + 0)/3.
+    assert abs(made.gain - 0.4 / 3) < 3.0 * made.error < 0.15
+    assert made.best == "ada"
+    assert made.best_score == pytest.approx(sign * 0.633, abs=0.08)
+    assert made.score - made.best_score == pytest.approx(sign * made.gain)
+    assert [kind.share for kind in made.types] == sorted((kind.share for kind in made.types), reverse=True)
+    assert len(made.types) == 3
+    for kind in made.types:
+        expected = EXPECTED[kind_of(kind.examples[0])]
+        assert all(kind_of(text) == kind_of(kind.examples[0]) for text in kind.examples)
+        assert [one.generator for one in kind.scores] == list(NAMES)
+        for one, value in zip(kind.scores, expected, strict=True):
+            assert one.score is not None
+            assert abs(one.score - sign * value) < 3.5 * (one.error or 0.2)
+        assert kind.lead is not None
+        assert kind.lead >= 0.0
+        assert kind.winner == NAMES[int(expected.argmax())]
+        assert sum(one.traffic for one in kind.scores if one.generator == kind.winner) > 0.8
+    assert sum(share.routed for share in made.shares) == pytest.approx(1.0)
+    assert sum(share.traffic for share in made.shares) == pytest.approx(1.0)
+
+
+def test_costs_are_weighed_and_what_was_saved_is_said():
+    rows = told()
+    free = table(rows, costs=[3.0, 1.0, 0.5])
+    assert free.savings is not None
+    spent = float(rows.samples @ [3.0, 1.0, 0.5])
+    assert free.savings.cost == pytest.approx(spent / len(rows.score))
+    assert free.savings.single_cost == free.savings.dearest_cost == 3.0
+    assert free.savings.saved == pytest.approx(3.0 * len(rows.score) - spent)
+    # At this price, "ada" is worth 0.3, −0.2 and 0, "bob" 0.1, 0.6 and −0.1, and "cyd" always 0.1.
+    priced = table(rows, costs=[3.0, 1.0, 0.5], price=0.2)
+    assert priced.best == "bob"
+    assert priced.savings is not None
+    assert priced.savings.single_cost == 1.0
+    assert priced.gain is not None
+    assert priced.gain == pytest.approx((0.2 + 0.0 + 0.2) / 3, abs=4.0 * (priced.error or 0.0))
+    assert table(rows).savings is None
+
+
+def test_tries_count_by_their_first_row():
+    rows = told(400)
+    calls = np.where(rows.score > 0.5, 1, 3)
+    repeated = np.repeat(np.arange(400), calls)
+    more = replace(
+        rows,
+        **{name: getattr(rows, name)[repeated] for name in ("contexts", "generator", "probability", "pick")},
+        score=np.repeat(rows.score, calls) > 0.5,
+        prompts=[rows.prompts[place] for place in repeated],
+        samples=np.bincount(rows.generator, weights=calls, minlength=3).astype(np.int64),
+    )
+    made = table(more, costs=[1.0, 1.0, 1.0], tries=3)
+    assert made.prompts == 400
+    assert made.savings is not None
+    assert made.savings.cost == pytest.approx(calls.mean())
+    assert 1.0 < made.savings.single_cost < 3.0
+
+
+def test_without_probabilities_the_gain_is_by_the_model():
+    rows = told(policy="greedy")
+    # As a service has it: until the first model, it draws by chance.
+    early = np.where(np.arange(len(rows.score)) < 40, 1.0 / 3.0, np.nan)
+    made = table(replace(rows, probability=early), policy="greedy")
+    assert made.basis == "model"
+    assert made.gain is not None
+    assert 0.0 < made.gain < 0.3
+    assert made.error is None
+    assert made.warnings == ()
+    assert all(kind.gain_error is None and kind.lead_error is None for kind in made.types)
+
+
+def test_a_log_without_overlap_says_so():
+    rows = told()
+    made = table(replace(rows, probability=np.full(len(rows.score), np.nan)))
+    assert made.basis == "model"
+    assert any("by chance" in warning for warning in made.warnings)
+
+
+def test_few_rows_give_means_and_a_warning():
+    made = table(_first(told(), 6))
+    assert made.gain is None
+    assert made.types == []
+    assert made.prompts == 6
+    assert any("too few" in warning for warning in made.warnings)
+
+
+def test_generators_without_samples_are_named():
+    rows = told()
+    wide = replace(rows, samples=np.append(rows.samples, 0), sums=np.append(rows.sums, 0.0))
+    made = table(wide, names=(*NAMES, "dee"))
+    assert any("dee" in warning for warning in made.warnings)
+    assert made.shares[3].samples == made.shares[3].routed == 0.0
+    assert all(kind.scores[3].score is None for kind in made.types)
+    # With one generator that has samples, there is nothing to compare.
+    alone = _first(replace(rows, generator=np.zeros_like(rows.generator)), 40)
+    only = table(alone)
+    assert only.gain is None
+    assert only.best == "ada"
+
+
+def _first(rows: RoutedRows, count: int) -> RoutedRows:
+    generator, score = rows.generator[:count], rows.score[:count]
+    return RoutedRows(
+        contexts=rows.contexts[:count],
+        generator=generator,
+        score=score,
+        probability=rows.probability[:count],
+        pick=rows.pick[:count],
+        prompts=rows.prompts[:count],
+        samples=np.bincount(generator, minlength=3),
+        sums=np.bincount(generator, weights=score, minlength=3).astype(np.float64),
+    )
