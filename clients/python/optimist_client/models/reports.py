@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, computed_field
 
-from optimist_client import display
+from optimist_client import charts, display
 from optimist_client.goals import Goal
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
@@ -225,6 +225,20 @@ class Report(Answer):
         metric: the label of a watched metric; by default the one that decides. Raises KeyError for another label.
         """
         return display.as_plot(self, axes, metric)
+
+    def plot_regret(self, axes: Any = None) -> Any:
+        """Draw the regret over the batches told, of a report with charts (`experiment.report(charts=True)`).
+
+        Returns matplotlib's axes. Raises ValueError without the data, and while not every generator has a score.
+        """
+        return charts.plot_regret(self, axes)
+
+    def plot_picks(self, axes: Any = None) -> Any:
+        """Draw the share of batches of each generator over the batches told, of a report with charts.
+
+        Returns matplotlib's axes. Raises ValueError without the data.
+        """
+        return charts.plot_picks(self, axes)
 
     def _repr_html_(self) -> str:
         return display.as_html(self)
