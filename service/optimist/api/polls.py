@@ -19,7 +19,7 @@ from optimist.dispatch.watched import WatchedEstimates
 from optimist.store import ExperimentState, MixturePoint, NotFound, Store, Unavailable
 from optimist.store.formats import HISTORY
 from optimist.store.routes import RoutePoint
-from optimist_client.models import Experiment, Mixture, OpenPickInfo, Overview, Progress, Report, Routes, Summary
+from optimist_client.models import Experiment, Mixture, OpenPickInfo, Overview, Progress, Report, Rival, Routes, Summary
 
 FRESH = 1.0
 """Seconds that an answer to a poll may be old."""
@@ -257,8 +257,21 @@ def _summary(experiment: Experiment, report: Report) -> Summary:
         decision=report.decision.model_copy(update={"verdicts": (), "closest": None}),
         score=best and best.score,
         error=best and best.error,
+        lower=best and best.lower,
+        upper=best and best.upper,
+        rival=_rival(report),
         samples=report.samples,
         budget=report.budget,
         cost=report.cost,
         decision_cost=report.decision_cost,
     )
+
+
+def _rival(report: Report) -> Rival | None:
+    """The generator with the second best score. None where no best one is asked for."""
+    others = [one for one in report.standings if one.generator != report.decision.best and one.score is not None]
+    if not others or report.decision.best is None or report.goal != "best":
+        return None
+    sign = 1.0 if report.lower_is_better else -1.0
+    near = min(others, key=lambda one: sign * (one.score or 0.0))
+    return Rival(generator=near.generator, score=near.score or 0.0, lower=near.lower, upper=near.upper)

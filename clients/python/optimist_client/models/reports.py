@@ -20,7 +20,7 @@ from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked
 from optimist_client.models.suspects import SuspectBatch
 from optimist_client.models.watched import WatchedReport, disagreement
-from optimist_client.wire import Answer, Identifier, optional
+from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
 
 class Regret(Answer):
@@ -252,6 +252,15 @@ def _range(sorted_texts: list[str]) -> str:
     return first if first == last else f"{first} to {last}"
 
 
+class Rival(Answer):
+    """The generator that is next to the best one in the list of experiments."""
+
+    generator: GeneratorName
+    score: float
+    lower: float | None = optional()
+    upper: float | None = optional()
+
+
 class Summary(Answer):
     """An experiment in the list of experiments."""
 
@@ -270,6 +279,11 @@ class Summary(Answer):
     score: float | None
     """Score of the best generator so far."""
     error: float | None
+    lower: float | None = optional()
+    upper: float | None = optional()
+    """Ends of the score's interval, as in `Standing`."""
+    rival: Rival | None = optional()
+    """The generator with the second best score; None where no best one is asked for."""
     samples: int
     budget: int | None
     cost: float | None = optional()
