@@ -82,7 +82,8 @@ export function actions(config, refresh) {
         now.budget !== null && `${count(now.samples)} of ${count(now.budget)} samples`,
         now.max_cost !== undefined && `${cost(now.cost)} of ${cost(now.max_cost)} in cost`,
       ].filter(Boolean);
-      const unlimited = "No budget is set: the experiment runs until it is decided.";
+      const end = now.goal === "route" ? "stopped" : "decided";
+      const unlimited = `No budget is set: the experiment runs until it is ${end}.`;
       say(spending, spent.length ? `${spent.join(" and ")} are spent.` : unlimited);
       limiting.hidden = price.hidden = now.cost === undefined;
       price.required = now.max_cost !== undefined;

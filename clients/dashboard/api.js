@@ -39,7 +39,7 @@ export async function change(method, path, body) {
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   });
-  return reply.json();
+  return reply.status === 204 ? null : reply.json();
 }
 
 // Exchange the key for a cookie that scripts cannot read. After this neither the page nor a URL contains the key.

@@ -30,7 +30,7 @@ function route() {
   // "#main" is the target of the skip link, not a page.
   if (location.hash === "#main") return;
   page?.stop();
-  const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4)) : null;
+  const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4).split("?")[0]) : null;
   document.title = name === null ? "Optimist" : `${name} · Optimist`;
   fill(main);
   page = name === null ? showOverview(main, connection, failed) : showExperiment(main, name, connection, failed);

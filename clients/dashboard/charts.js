@@ -10,9 +10,9 @@ import { ranked, why } from "./standings.js";
 const FLAT = 5; // the axis of the estimates shows the first values unless it gets this many times as long
 
 export class Charts {
-  // isBlend: whether a blend is asked for, where regret and the share of one best generator say nothing.
-  constructor(metric, palette, isBlend = false) {
-    this.isBlend = isBlend;
+  // hasBest: whether one best generator is asked for; elsewhere regret and its share say nothing.
+  constructor(metric, palette, hasBest = true) {
+    this.hasBest = hasBest;
     this.palette = palette;
     this.metric = metric;
     this.charts = {
@@ -26,7 +26,7 @@ export class Charts {
     };
     this.metrics = new Choice("estimates-of", "Metric", () => this.redraw());
     this.problem = h("p", { class: "problem", role: "alert" });
-    if (isBlend) for (const name of ["regret", "ratio"]) delete this.charts[name];
+    if (!hasBest) for (const name of ["regret", "ratio"]) delete this.charts[name];
     const cards = Object.values(this.charts).map((one) => one.card);
     this.section = h("section", { class: "charts", "aria-label": "Charts" }, cards, this.problem);
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -55,7 +55,7 @@ export class Charts {
     if (this.latest?.[0] !== report) return;
     const best = report.decision.best;
     const drawn = ranked(report).filter(({ generator }) => this.palette.has(generator));
-    if (!this.isBlend) {
+    if (this.hasBest) {
       this.regret(Plotly, report, progressCurve, best);
       this.ratio(Plotly, progressCurve, best);
     }

@@ -6,13 +6,14 @@ import { Charts } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
-import { about, answer, blendAnswer, cost, count, metricTitle, share } from "./format.js";
+import { about, answer, blendAnswer, cost, count, metricTitle, routeAnswer, share } from "./format.js";
 import { Metrics, metricsOf } from "./metrics.js";
 import { heaviest, Mixture } from "./mixture.js";
 import { modes } from "./modes.js";
-import { badges } from "./overview.js";
+import { badges } from "./overview-row.js";
 import { openPicks } from "./picks.js";
 import { poll } from "./poll.js";
+import { busiest, Routes } from "./routes.js";
 import { ranked, Standings } from "./standings.js";
 
 export function showExperiment(main, name, connection, failed) {
@@ -65,7 +66,8 @@ function page(main, experiment, report, refresh) {
   const standings = new Standings(config.name, metricTitle(report), palette, refresh);
   const metrics = new Metrics(palette);
   const isBlend = config.goal === "mixture";
-  const charts = new Charts(metricTitle(report), palette, isBlend);
+  const routes = config.goal === "route" ? new Routes(config.name, palette) : null;
+  const charts = new Charts(metricTitle(report), palette, !isBlend && !routes);
   const picks = openPicks();
   const manage = actions(config, refresh);
   const odd = batches(config, refresh);
@@ -78,6 +80,7 @@ function page(main, experiment, report, refresh) {
     h("div", { class: "title" }, h("h1", {}, config.name), state),
     h("section", { class: "card hero", "aria-label": "Answer" }, sentence, notes, facts),
     isBlend && blends?.section,
+    routes?.section,
     standings.section,
     metrics.section,
     odd.sections,
@@ -88,18 +91,19 @@ function page(main, experiment, report, refresh) {
   );
   return {
     draw(report, progressCurve) {
-      say(sentence, isBlend ? blendAnswer(report) : answer(report));
+      say(sentence, (isBlend ? blendAnswer : routes ? routeAnswer : answer)(report));
       const warnings = (report.decision.warnings ?? []).map((text) => `${capitalised(text)}.`);
-      const reason = isBlend && report.samples > 0 && report.why;
+      const reason = (isBlend || routes) && report.samples > 0 && report.why;
       say(notes, [reason, report.hint, ...warnings].filter(Boolean).join(" "));
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
       fill(facts, known(report, config));
-      palette.give(coloured(report, isBlend));
+      palette.give(coloured(report));
       standings.draw(report);
       metrics.draw(report);
       odd.draw(report);
       charts.draw(report, progressCurve);
       blends?.draw(report, progressCurve);
+      routes?.draw(report, progressCurve);
       picks.draw(report.progress.picks, report.open_picks);
       manage.draw(report);
       shows?.draw(report);
@@ -108,26 +112,29 @@ function page(main, experiment, report, refresh) {
       metrics.stop();
       charts.stop();
       blends?.stop();
+      routes?.stop();
     },
   };
 }
 
-// The generators that have a colour: the best, or the heaviest ones of the blend that is asked for. They come in the
-// order of the experiment, so that with few generators the colours never change.
-function coloured(report, isBlend) {
-  if (isBlend && report.mixture) return heaviest(report.mixture, DRAWN);
+// The generators that have a colour: the best, or those with the largest parts of the blend or of the prompts. They come
+// in the order of the experiment, so that with few generators the colours never change.
+function coloured(report) {
+  if (report.goal === "mixture" && report.mixture) return heaviest(report.mixture, DRAWN);
+  if (report.routes) return busiest(report.routes, DRAWN);
   const best = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
   return best.map((standing) => standing.generator);
 }
 
 function known(report, config) {
+  const isRouter = config.goal === "route";
   const facts = [
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
-    ["Rounds", count(report.rounds)],
+    [isRouter ? "Prompts" : "Rounds", count(report.rounds)],
     ["Metric", `${metricTitle(report)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
-    ["Policy", `${config.policy}, batches of ${config.batch_size}`],
+    ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
   ];
-  if (config.goal !== "mixture") facts.push(["Optimal pick ratio", share(report.optimal_pick_ratio)]);
+  if (config.goal !== "mixture" && !isRouter) facts.push(["Optimal pick ratio", share(report.optimal_pick_ratio)]);
   if (report.cost !== undefined) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }
@@ -148,5 +155,7 @@ function spent(number, limit, say, label) {
   const bar = h("progress", { max: limit, value: Math.min(limit, number), "aria-label": label });
   return [`${say(number)} of ${say(limit)}`, bar];
 }
+
+const tries = ({ tries: most }) => (most > 1 ? `at most ${count(most)} tries of a prompt` : "one try of a prompt");
 
 const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -83,6 +83,16 @@ export function answer(report) {
   return `${leads}.`;
 }
 
+// What routing gains in a sentence, the answer of experiments that route prompts.
+export function routeAnswer(report) {
+  const { routes, standings } = report;
+  if (report.samples === 0) {
+    const names = standings.length === 1 ? "One generator is" : `${standings.length} generators are`;
+    return `Waiting for the first prompts. ${names} compared by ${metricTitle(report)}, prompt by prompt.`;
+  }
+  return routes?.gain_text ?? `Warming up: ${samples(report.samples)} so far, and no table of routes has been made yet.`;
+}
+
 const NAMED = 4; // generators of a blend that are named
 
 // The weights of a blend, [[generator, weight], …], as texts, the largest first; those that would be shown as 0 are left

@@ -3,6 +3,7 @@ import { fill, h, say } from "./dom.js";
 import { count, error, metricTitle, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { Scatter } from "./scatter.js";
+import { labelled } from "./shares.js";
 import { ranked } from "./standings.js";
 
 // All metrics of a report in one form, the one that decides first; its label is "". An older service gives one.
@@ -59,9 +60,7 @@ export class Metrics {
     const columns = metrics.map((metric) => ({ metric, scale: axis(inOrder(metric).map(asInterval)) }));
     fill(this.head, h("th", { scope: "col" }, "Generator"), ...columns.map(head));
     fill(this.body, rows.map(({ generator }) => h("tr", {}, [
-      h("th", { scope: "row" }, h("span", { class: "label" }, [
-        swatch(this.palette.colour(generator)), h("span", { class: "name" }, generator),
-      ])),
+      h("th", { scope: "row" }, labelled(generator, this.palette.colour(generator))),
       ...columns.map((column) => cell(column, generator, this.palette.colour(generator))),
     ])));
     this.scroll.classList.toggle("tall", rows.length > TALL);
@@ -78,12 +77,6 @@ export class Metrics {
 function inOrder({ standings, lower_is_better }) {
   const sign = lower_is_better ? 1 : -1;
   return standings.filter(({ score }) => score !== null).sort((a, b) => sign * (a.score - b.score));
-}
-
-function swatch(color) {
-  const square = h("span", { class: "swatch", "aria-hidden": "true" });
-  square.style.background = color;
-  return square;
 }
 
 function head({ metric, scale }) {

@@ -2,9 +2,7 @@
 import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { h } from "./dom.js";
 import { count, score, share } from "./format.js";
-import { chart, line, plain, plotly, react } from "./plot.js";
-
-const FLAT = 4; // all values are shown unless the axis gets this many times as long as for the second half
+import { chart, line, plain, plotly, rangeOf, react, within } from "./plot.js";
 
 export class MixtureCharts {
   constructor(palette) {
@@ -75,12 +73,13 @@ export class MixtureCharts {
       ...line(name, samples, y, colour), mode: "lines+markers", marker: { color: colour, size: 7 },
       hoverinfo: "text", hovertext: text, ...more,
     });
+    const ends = samples.map((_, i) => [scores[i], alone[i], lower[i], upper[i]]);
     react(Plotly, this.blend, [
       marked("Best single generator", alone, quiet, named, { line: { color: quiet, width: 1.5, dash: "dot" } }),
       marked("Best blend", scores, color, said, { error_y: errors }),
     ], {
       xaxis: { rangemode: "tozero", ...within(samples) },
-      yaxis: { range: range(curve), title: { text: plain(title) } },
+      yaxis: { range: rangeOf(ends), title: { text: plain(title) } },
       showlegend: true,
     });
   }
@@ -93,18 +92,4 @@ function area(name, samples, y, color) {
     ...line(name, x, heights, color), mode: "lines", stackgroup: "all", fillcolor: color,
     line: { width: 0.5, color }, hovertemplate: `${plain(name)} %{y:.2%}<extra></extra>`,
   };
-}
-
-const within = (samples) => (samples.length === 1 ? { range: [0, 1.1 * samples[0]] } : {});
-
-// The range of the axis: all scores and intervals, or those of the second half if the first ones would make it flat.
-function range({ scores, best_scores: alone, lower, upper }) {
-  const ends = (from) => {
-    const all = [scores, alone, lower, upper].flatMap((column) => column.slice(from)).filter((end) => end !== null);
-    return [Math.min(...all), Math.max(...all)];
-  };
-  const [whole, settled] = [ends(0), ends(Math.floor(scores.length / 2))];
-  const [least, most] = whole[1] - whole[0] <= FLAT * (settled[1] - settled[0]) ? whole : settled;
-  const margin = 0.08 * (most - least) || Math.abs(most) * 0.1 || 1;
-  return [least - margin, most + margin];
 }

@@ -5,6 +5,7 @@ import { fill, h, say } from "./dom.js";
 import { precise, samples, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { MixtureCharts } from "./mixture-charts.js";
+import { filled, labelled } from "./shares.js";
 
 // The section for experiments with metrics that offer mixtures (`offering`, see `metricsOf`). isGoal: whether the
 // blend is what the experiment asks for, so that it is made again and again; elsewhere a button asks for it.
@@ -106,12 +107,10 @@ export class Mixture {
 
   row({ generator, weight, samples: used, contribution }, { scale }, told, total, widest) {
     const color = this.palette.colour(generator);
-    const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
-    swatch.style.background = color;
     const worse = contribution > 0 ? `${digits(shown(contribution, scale))}${unitOf(scale)} worse` : "not worse";
     return h("tr", {}, [
       h("th", { scope: "row" }, h("div", { class: "weighed" }, [
-        h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)),
+        labelled(generator, color),
         filled(weight / widest, color),
       ])),
       h("td", { class: "number", title: `${(100 * weight).toFixed(4)} %, from ${samples(used)}` }, h("strong", {}, share(weight))),
@@ -137,9 +136,3 @@ const shown = (number, scale) => (scale === "log" ? 100 * Math.expm1(number) : n
 const digits = (number) => (number < 1000 ? Number(number.toPrecision(3)).toString() : score(number));
 
 const unitOf = (scale) => (scale === "log" ? "%" : "");
-
-function filled(part, color) {
-  const inner = h("span", { class: "filled" });
-  inner.style.cssText = `width:${100 * part}%;background:${color}`;
-  return h("span", { class: "filling", "aria-hidden": "true" }, inner);
-}

@@ -1,10 +1,17 @@
-// The page with the list of experiments.
-import { get } from "./api.js";
-import { fill, h } from "./dom.js";
-import { cost, count, date, error, metricTitle, recipe, score } from "./format.js";
+// The page with the table of experiments: searched, filtered and sorted here.
+import { change, experimentPath, get } from "./api.js";
+import { Choice } from "./choice.js";
+import { confirm, fill, h, say } from "./dom.js";
+import { count, samples } from "./format.js";
+import { COLUMNS, row, wordsOf } from "./overview-row.js";
 import { poll } from "./poll.js";
+import { keep, seen } from "./view.js";
 
-const PAGE = 50;
+const NEW = 50; // experiments that come with each poll: the newest ones
+const PAGE = 200; // the service gives no more at a time
+const OFTEN = 15; // polls after which all others are asked for again
+const STATES = ["running", "warming up", "decided", "stopped", "out of budget"];
+const NEWEST = "created";
 const EXAMPLE = `from optimist_client import Optimist
 
 optimist = Optimist("${location.origin}")
@@ -15,79 +22,142 @@ for pick in experiment.picks():
     pick.tell(embed(generate(pick.generator, pick.size, pick.seed)))`;
 
 export function showOverview(main, connection, failed) {
-  let limit = PAGE;
-  let shown = null;
-  const list = h("div", {});
-  fill(main, h("h1", {}, "Experiments"), list);
-  const polling = poll(
-    async () => {
-      const overview = await get(`v1/overview?limit=${limit}`, "overview");
-      if (overview !== shown) draw(overview);
-      shown = overview;
-    },
-    connection,
-    failed,
-  );
+  const pages = new Map(); // path → its experiments, the newest ones first
+  const rows = new Map(); // name → its row and the JSON that it shows
+  let total = null;
+  let turns = 0;
+  let [sorted, isReversed] = direction(seen("sort", NEWEST));
 
-  function draw(overview) {
-    if (overview.total === 0) {
-      fill(list, nothing());
-      return;
+  const search = h("input", { id: "search", type: "search", value: seen("q"), placeholder: "Name, metric or leader",
+    autocomplete: "off", oninput: () => (keep("q", search.value), draw()) });
+  const state = new Choice("state", "State", () => (keep("state", state.value), draw()));
+  state.offer([["", "All"], ...STATES.map((one) => [one, capitalised(one)])], STATES.find((one) => one === seen("state")) ?? "");
+  const order = new Choice("order", "Sort by", () => sortBy(order.value, false));
+  order.offer(COLUMNS.filter(([, , , key]) => key).map(([id, text]) => [id, text]), sorted);
+  const heads = new Map(COLUMNS.map((column) => [column[0], heading(column)]));
+  const body = h("tbody", { role: "rowgroup" });
+  const shown = h("p", { class: "quiet", role: "status" });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const table = h("table", { class: "overview", role: "table" }, [
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...heads.values(),
+      h("th", { scope: "col", role: "columnheader" }, h("span", { class: "unseen" }, "Actions")))),
+    body,
+  ]);
+  const list = h("section", { class: "card", "aria-label": "Experiments", hidden: true }, [
+    h("div", { class: "tools" }, [
+      h("div", { class: "field" }, h("label", { for: "search" }, "Search"), search), state.element,
+      h("div", { class: "narrow-only" }, order.element), shown,
+    ]),
+    problem,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Experiments table" }, table),
+  ]);
+  const empty = nothing();
+  empty.hidden = true;
+  fill(main, h("h1", {}, "Experiments"), list, empty);
+  const polling = poll(turn, connection, failed);
+
+  async function turn() {
+    const { total: now } = await part(NEW, 0);
+    const isOld = now !== total || turns % OFTEN === 0;
+    total = now;
+    turns += 1;
+    if (!isOld) return;
+    const known = new Set([path(NEW, 0)]);
+    for (let offset = 0; now > NEW && offset < now; offset += PAGE) {
+      await part(PAGE, offset);
+      known.add(path(PAGE, offset));
     }
-    const focused = document.activeElement?.getAttribute?.("href");
-    const more = overview.total > overview.experiments.length && limit < 200;
-    fill(
-      list,
-      h("ul", { class: "experiments" }, overview.experiments.map(line)),
-      more && h("button", { onclick: () => ((limit = Math.min(200, limit + PAGE)), polling.now()) }, "Show more"),
-      h("p", { class: "quiet" }, `${overview.experiments.length} of ${count(overview.total)} experiments`),
-    );
-    if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    for (const one of [...pages.keys()]) if (!known.has(one)) pages.delete(one);
+    draw();
+  }
+
+  async function part(limit, offset) {
+    const where = path(limit, offset);
+    const overview = await get(where);
+    const isNew = pages.get(where) !== overview.experiments;
+    pages.set(where, overview.experiments);
+    if (isNew && (total !== null || offset === 0)) draw(overview.total);
+    return overview;
+  }
+
+  function draw(number = total) {
+    if (number === null) return;
+    list.hidden = number === 0;
+    empty.hidden = number > 0;
+    const all = [...new Map([...pages.values()].reverse().flat().map((one) => [one.name, one])).values()];
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = all.filter((one) => (!state.value || one.state === state.value) && words.every((word) => wordsOf(one).includes(word)));
+    const key = COLUMNS.find(([id]) => id === sorted)[3];
+    const compared = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : b.created - a.created);
+    found.sort((a, b) => (isReversed ? compared(b, a) : compared(a, b)));
+    table.classList.toggle("free", all.every((one) => one.cost === undefined));
+    for (const [id, head] of heads) {
+      const way = isReversed ? "descending" : "ascending";
+      if (id === sorted) head.setAttribute("aria-sort", way);
+      else head.removeAttribute("aria-sort");
+    }
+    const focused = document.activeElement;
+    body.replaceChildren(...found.map(rowOf));
+    if (focused !== document.activeElement && focused.isConnected) focused.focus();
+    for (const name of rows.keys()) if (!all.some((one) => one.name === name)) rows.delete(name);
+    say(shown, `${count(found.length)} of ${count(number)} ${number === 1 ? "experiment" : "experiments"}`);
+  }
+
+  // Rows that say what they said are used again.
+  function rowOf(experiment) {
+    const json = JSON.stringify(experiment);
+    const known = rows.get(experiment.name);
+    if (known?.json === json) return known.element;
+    const element = row(experiment, remove);
+    const held = known?.element.contains(document.activeElement) ? document.activeElement.tagName : null;
+    rows.set(experiment.name, { json, element });
+    if (held) setTimeout(() => element.querySelector(held)?.focus());
+    return element;
+  }
+
+  function heading([id, text, kind, key]) {
+    const more = { scope: "col", role: "columnheader", class: kind };
+    if (!key) return h("th", more, text);
+    return h("th", more, h("button", { class: "sort", onclick: () => sortBy(id, true) }, text));
+  }
+
+  // turns: whether the column that is sorted by already changes its direction.
+  function sortBy(id, canTurn) {
+    isReversed = canTurn && id === sorted ? !isReversed : COLUMNS.find((column) => column[0] === id)[4];
+    sorted = id;
+    order.select.value = id;
+    const standard = COLUMNS.find((column) => column[0] === id)[4] === isReversed;
+    keep("sort", standard ? id : `-${id}`, NEWEST);
+    draw();
+  }
+
+  async function remove({ name, samples: told }) {
+    const text = `${name} and its ${samples(told)} are deleted from the service. This cannot be undone; ` +
+      "`optimist export` writes an archive of it first.";
+    if (!(await confirm("Delete this experiment?", text, "Delete"))) return;
+    say(problem, "");
+    try {
+      await change("DELETE", experimentPath(name));
+      turns = 0;
+    } catch (error) {
+      say(problem, error.message);
+    }
+    polling.now();
   }
 
   return polling;
 }
 
-function line(experiment) {
-  const { decision, decision_cost: decided } = experiment;
-  const sure = decision.confidence_text ? `, ${decision.confidence_text} sure` : "";
-  const blend = recipe(Object.entries(decision.weights ?? {})).join(" + ");
-  const isBlend = experiment.goal === "mixture";
-  const [asked, answer] = isBlend ? ["Best blend", blend || null]
-    : ["Leader", decision.best === null ? null : `${decision.best}${sure}`];
-  const spread = error(experiment.error, experiment.score);
-  const found = experiment.score === null ? "–" : `${score(experiment.score)} ${spread}`;
-  const of = experiment.budget === null ? "" : ` of ${count(experiment.budget)}`;
-  const spent = experiment.cost === undefined ? null : [
-    cost(experiment.cost),
-    decided !== undefined && decided !== experiment.cost && ` (${cost(decided)} at the decision)`,
-  ];
-  return h("li", { class: "card line" }, [
-    h("div", { class: "line-head" }, [
-      h("a", { href: `#/e/${encodeURIComponent(experiment.name)}` }, experiment.name),
-      badges(experiment.state, experiment.damaged),
-    ]),
-    h("dl", { class: spent && "priced" }, [
-      fact("Metric", metricTitle(experiment)),
-      fact(asked, answer ?? "None yet", answer === null && "quiet"),
-      isBlend ? fact("Best alone", `${decision.best ?? ""} ${found}`) : fact("Score", found),
-      fact("Samples", `${count(experiment.samples)}${of}`),
-      spent && fact("Cost", spent),
-      fact("Generators", count(experiment.generators)),
-      fact("Created", date(experiment.created)),
-    ]),
-  ]);
+const path = (limit, offset) => `v1/overview?limit=${limit}&offset=${offset}`;
+
+// The column of a view and whether its largest comes first: "samples", or "-samples" the other way round.
+function direction(text) {
+  const id = text.replace(/^-/, "");
+  const column = COLUMNS.find(([one, , , key]) => one === id && key);
+  return column ? [id, text.startsWith("-") ? !column[4] : column[4]] : [NEWEST, true];
 }
 
-const fact = (name, value, kind) => h("div", {}, h("dt", {}, name), h("dd", { class: kind }, value));
-
-// The state as a badge, with a second badge if a generator is damaged.
-export function badges(state, damaged) {
-  return h("span", { class: "badges" }, [
-    h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state),
-    damaged && h("span", { class: "badge damaged" }, "damaged"),
-  ]);
-}
+const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function nothing() {
   return h("div", { class: "empty card" }, [

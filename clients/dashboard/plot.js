@@ -74,4 +74,22 @@ export function react(Plotly, { plot }, traces, layout) {
   }, { displayModeBar: false, responsive: true, scrollZoom: false });
 }
 
+// The axis of samples where a single point would otherwise be at its left end.
+export const within = (samples) => (samples.length === 1 ? { range: [0, 1.1 * samples[0]] } : {});
+
+const FLAT = 4; // all values are shown unless the axis gets this many times as long as for the second half
+
+// The range of an axis for the values at each point, null where unknown: all of them, or those of the second half if the
+// first ones would make it flat.
+export function rangeOf(points) {
+  const ends = (from) => {
+    const all = points.slice(from).flat().filter((end) => end !== null);
+    return [Math.min(...all), Math.max(...all)];
+  };
+  const [whole, settled] = [ends(0), ends(Math.floor(points.length / 2))];
+  const [least, most] = whole[1] - whole[0] <= FLAT * (settled[1] - settled[0]) ? whole : settled;
+  const margin = 0.08 * (most - least) || Math.abs(most) * 0.1 || 1;
+  return [least - margin, most + margin];
+}
+
 export const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

@@ -1,5 +1,6 @@
 // The progress curve of an experiment, combined from the increments of all polls (`Progress` in the OpenAPI document).
 import { MixtureCurve } from "./mixture-curve.js";
+import { RouteCurve } from "./route-curve.js";
 
 export class ProgressCurve {
   constructor() {
@@ -14,6 +15,7 @@ export class ProgressCurve {
     this.batches = new Map(); // generator → cumulative number of batches at each checkpoint
     this.curves = new Map(); // label of the metric, "" for the one that decides → generator → estimates, as columns
     this.mixture = new MixtureCurve();
+    this.routes = new RouteCurve();
   }
 
   // Add the increment after `after` batches. Returns false if it does not continue the known data: request it from 0.
@@ -39,13 +41,15 @@ export class ProgressCurve {
       for (const [label, points] of Object.entries({ "": curve, ...watched })) this.extend(label, generator, points);
     }
     this.mixture.extend(progress.mixture);
+    this.routes.extend(progress.routes);
     return true;
   }
 
   // Whether an increment continues the known data. It repeats the values at the cursor. If they differ, the store was
   // restored to an earlier state, and the known data may include batches that the store has lost.
-  leadsTo({ instance, told, rounds, samples, generators, mixture }) {
-    if (instance !== this.instance || told < this.told || !this.mixture.precedes(mixture)) return false;
+  leadsTo({ instance, told, rounds, samples, generators, mixture, routes }) {
+    if (instance !== this.instance || told < this.told) return false;
+    if (!this.mixture.precedes(mixture) || !this.routes.precedes(routes)) return false;
     const places = rounds.map((round) => this.rounds.indexOf(round));
     const same = (known, came) => places.every((place, i) => place < 0 || (known?.[place] ?? 0) === came[i]);
     return same(this.samples, samples) && generators.every(({ generator, batches, curve, watched }) =>

@@ -19,12 +19,16 @@ export function ranked(report) {
     });
 }
 
-// Why it was or was not decided; "" before there is anything to compare, and where a blend is asked for, which it is
-// about then. An older replica gives only the reason.
+// Why it was or was not decided; "" before there is anything to compare, and where no best generator is asked for, but a
+// blend or a router, which it is about then. An older replica gives only the reason.
 export const why = ({ samples, standings, decision, goal, why: said }) =>
-  samples && standings.length > 1 && goal !== "mixture" ? said ?? `${decision.reason}.` : "";
+  samples && standings.length > 1 && !["mixture", "route"].includes(goal) ? said ?? `${decision.reason}.` : "";
 
 const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
+
+// The easy prompts may have gone to one generator and the hard ones to another.
+const ROUTED = "Each generator's mean is over the prompts that it was given, so these means cannot be compared; the table "
+  + "of routes compares the generators on the same prompts.";
 
 export class Standings {
   constructor(name, metric, palette, refresh) {
@@ -59,11 +63,12 @@ export class Standings {
   draw(report) {
     const standings = ranked(report);
     const scale = axis(standings.filter((standing) => standing.score !== null).map(asInterval));
-    const behind = differences(report, standings);
+    const isRouter = report.goal === "route";
+    const behind = isRouter ? null : differences(report, standings);
     const { best, rank: rankOfBest, verdicts } = report.decision;
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
-    say(this.why, why(report));
-    say(this.overlap, report.overlap_text ?? "");
+    say(this.why, isRouter ? ROUTED : why(report));
+    say(this.overlap, isRouter ? "" : report.overlap_text ?? "");
     fill(this.axis, values(scale));
     fill(this.behindAxis, behind && values(behind.axis));
     this.table.classList.toggle("uncompared", !behind);
@@ -81,8 +86,8 @@ export class Standings {
         row = this.row(standing);
         this.rows.set(standing.generator, row);
       }
-      const called = standing.generator === best && (rankOfBest ?? "leads");
-      row.draw(standing, scale, called, words.get(standing.generator) ?? "", behind);
+      const called = !isRouter && standing.generator === best && (rankOfBest ?? "leads");
+      row.draw(standing, scale, called, isRouter ? "" : words.get(standing.generator) ?? "", behind);
       // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
       if (there !== row.element) this.body.insertBefore(row.element, there);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +29,17 @@ class ChangeOperations(ResultOperations):
         a generator has no cost.
         """
         return await self._change("", state="running", budget=budget, max_cost=max_cost, stop=stop)
+
+    @operation
+    async def annotate(self, *, tags: Sequence[str] | None = None, note: str | None = None) -> models.Report:
+        """Replace the tags, the note, or both, by which people find the experiment. They do not change what it asks.
+
+        tags: at most 32 of at most 64 characters each, without commas. note: at most 10,000 characters.
+        """
+        report = await self._change("", tags=tags if tags is None or isinstance(tags, str) else list(tags), note=note)
+        config = self.info.config.model_copy(update={"tags": report.tags, "note": report.note})
+        self.info = self.info.model_copy(update={"config": config})
+        return report
 
     @operation
     async def add_generator(self, generator: str, cost: float | None = None) -> models.Report:

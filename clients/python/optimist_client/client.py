@@ -150,7 +150,8 @@ class ServiceOperations(Generic[ExperimentT]):
         matter, for which "1%" of the best score is recommended (training a model again moves its FID by 1 to 2 %; with
         0, the default, equal generators are never decided); `max_magnitude`: a batch with a value more than this many
         times the usual size of features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an
-        earlier one of its generator is refused instead of causing a warning. Raises `FixError` for invalid settings,
+        earlier one of its generator is refused instead of causing a warning. `tags` and a `note` are for finding it
+        again; an experiment that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings,
         `ConflictError` if an experiment of this name exists with another config.
         """
         found = ReferenceNames(name)
@@ -187,6 +188,16 @@ class ServiceOperations(Generic[ExperimentT]):
     async def experiments(self) -> list[str]:
         """The names of all experiments, by creation time."""
         return [item["config"]["name"] for item in await self._transport.call("GET", "/v1/experiments")]
+
+    @operation
+    async def list_experiments(self, *, tag: str | None = None, search: str | None = None) -> list[ExperimentT]:
+        """All experiments, opened, by creation time; or only those that match.
+
+        tag: one of their tags. search: a text in their name, generators, tags or note, in whatever case.
+        """
+        asked = {"tag": tag, "search": search}
+        params = {name: value for name, value in asked.items() if value is not None}
+        return [self._opened(item) for item in await self._transport.call("GET", "/v1/experiments", params=params)]
 
     @operation
     async def delete_experiment(self, name: str) -> None:

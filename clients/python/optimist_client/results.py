@@ -20,6 +20,16 @@ class ResultOperations:
         self.name = info.config.name
         self._seen: models.Report | models.AskReply | None = None
 
+    @property
+    def tags(self) -> list[str]:
+        """Its tags when it was opened, or as `annotate` has set them since."""
+        return list(self.info.config.tags)
+
+    @property
+    def note(self) -> str:
+        """Its note when it was opened, or as `annotate` has set it since."""
+        return self.info.config.note
+
     @operation
     async def report(self, *, charts: bool = False) -> models.Report:
         """The current standings, regret, pick ratio and decision.

@@ -19,6 +19,7 @@ from optimist.api.routes import (
     experiments,
     generators,
     health,
+    lists,
     mixtures,
     modes,
     picks,
@@ -71,6 +72,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
         picks,
         references,
         uploads,
+        lists,
         experiments,
         archives,
         mixtures,
@@ -82,6 +84,5 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
         session,
     ):
         app.include_router(routes.router)
-    app.include_router(experiments.overview)
     dashboard.install(app)
     return app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from optimist.dispatch.decision import decision_cost, explained_decision
 from optimist.dispatch.hint import hint_of
+from optimist.dispatch.labels import labels_of
 from optimist.dispatch.mixtures import mixture_of
 from optimist.dispatch.retractions import retractions_of
 from optimist.dispatch.standings import aside_warnings, standing_of
@@ -33,6 +34,7 @@ def report_of(
     millisecond.
     """
     told = state.stored.counted
+    tags, note = labels_of(state.config, state.stored.controls)
     decision = explained_decision(state) if explain else state.decision
     return report_on(
         state.config.name,
@@ -58,6 +60,8 @@ def report_of(
         costs=state.costs,
         cost=state.cost,
         explain=explain,
+        tags=tags,
+        note=note,
         state=state.phase,
         ended=state.has_ended,
         open_picks=len(state.open_picks),

@@ -45,6 +45,8 @@ class Report(Answer):
     """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
     """What the service can show besides the score: "modes", "prompt groups", "mixture", "routes"."""
+    tags: list[str] = optional([])
+    note: str = optional("")
     state: State
     ended: bool
     decision: DecisionInfo
@@ -250,36 +252,3 @@ class Report(Answer):
 def _range(sorted_texts: list[str]) -> str:
     first, last = sorted_texts[0], sorted_texts[-1]
     return first if first == last else f"{first} to {last}"
-
-
-class Summary(Answer):
-    """An experiment in the list of experiments."""
-
-    name: Identifier
-    goal: Goal = optional("best")
-    metric: str
-    title: str = ""
-    """The metric's name for display."""
-    created: float
-    generators: int
-    """Number of generators that are not retired."""
-    state: State
-    damaged: bool
-    """Whether a generator cannot be scored, or some batches cannot be read."""
-    decision: DecisionInfo
-    score: float | None
-    """Score of the best generator so far."""
-    error: float | None
-    samples: int
-    budget: int | None
-    cost: float | None = optional()
-    """Cost of all samples told; None if no generator has a cost."""
-    decision_cost: float | None = optional()
-    """As in `Report`."""
-
-
-class Overview(Answer):
-    """A part of the service's `total` experiments, newest first."""
-
-    total: int
-    experiments: list[Summary]

@@ -1,0 +1,79 @@
+// The charts of routing over time: what it gains, and the scores that this compares.
+import { styleValue } from "./colours.js";
+import { h } from "./dom.js";
+import { count, score } from "./format.js";
+import { chart, line, plain, plotly, rangeOf, react, within } from "./plot.js";
+
+export class RouteCharts {
+  constructor() {
+    this.gain = chart("gain", "Gain over time",
+      "By how much routing is better than the best single generator, with its 95 % interval where there is one.", "h3");
+    this.routed = chart("routed", "Routing against one generator alone",
+      "The expected score of routed prompts, and that of the generator that was the best one alone.", "h3");
+    this.element = h("div", { class: "charts" }, this.gain.card, this.routed.card);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.redraw = () => this.latest && this.draw(...this.latest);
+    this.scheme.addEventListener("change", this.redraw);
+  }
+
+  stop() {
+    this.scheme.removeEventListener("change", this.redraw);
+    if (window.Plotly) for (const { plot } of [this.gain, this.routed]) window.Plotly.purge(plot);
+    this.latest = null;
+  }
+
+  // curve: a `RouteCurve`; title: of the metric.
+  async draw(curve, title) {
+    this.latest = [curve, title];
+    this.gain.waiting(curve.gains.every((gain) => gain === null));
+    this.routed.waiting(curve.told.length === 0);
+    if (curve.told.length === 0) return;
+    let Plotly;
+    try {
+      Plotly = await plotly();
+    } catch {
+      return; // the other charts say so
+    }
+    if (this.latest?.[0] !== curve) return;
+    if (curve.gains.some((gain) => gain !== null)) this.drawGain(Plotly, curve, title);
+    this.drawScores(Plotly, curve, title);
+  }
+
+  drawGain(Plotly, { samples, gains, errors, best }, title) {
+    const color = styleValue("--accent");
+    const half = errors.map((error) => 1.96 * (error ?? 0));
+    const said = gains.map((gain, i) =>
+      `${count(samples[i])} samples<br>Gain ${score(gain)}${half[i] ? ` ± ${score(half[i])}` : ""} over ${plain(best[i])}`);
+    this.gain.label(`Now: ${score(gains.at(-1))} over ${best.at(-1)} alone`);
+    const ends = gains.map((gain, i) => (gain === null ? [] : [gain - half[i], gain + half[i], 0]));
+    const zero = { zeroline: true, zerolinecolor: styleValue("--quiet") };
+    react(Plotly, this.gain, [{
+      ...marked("Gain", samples, gains, color, said),
+      error_y: { type: "data", array: half, color: `${color}90`, thickness: 1.5, width: 3 },
+    }], {
+      xaxis: { rangemode: "tozero", ...within(samples) },
+      yaxis: { range: rangeOf(ends), ...zero, title: { text: plain(title) } },
+    });
+  }
+
+  drawScores(Plotly, { samples, scores, best, best_scores: alone }, title) {
+    const [color, quiet] = [styleValue("--accent"), styleValue("--quiet")];
+    this.routed.label(`Now: routed ${score(scores.at(-1))}, ${best.at(-1)} alone ${score(alone.at(-1))}`);
+    const said = samples.map((told, i) => `${count(told)} samples<br>Routed ${score(scores[i])}`);
+    const named = best.map((name, i) => `${plain(name)} alone ${score(alone[i])}`);
+    const dotted = { line: { color: quiet, width: 1.5, dash: "dot" } };
+    const ends = scores.map((one, i) => [one, alone[i]].filter((end) => end !== null));
+    react(Plotly, this.routed, [
+      { ...marked("Best single generator", samples, alone, quiet, named), ...dotted },
+      marked("Routed", samples, scores, color, said),
+    ], {
+      xaxis: { rangemode: "tozero", ...within(samples) },
+      yaxis: { range: rangeOf(ends), title: { text: plain(title) } },
+      showlegend: true,
+    });
+  }
+}
+
+const marked = (name, samples, y, color, text) => ({
+  ...line(name, samples, y, color), mode: "lines+markers", marker: { color, size: 7 }, hoverinfo: "text", hovertext: text,
+});

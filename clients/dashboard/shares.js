@@ -1,0 +1,18 @@
+// Shares of generators drawn as filled bars, and the square in a generator's colour beside its name.
+import { h } from "./dom.js";
+
+export function swatch(color) {
+  const square = h("span", { class: "swatch", "aria-hidden": "true" });
+  square.style.background = color;
+  return square;
+}
+
+export const labelled = (generator, color) =>
+  h("span", { class: "label" }, swatch(color), h("span", { class: "name" }, generator));
+
+// part: of the width, 0 to 1.
+export function filled(part, color) {
+  const inner = h("span", { class: "filled" });
+  inner.style.cssText = `width:${100 * part}%;background:${color}`;
+  return h("span", { class: "filling", "aria-hidden": "true" }, inner);
+}

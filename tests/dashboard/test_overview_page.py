@@ -1,0 +1,90 @@
+"""The list of experiments: searched, filtered, sorted and kept in the address; experiments are deleted there."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+from pages import WAIT, OpenPage, serious_violations_of_both_schemes
+from playwright.sync_api import Page, expect
+from processes import Service
+
+from optimist_client import NotFound, Optimist
+from optimist_client.metrics import Mean, WinRate
+
+expect.set_options(timeout=WAIT)
+
+
+@pytest.fixture(scope="module")
+def list_of_three(service: Service) -> Iterator[None]:
+    with Optimist(service.url) as client:
+        client.create_experiment("list-empty", ["a", "b"], metric=Mean())
+        costly = client.create_experiment(
+            "list-costly", ["<b>left</b>", "right"], metric=WinRate(), costs={"right": 2.5}, stop=False
+        )
+        rng = random.Random(0)
+        for pick in costly.picks(120):
+            chance = 0.9 if pick.generator == "right" else 0.3
+            pick.tell([float(rng.random() < chance) for _ in range(pick.size)])
+        client.create_experiment("list-stopped", ["a", "b"], metric=Mean()).stop()
+        while not costly.report().scored:
+            pass
+        yield
+
+
+def names(page: Page) -> list[str]:
+    return [name for name in page.locator(".line th").all_text_contents() if name.startswith("list-")]
+
+
+def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three: None, axe: str):
+    page = open_page("/", charts=False, bypass_csp=True)
+    expect(page.get_by_role("link", name="list-costly")).to_be_visible()
+    assert names(page) == ["list-stopped", "list-costly", "list-empty"]
+    page.get_by_label("Search").fill("LIST- win rate")
+    expect(page.locator(".line")).to_have_count(1)
+    row = page.locator(".line")
+    expect(row).to_contain_text("right")
+    leader = re.compile(r"^right: 0\.\d+, from 0\.\d+ to ")
+    expect(row.get_by_role("img", name=leader)).to_be_visible()
+    expect(row.get_by_role("img", name="Next, <b>left</b>: ")).to_be_visible()
+    page.get_by_label("Search").fill("list-")
+    page.get_by_role("button", name="Samples").click()
+    assert names(page)[0] == "list-costly"
+    page.get_by_role("button", name="Experiment").click()
+    assert names(page) == ["list-costly", "list-empty", "list-stopped"]
+    page.get_by_role("button", name="Experiment").click()
+    assert names(page) == ["list-stopped", "list-empty", "list-costly"]
+    page.get_by_label("State").select_option("stopped")
+    assert names(page) == ["list-stopped"]
+    again = open_page(page.url, charts=False)
+    expect(again.get_by_label("Search")).to_have_value("list-")
+    expect(again.locator(".line th")).to_have_text(["list-stopped"])
+    again.get_by_label("State").select_option("")
+    assert names(again) == ["list-stopped", "list-empty", "list-costly"]
+    assert serious_violations_of_both_schemes(page, axe) == []
+
+
+def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, axe: str):
+    page = open_page("/#/?q=list-", charts=False, bypass_csp=True, viewport={"width": 390, "height": 844})
+    expect(page.locator(".line")).to_have_count(3)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    page.get_by_label("Sort by").select_option("samples")
+    assert names(page)[0] == "list-costly"
+    assert serious_violations_of_both_schemes(page, axe) == []
+
+
+def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, client: Optimist):
+    client.create_experiment("gone-soon", ["a", "b"], metric=Mean())
+    page = open_page("/#/?q=gone", charts=False)
+    remove = page.get_by_role("button", name="Delete gone-soon")
+    remove.click()
+    expect(page.get_by_role("dialog")).to_contain_text("gone-soon and its 0 samples are deleted")
+    page.get_by_role("button", name="Cancel").click()
+    assert client.experiment("gone-soon").report().samples == 0
+    remove.click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator(".line")).to_have_count(0)
+    with pytest.raises(NotFound):
+        client.experiment("gone-soon").report()
