@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,6 +92,7 @@ async def publish(directory: Path, name: str, model: RouteModel) -> None:
 
 def routed(client: Optimist, port: int, directory: Path, scoring: bool) -> str:
     """An experiment that has a model, of a scorer or of made-up numbers; the path of its picks."""
+    growth: dict[str, Any] = {} if scoring else {"rescore_growth": 1.0}
     client.create_experiment(
         "routed",
         NAMES,
@@ -99,7 +101,7 @@ def routed(client: Optimist, port: int, directory: Path, scoring: bool) -> str:
         context=WIDTH,
         context_features=FEATURES,
         context_bandwidth=float(np.sqrt(2.0 * WIDTH)),
-        **({} if scoring else {"rescore_growth": 1.0}),
+        **growth,
     )
     path = "/v1/experiments/routed/picks"
     worker(port, path, [ask_of(3 * GENERATORS, 0)])()
@@ -114,8 +116,8 @@ def routed(client: Optimist, port: int, directory: Path, scoring: bool) -> str:
 
 def plain(client: Optimist, scoring: bool) -> str:
     """An experiment for the best generator by the same scores."""
-    fields = {"stop": False, "max_wait": 0.0, **({} if scoring else {"rescore_growth": 1.0})}
-    client.create_experiment("plain", NAMES, metric="mean", batch_size=1, **fields)
+    growth: dict[str, Any] = {} if scoring else {"rescore_growth": 1.0}
+    client.create_experiment("plain", NAMES, metric="mean", batch_size=1, stop=False, max_wait=0.0, **growth)
     return "/v1/experiments/plain/picks"
 
 

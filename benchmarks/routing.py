@@ -5,7 +5,9 @@
 Beds: synthetic ones whose expected scores are known (linear in the context; a rugged function of it; kinds of task
 with success probabilities; kinds where one model is best at all), two models' translations of 164 coding tasks, scored
 by the cosine of task and answer (10 trials each, arXiv 2410.13287's data), and five language models' answers to 19
-prompts, scored in the same way. Each policy sees the same prompts in the same order.
+prompts, scored in the same way. On two more, kinds of task with prices, a model is worth its success less 0.02 times
+its cost; on one of them it is called until it succeeds, at most 4 times. Each policy sees the same prompts in the same
+order.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RouteBed, Routed, play
 from routing_beds import beds
 
+PRICE = 0.02
+"""What a unit of cost is worth on the beds with prices."""
 POLICIES = ("thompson", "ucb", "greedy", "rff-ucb", "pak-ucb", "uniform", "best-single")
 
 
@@ -45,12 +49,19 @@ def linucb(bed: RouteBed, trial: int) -> Routed:
     return Routed.of(bed, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
-def compared(bed: RouteBed, trials: int, features: int) -> list[tuple[str, ...]]:
+def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[tuple[str, ...]]:
     """A row for each policy."""
     rows: list[tuple[str, ...]] = []
-    for name in (*POLICIES, "linucb"):
+    price = 0.0 if bed.costs is None else PRICE
+    # LinUCB and the kernels of PAK-UCB know no prices.
+    names = (*POLICIES, "linucb") if bed.costs is None else (*POLICIES, "promptwise")
+    for name in names:
+        if only and name not in only:
+            continue
         played = [
-            linucb(bed, trial) if name == "linucb" else play(bed, RoutePolicy(name), trial=trial, features=features)
+            linucb(bed, trial)
+            if name == "linucb"
+            else play(bed, RoutePolicy.named(name, len(bed.contexts), price), trial=trial, features=features)
             for trial in range(trials)
         ]
         means = np.array([each.values.mean() for each in played])
@@ -58,7 +69,12 @@ def compared(bed: RouteBed, trials: int, features: int) -> list[tuple[str, ...]]
         over = (means.mean() - played[0].best) / abs(played[0].best)
         error = means.std(ddof=1) / math.sqrt(trials) if trials > 1 else math.nan
         share = np.mean([each.share_of_ideal for each in played])
-        rows.append((name, f"{means.mean():.4f} ± {error:.4f}", f"{late.mean():.4f}", f"{over:+.1%}", f"{share:.2f}"))
+        row = (name, f"{means.mean():.4f} ± {error:.4f}", f"{late.mean():.4f}", f"{over:+.1%}", f"{share:.2f}")
+        if bed.costs is not None:
+            cost = float(np.mean([each.costs.mean() for each in played]))
+            saved = (1.0 - cost / each for each in (played[0].single_cost, played[0].dearest_cost))
+            row = (*row, f"{cost:.2f}", *(f"{part:.0%}" for part in saved))
+        rows.append(row)
     return rows
 
 
@@ -69,15 +85,18 @@ def main() -> None:
     parser.add_argument("--llms", type=Path)
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--features", type=int, default=128)
+    parser.add_argument("--policies", nargs="*", default=[], help="only these")
     asked = parser.parse_args()
     console = Console(width=140)
     for bed in beds(asked.coding, asked.llms):
-        one = play(bed, RoutePolicy("best-single"))
+        one = play(bed, RoutePolicy("best-single", price=0.0 if bed.costs is None else PRICE))
         title = (
             f"{bed.name}: best single {one.best:.4f}, best for each prompt {one.ideal:.4f}, {len(bed.scores)} prompts"
         )
-        table = Table("policy", "mean score", "last third", "over best single", "of the possible gain", title=title)
-        for row in compared(bed, asked.trials, asked.features):
+        costs = () if bed.costs is None else ("cost", "saved against best single", "against the dearest")
+        heads = ("policy", "mean score", "last third", "over best single", "of the possible gain", *costs)
+        table = Table(*heads, title=title)
+        for row in compared(bed, asked.trials, asked.features, set(asked.policies)):
             table.add_row(*row)
         console.print(table)
 

@@ -41,6 +41,15 @@ def kinds(seed: int, prompts: int = PROMPTS, one_is_best: bool = False) -> Route
     return RouteBed("one is best" if one_is_best else "kinds of task", contexts, scores, expected)
 
 
+def priced(seed: int, tries: int = 1, prompts: int = PROMPTS) -> RouteBed:
+    """Three generators on six kinds of task: the dear one is the best on most, and cheap ones suffice for some."""
+    bed = kinds(seed, prompts)
+    name = "kinds of task, with prices" + (f", up to {tries} calls" if tries > 1 else "")
+    lifted = np.clip(bed.expected + np.array([0.2, 0.05, -0.05]), 0.05, 0.98)
+    scores = (np.random.default_rng((seed, 1)).random(lifted.shape) < lifted).astype(np.float64)
+    return RouteBed(name, bed.contexts, scores, lifted, np.array([10.0, 3.0, 1.0]), tries)
+
+
 def coding(file: Path) -> RouteBed:
     """Two models on coding tasks, each task once for every trial."""
     found = np.load(file)
@@ -67,6 +76,7 @@ def llms(file: Path, models: int = 5, rounds: int = 40) -> RouteBed:
 def beds(coding_file: Path | None, llm_file: Path | None) -> Iterator[RouteBed]:
     """All beds whose data is there."""
     yield from (smooth("linear", 3), smooth("rugged", 3), kinds(5), kinds(5, one_is_best=True))
+    yield from (priced(5), priced(5, tries=4))
     if coding_file is not None:
         yield coding(coding_file)
     if llm_file is not None:

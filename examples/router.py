@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from itertools import product
+from statistics import mean
 
 from local_service import options, serving
 from optimist_client import Optimist
@@ -106,17 +107,15 @@ def main() -> None:
         print(experiment.route_table())
 
     kinds = [kind for _, kind in given]
-    single = {model: sum(worth(model, kind) for kind in kinds) / len(kinds) for model in MODELS}
+    single = {model: mean(worth(model, kind) for kind in kinds) for model in MODELS}
     best = max(single, key=lambda model: single[model])
-    routed = sum(worth(model, kind) for model, kind in given) / len(given)
-    ideal = sum(max(worth(model, kind) for model in MODELS) for kind in kinds) / len(kinds)
-    right = sum(worth(model, kind) == max(worth(other, kind) for other in MODELS) for model, kind in given)
+    ideal = mean(max(worth(model, kind) for model in MODELS) for kind in kinds)
+    routed, late = (mean(worth(*each) for each in part) for part in (given, given[-len(given) // 4 :]))
     spent, dearest = sum(COSTS[model] for model, _ in given), max(COSTS.values()) * len(given)
     print(f"Known of the simulation, for these {len(given):,} prompts, as successes less {PRICE:g} times the cost:")
-    print(f"  always {best} {single[best]:.3f}, the best model for each prompt {ideal:.3f}, as routed {routed:.3f}.")
-    gains = f"{ideal - single[best]:.3f}; this one gained {routed - single[best]:.3f}"
-    print(f"  A router that knows everything gains {gains}")
-    print(f"  while it learned, and gave {right / len(given):.0%} of the prompts to the better model.")
+    print(f"  always {best} {single[best]:.3f}, the best model for each prompt {ideal:.3f}.")
+    print(f"  A router that knows everything gains {ideal - single[best]:.3f}.")
+    print(f"  As routed while it learned {routed:.3f}, in the last quarter {late:.3f}.")
     print(f"  It spent {spent:,.0f} cents, {dearest - spent:,.0f} less than always the dearest model.")
 
 

@@ -246,6 +246,33 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
     assert again.output == shown.output
 
 
+def test_prices_and_tries_are_played(tmp_path: Path):
+    contexts, kinds, _ = tasks(8, 300)
+    file = saved(tmp_path / "log.npz", contexts=contexts, scores=SUCCESS[kinds], names=["ada", "bob"], costs=[4.0, 1.0])
+    to = tmp_path / "played.json"
+    command = ["simulate", "--goal", "route", "--features", str(file), "--trials", "1", "--json", str(to)]
+    command += ["--policy", "thompson", "--policy", "promptwise", "--policy", "best-single"]
+    shown = CliRunner().invoke(app, [*command, "--price", "0.05", "--tries", "3"])
+    assert shown.exit_code == 0, shown.output
+    answer = json.loads(to.read_text())
+    q, costs = SUCCESS[kinds], np.array([4.0, 1.0])
+    calls = (1.0 - (1.0 - q) ** 3) / q
+    worth = 1.0 - (1.0 - q) ** 3 - 0.05 * calls * costs
+    assert answer["best"] == pytest.approx(worth.mean(0).max())
+    assert answer["ideal"] == pytest.approx(worth.max(1).mean())
+    assert answer["dearest_cost"] == pytest.approx(4.0 * calls[:, 0].mean())
+    rows = {row["policy"]: row for row in answer["rows"]}
+    assert rows["best-single"]["saved"] == pytest.approx(0.0)
+    for row in rows.values():
+        assert row["saved_dearest"] == pytest.approx(answer["dearest_cost"] - row["cost"])
+        assert row["mean"] <= answer["ideal"] + 1e-9
+    assert "with the dearest" in " ".join(shown.output.split())
+    numbers = saved(tmp_path / "numbers.npz", contexts=CONTEXTS, scores=SCORES)
+    for options, expected in ((["--tries", "2"], "scores from 0 to 1"), (["--price", "1"], "there are none")):
+        wrong = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(numbers), *options])
+        assert expected in " ".join(wrong.output.replace("│", " ").split())
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -1,7 +1,7 @@
 """Optimist names the best of several generative models with the fewest samples.
 
-Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `mixture` and `Evaluation` the
-`scoring` extra, `simulate` the extra of its name.
+Names are loaded on first use: the SDK needs only the base install; `score`, `contrast`, `mixture`, `run`,
+`compare` and `Evaluation` the `scoring` extra, `simulate` the extra of its name.
 """
 
 from __future__ import annotations
@@ -11,30 +11,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optimist.evaluation import Comparison, Evaluation, contrast, mixture, score
+    from optimist.local.compare import compare
+    from optimist.local.compared import Compared
+    from optimist.local.run import run
     from optimist.numerics.estimate import Estimate
     from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
 
 __version__ = "0.1.0"
 __all__ = [
+    "Compared",
     "Comparison",
     "Estimate",
     "Evaluation",
     "Optimist",
     "__version__",
+    "compare",
     "contrast",
     "mixture",
+    "run",
     "score",
     "simulate",
 ]
 
 _HOMES = {
+    "Compared": "optimist.local.compared",
     "Comparison": "optimist.evaluation",
     "Estimate": "optimist.numerics.estimate",
     "Evaluation": "optimist.evaluation",
     "Optimist": "optimist_client",
+    "compare": "optimist.local.compare",
     "contrast": "optimist.evaluation",
     "mixture": "optimist.evaluation",
+    "run": "optimist.local.run",
     "score": "optimist.evaluation",
     "simulate": "optimist.simulation.laboratory",
 }

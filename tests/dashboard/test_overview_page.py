@@ -11,7 +11,7 @@ from pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from playwright.sync_api import Page, expect
 from processes import Service
 
-from optimist_client import NotFound, Optimist
+from optimist_client import NotFoundError, Optimist
 from optimist_client.metrics import Mean, WinRate
 
 expect.set_options(timeout=WAIT)
@@ -86,5 +86,5 @@ def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, cl
     remove.click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.locator(".line")).to_have_count(0)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         client.experiment("gone-soon").report()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -37,7 +38,13 @@ def polls_of(store: Store) -> Polls:
     async def mixture(state: PolicyState) -> None:
         return None
 
-    return Polls(store, experiment, state, watched, mixture)
+    async def routes(state: PolicyState) -> None:
+        return None
+
+    async def labelled(names: Sequence[str]) -> list[Experiment]:
+        return [await experiment(name) for name in names]
+
+    return Polls(store, experiment, state, watched, mixture, routes, labelled)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])

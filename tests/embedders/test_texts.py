@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from optimist_client import Fix, Retry
+from optimist_client import FixError, RetryError
 from optimist_client.embedders import OpenAIEmbeddings, Sentences
 
 TEXTS = ["A cat sleeps on the sofa.", "A kitten is napping.", "Share prices fell sharply.", "Stocks lost value today."]
@@ -114,17 +114,17 @@ def test_a_width_that_was_asked_for_is_part_of_the_name(server: Embedding):
 def test_a_refusal_a_wrong_answer_and_no_answer_say_what_to_do(server: Embedding):
     server.statuses = [401]
     refused = OpenAIEmbeddings("m", url=server.url, key="wrong")
-    with pytest.raises(Fix, match=r"answered 401: .*as the test wanted"):
+    with pytest.raises(FixError, match=r"answered 401: .*as the test wanted"):
         refused.embed(TEXTS)
     elsewhere = OpenAIEmbeddings("m", url=f"{server.url}/other", key="")
-    with pytest.raises(Fix, match="1 embeddings for 4 texts"):
+    with pytest.raises(FixError, match="1 embeddings for 4 texts"):
         elsewhere.embed(TEXTS)
     server.statuses = [503] * 1000
     busy = OpenAIEmbeddings("m", url=server.url, key="", patience=0.1)
-    with pytest.raises(Retry, match="it answered 503"):
+    with pytest.raises(RetryError, match="it answered 503"):
         busy.embed(TEXTS)
     nowhere = OpenAIEmbeddings("m", url="http://127.0.0.1:9", key="", patience=0.1)
-    with pytest.raises(Retry, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(RetryError, match=r"127\.0\.0\.1:9"):
         nowhere.embed(TEXTS)
     for embedder in (refused, elsewhere, busy, nowhere):
         embedder.close()

@@ -16,7 +16,7 @@ from optimist.evaluation.track import Track
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import AskGroup, Batch, NewPick, Opening, Part, Settled
+from optimist.store import AskGroup, Batch, NewPick, Opened, Opening, Part, Settled
 
 WIDTH = 6
 ROUTES: dict[str, Any] = {
@@ -51,7 +51,7 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     request = f"request {next(_requests)}"
     opening = Opening([AskGroup(request, picks)], 60.0, state.rounds, state.last)
     exchanged = await made.store.exchange(made.name, opening=opening)
-    assert exchanged.opened is not None, "somebody else opened picks"
+    assert isinstance(exchanged.opened, Opened), "somebody else opened picks"
     told = []
     for number, (_, score) in zip(exchanged.opened.numbers[request], rows, strict=True):
         good = entry(number, {"values": np.array([[score]])})

@@ -75,7 +75,8 @@ async def check(made: Made, published: Published, ledger: Ledger) -> None:
 
 
 async def owner(redis: Redis) -> bytes:
-    return (await redis.hget("optimist:{x}:claims", "routes") or b"- - -").split()[2]
+    claim: Any = await redis.hget("optimist:{x}:claims", "routes")
+    return claim.split()[2]
 
 
 async def test_a_killed_scorer_is_taken_over_and_every_model_is_that_of_the_logs(
@@ -186,7 +187,7 @@ async def test_whoever_is_killed_every_reward_counts_once_and_asks_go_on_by_the_
                 with scorer(server, tmp_path) as first, scorer(server, tmp_path) as second:
 
                     async def routed() -> bool:
-                        return workers.picks and workers.picks[-1].get("model") is not None
+                        return bool(workers.picks) and workers.picks[-1].get("model") is not None
 
                     await until(routed)
                     first.kill()

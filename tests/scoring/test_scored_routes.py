@@ -18,10 +18,10 @@ from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_o
 
 from optimist.dispatch.route_curve import route_point
 from optimist.numerics.routing.model import RouteModel
-from optimist.scoring import Scorer
+from optimist.scoring import Scorer, routing
 from optimist.scoring.record import PUBLISH_EVERY
 from optimist.scoring.scorer import CLAIM
-from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, Superseded, open_store
+from optimist.store import ROUTES_UNIT, EmbeddedRedis, ExperimentState, Part, Store, Superseded, open_store
 from optimist_client.models import Routes
 
 
@@ -35,6 +35,12 @@ async def a_scorer(server: EmbeddedRedis, warm_bytes: int | None = None) -> Asyn
 async def tell(made: Made, count: int, seed: int = 0) -> None:
     for generator in range(len(made.config.generators)):
         await tell_routed(made, generator, prompts(count, generator, seed))
+
+
+def made_of(state: ExperimentState) -> dict[int, Part]:
+    """What the newest model was made of."""
+    assert state.routes is not None
+    return dict(state.routes.parts)
 
 
 @asynccontextmanager
@@ -56,6 +62,7 @@ async def held_by_another(made: Made) -> AsyncIterator[None]:
     await asyncio.wait([renewing])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bandwidth", [1.5, "median"])
 async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
     make, server: EmbeddedRedis, bandwidth: float | str
@@ -78,6 +85,7 @@ async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
     assert means.argmax(axis=1).tolist() == [0, 1], "each is the better one on its own kind of prompt"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", [True, False])
 async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(make, server: EmbeddedRedis, held: bool):
     """With statistics that are lent, and with copies."""
@@ -98,16 +106,16 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(make, s
         await has_model(made)
         assert await is_exact(made)
         assert bool(scorer._records.routes["x"].copies) == (not held)
-    state = await made.store.state("x")
-    assert state.routes is not None
-    tracks = await tracks_of(made, dict(state.routes.parts))
-    for ordinal, part in state.routes.parts.items():
+    parts = made_of(await made.store.state("x"))
+    tracks = await tracks_of(made, parts)
+    for ordinal, part in parts.items():
         sums = moments(tracks[ordinal])
         log = await made.store.read_log("x", ordinal, 0, max_entries=1000)
         rows = [one for one in log if one.retracts is None and one.seq <= part.seq and (ordinal or one.seq != 5)]
         assert sums.samples == len(rows) == part.samples
 
 
+@pytest.mark.long
 async def test_it_is_published_every_two_seconds_at_most_and_the_last_growth_too(
     make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ):
@@ -129,9 +137,7 @@ async def test_it_is_published_every_two_seconds_at_most_and_the_last_growth_too
                 break
         last = [g.seq for g in (await made.store.state("x")).generators]
         await has_model(made)
-        state = await made.store.state("x")
-        assert state.routes is not None
-        assert [part.seq for part in state.routes.parts.values()] == last
+        assert [part.seq for part in made_of(await made.store.state("x")).values()] == last
         assert await is_exact(made)
     assert min(np.diff(published)) >= PUBLISH_EVERY - 0.01
 
@@ -160,6 +166,7 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
         assert points[-1].point == route_point(Routes.model_validate_json(text))
 
 
+@pytest.mark.long
 async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, server: EmbeddedRedis, redis: Redis):
     made = await make(generators=3, keep_log=True, **ROUTES)
     async with a_scorer(server) as scorer:
@@ -182,8 +189,31 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
         # The others go on.
         await tell_routed(made, 0, prompts(20, 0, seed=2))
         await has_model(made)
-        assert list(((await made.store.state("x")).routes or state.routes).parts) == [0, 2]  # type: ignore[union-attr]
+        assert list(made_of(await made.store.state("x"))) == [0, 2]
         assert scorer._records.routes["x"].problem == ""
+
+
+async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
+    make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+):
+    made = await make(generators=2, keep_log=True, **ROUTES)
+
+    def fails(*_: Any, **__: Any) -> Routes:
+        raise StopIteration  # which no future can hold
+
+    monkeypatch.setattr(routing, "route_table", fails)
+    async with a_scorer(server):
+        await tell(made, 10)
+
+        async def is_noted() -> bool:
+            return (await made.store.state("x")).routes_damage is not None
+
+        await until(is_noted)
+        assert await is_exact(made)
+        monkeypatch.undo()
+        await tell(made, 1, seed=1)
+        await table_of_now(made)
+        assert (await made.store.state("x")).routes_damage is None
 
 
 async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_little(make, server: EmbeddedRedis):

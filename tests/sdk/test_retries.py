@@ -10,7 +10,17 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from processes import answered_by
 
-from optimist_client import AsyncOptimist, Busy, Fix, Optimist, OptimistError, Retry, Stop, Unreachable, errors
+from optimist_client import (
+    AsyncOptimist,
+    BusyError,
+    FixError,
+    Optimist,
+    OptimistError,
+    RetryError,
+    StopError,
+    UnreachableError,
+    errors,
+)
 
 
 @contextmanager
@@ -41,15 +51,15 @@ async def test_a_busy_service_is_asked_again_until_it_answers():
 
 def test_a_service_that_stays_busy_is_said_to_be():
     with answering(503) as url, Optimist(url, patience=0.1) as client:
-        with pytest.raises(Busy, match=r"within 0.1 s: the service answered 503") as failure:
+        with pytest.raises(BusyError, match=r"within 0.1 s: the service answered 503") as failure:
             client.references()
-        assert isinstance(failure.value, Retry)
+        assert isinstance(failure.value, RetryError)
 
 
 def test_a_service_that_does_not_answer_in_time_is_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with Optimist(url, timeout=0.1, patience=0.0) as client, pytest.raises(Unreachable, match="ReadTimeout"):
+        with Optimist(url, timeout=0.1, patience=0.0) as client, pytest.raises(UnreachableError, match="ReadTimeout"):
             client.references()
 
 
@@ -59,5 +69,5 @@ def test_every_error_says_what_to_do_and_is_in_the_tree():
     tree = errors.__doc__ or ""
     for kind in kinds:
         assert issubclass(kind, OptimistError)
-        assert issubclass(kind, {"retry": Retry, "fix": Fix, "stop": Stop}[kind.action])
+        assert issubclass(kind, {"retry": RetryError, "fix": FixError, "stop": StopError}[kind.action])
         assert f"─ {kind.__name__} " in tree

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist_client import ExperimentConfig, Fix, Optimist
+from optimist_client import ExperimentConfig, FixError, Optimist
 from optimist_client.contexts import asked
 from optimist_client.goals import ROUTING
 from optimist_client.metrics import Mean, WinRate
@@ -49,7 +49,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("settings", "expected"), WRONG, ids=lambda value: str(value)[:50])
 def test_a_wrong_router_is_said_in_words(settings: dict[str, Any], expected: str):
     # Nothing is sent: nobody listens on this port.
-    with Optimist("http://127.0.0.1:9", patience=0.0) as optimist, pytest.raises(Fix, match=expected):
+    with Optimist("http://127.0.0.1:9", patience=0.0) as optimist, pytest.raises(FixError, match=expected):
         optimist.create_experiment(**{**ROUTE, **settings})
 
 
@@ -119,9 +119,11 @@ def test_contexts_belong_to_routers_and_texts_to_contexts():
     router, other = ExperimentConfig(**ROUTE), ExperimentConfig(name="b", generators=["x"], metric="mean")
     assert asked(other, None, None) == {}
     for contexts, prompts in (([[1.0]], None), (None, ["a cat"])):
-        with pytest.raises(Fix, match="'b' has the goal 'best': an ask has a context only with the goal 'route'"):
+        with pytest.raises(FixError, match="'b' has the goal 'best': an ask has a context only with the goal 'route'"):
             asked(other, contexts, prompts)
-    with pytest.raises(Fix, match=r"'a' chooses a generator for each prompt: use ask\(context=…\) .* of 3 numbers"):
+    with pytest.raises(
+        FixError, match=r"'a' chooses a generator for each prompt: use ask\(context=…\) .* of 3 numbers"
+    ):
         asked(router, None, None)
     for prompts in (["a", "b"], "a"):
         with pytest.raises(ValueError, match="prompts: expected a list of 1 texts, one for each context"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist_client import Fix, Optimist, models
+from optimist_client import FixError, Optimist, models
 from optimist_client.metrics import Cosine, Vendi
 
 VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
@@ -123,7 +123,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_a_wrong_config_is_said_in_words(settings: dict[str, Any], expected: str):
     config = {"name": "a", "generators": ["x", "y"], **VENDI, **settings}
     # Nothing is sent: nobody listens on this port.
-    with Optimist("http://127.0.0.1:9", patience=0.0) as optimist, pytest.raises(Fix, match=expected) as refused:
+    with Optimist("http://127.0.0.1:9", patience=0.0) as optimist, pytest.raises(FixError, match=expected) as refused:
         optimist.create_experiment(**config)
     for raw in ("Value error", "validation error", "pydantic", "Input should", "\n"):
         assert raw not in str(refused.value)

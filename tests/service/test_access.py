@@ -23,7 +23,7 @@ from redis import Redis
 from optimist.api.app import create_app
 from optimist.settings import Settings
 from optimist.store import running_url
-from optimist_client import Fix, Optimist, tensors
+from optimist_client import FixError, Optimist, tensors
 
 CONFIG = {"generators": ["a", "b"], "metric": "is", "dimension": 3, "seed": 1, "max_wait": 0}
 BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
@@ -314,12 +314,12 @@ def test_a_revoked_key_is_worthless_within_five_seconds_and_a_new_one_good_at_on
 
 
 def test_the_sdk_takes_the_key_from_the_environment(service: Service, directory: Path, monkeypatch: pytest.MonkeyPatch):
-    with Optimist(service.url) as optimist, pytest.raises(Fix, match="expected an access key"):
+    with Optimist(service.url) as optimist, pytest.raises(FixError, match="expected an access key"):
         optimist.experiments()
     monkeypatch.setenv("OPTIMIST_API_KEY", new_key(directory, "viewer", "green"))
     with Optimist(service.url) as optimist:
         assert optimist.experiments() == []
-        with pytest.raises(Fix, match="role admin"):
+        with pytest.raises(FixError, match="role admin"):
             optimist.create_experiment("x", ["a"], metric="is", dimension=3)
 
 

@@ -26,7 +26,7 @@ from optimist.commands import app
 from optimist.numerics.estimate import Estimate
 from optimist.simulation.replay import replay
 from optimist.store import running_url
-from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, Stop, Unreachable
+from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, StopError, UnreachableError
 from optimist_client.operations import run
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
@@ -136,7 +136,7 @@ def test_picks_of_the_original_are_over_and_new_ones_are_numbered_on(
         for number in (1, left.number):
             assert http.post(f"{path}/{number}/batch", json={"features": told.tolist()}).status_code == 410
     left.info = left.info.model_copy(update={"experiment": imported.name})
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         left.tell(told)  # it names the original's instance
     assert imported.ask().number == left.number + 1
     assert imported.report().samples == 30
@@ -158,7 +158,7 @@ def test_states_controls_decision_and_added_generators_come_along(
     assert imported.report() == before
     assert imported.info.config.tolerance == "1%"
     assert imported.ask() is None
-    with pytest.raises(Conflict, match="retired"):
+    with pytest.raises(ConflictError, match="retired"):
         imported.set_state("c", "active")
 
 
@@ -188,10 +188,10 @@ def test_a_name_that_is_taken_is_a_conflict(client: Optimist, other: Optimist, n
     original = client.create_experiment(name, ["a", "b"], reference=reference)
     work(original, 10)
     original.export(tmp_path / "file")
-    with pytest.raises(Conflict, match=name):
+    with pytest.raises(ConflictError, match=name):
         client.import_experiment(tmp_path / "file")
     other.create_reference(f"{name}-reference", mean=np.ones(4), covariance=np.eye(4))
-    with pytest.raises(Conflict, match="other contents"):
+    with pytest.raises(ConflictError, match="other contents"):
         other.import_experiment(tmp_path / "file")
     assert name not in other.experiments()
     assert original.report().samples == 10
@@ -203,7 +203,7 @@ def test_an_import_through_lost_replies_is_made_once(service: Service, client: O
     with losing_replies(service.url, every=1) as url, Optimist(url, patience=1.0) as unlucky:
         key = {"idempotency-key": "one", "content-type": "application/zip"}
         params = {"name": f"{name}-again"}
-        with pytest.raises(Unreachable, match="no answer"):
+        with pytest.raises(UnreachableError, match="no answer"):
             run(unlucky._transport.upload("/v1/import", tmp_path / "file", key, params))
     made = client.experiment(f"{name}-again")
     answer = run(client._transport.upload("/v1/import", tmp_path / "file", key, params))
@@ -234,7 +234,7 @@ def test_files_that_are_no_archive_leave_nothing(client: Optimist, service: Serv
             assert answer.json()["action"] == "fix"
     assert client.experiments() == known
     (tmp_path / "file").write_bytes(whole[:-9])
-    with pytest.raises(Fix, match="truncated"):
+    with pytest.raises(FixError, match="truncated"):
         client.import_experiment(tmp_path / "file")
 
 
@@ -392,6 +392,6 @@ def test_a_damaged_snapshot_is_said_and_no_file_is_left(
         # Every second batch outgrows the snapshot before it: the last one leaves nothing to write after it.
         unique = pointer_at(redis, name, seq=6)
         redis.setrange(f"optimist:{{{name}}}:snapshot:0:{unique}:0", 9, b"scratched")
-    with pytest.raises(Stop, match="digest"):
+    with pytest.raises(StopError, match="digest"):
         experiment.export(tmp_path / "file")
     assert not (tmp_path / "file").exists()

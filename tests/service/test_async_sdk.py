@@ -14,11 +14,11 @@ from processes import Service, losing_replies
 from optimist_client import (
     AsyncExperiment,
     AsyncOptimist,
-    Fix,
+    FixError,
     GeneratorError,
-    NotFound,
-    Retry,
-    Unreachable,
+    NotFoundError,
+    RetryError,
+    UnreachableError,
 )
 
 NAMES = ["a", "b", "c"]
@@ -51,7 +51,7 @@ async def test_the_loop_names_the_best_generator(service: Service, name: str, re
         assert await experiment.ask() is None
         assert name in await client.experiments()
         await client.delete_experiment(name)
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await client.experiment(name)
 
 
@@ -120,7 +120,7 @@ async def test_files_travel_both_ways(service: Service, name: str, reference, tm
         assert (await again.report()).standings == (await experiment.report()).standings
         whole = (tmp_path / "archive").read_bytes()
         await client.delete_experiment(again.name)
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await again.export(tmp_path / "archive")
         assert (tmp_path / "archive").read_bytes() == whole
         assert sorted(os.listdir(tmp_path)) == ["archive", "real.npz"]
@@ -129,11 +129,11 @@ async def test_files_travel_both_ways(service: Service, name: str, reference, tm
 
 async def test_errors_say_what_to_do(service: Service):
     async with AsyncOptimist("http://127.0.0.1:9", patience=0.2) as nowhere:
-        with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9/? within 0.2 s") as failure:
+        with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9/? within 0.2 s") as failure:
             await nowhere.references()
-        assert isinstance(failure.value, Retry)
+        assert isinstance(failure.value, RetryError)
         assert failure.value.action == "retry"
     client = AsyncOptimist(service.url)
     await client.close()
-    with pytest.raises(Fix, match="closed"):
+    with pytest.raises(FixError, match="closed"):
         await client.references()

@@ -8,7 +8,7 @@ import pytest
 from processes import Service, until
 
 from optimist.evaluation import Evaluation
-from optimist_client import AsyncOptimist, Experiment, Fix, NotFound, Optimist
+from optimist_client import AsyncOptimist, Experiment, FixError, NotFoundError, Optimist
 
 MEANS = {"near": 1.0, "best": 0.0, "far": 3.0}
 BATCHES = 8
@@ -71,13 +71,13 @@ async def test_the_async_sdk_does_too(experiment: Experiment, service: Service):
 
 
 def test_what_cannot_be_compared(experiment: Experiment, service: Service):
-    with pytest.raises(NotFound, match="no generator 'none'"):
+    with pytest.raises(NotFoundError, match="no generator 'none'"):
         experiment.contrast("none", "best")
-    with pytest.raises(NotFound, match="no generator 'none'"):
+    with pytest.raises(NotFoundError, match="no generator 'none'"):
         experiment.contrast("best", "none")
-    with pytest.raises(Fix, match="'late' has no estimate yet"):
+    with pytest.raises(FixError, match="'late' has no estimate yet"):
         experiment.contrast("best", "late")
-    with pytest.raises(Fix, match="'best' twice"):
+    with pytest.raises(FixError, match="'best' twice"):
         experiment.contrast("best", "best")
     one = httpx.get(f"{service.url}/v1/experiments/contrasts/contrast", params={"generator": "best"})
     assert (one.status_code, "against" in one.json()["detail"]) == (422, True)

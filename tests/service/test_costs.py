@@ -10,7 +10,7 @@ import pytest
 from processes import Service
 
 from optimist.simulation.replay import replay
-from optimist_client import Experiment, Fix, Optimist, Pick
+from optimist_client import Experiment, FixError, Optimist, Pick
 
 COSTS = {"cheap": 0.5, "dear": 3.0}
 
@@ -105,23 +105,23 @@ def test_a_changed_cost_counts_for_every_sample(client: Optimist, name: str, ref
 
 
 def test_a_limit_needs_every_cost(client: Optimist, name: str, reference):
-    with pytest.raises(Fix, match="max_cost: every generator needs a cost; dear have none"):
+    with pytest.raises(FixError, match="max_cost: every generator needs a cost; dear have none"):
         priced(client, name, reference, costs={"cheap": 1.0}, max_cost=10.0)
-    with pytest.raises(Fix, match="no generator is called other"):
+    with pytest.raises(FixError, match="no generator is called other"):
         priced(client, name, reference, costs={"other": 1.0})
     for cost in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(Fix, match=r"costs\.dear"):
+        with pytest.raises(FixError, match=r"costs\.dear"):
             priced(client, name, reference, costs={"dear": cost})
     experiment = priced(client, name, reference, costs={"cheap": 1.0})
-    with pytest.raises(Fix, match="dear have none"):
+    with pytest.raises(FixError, match="dear have none"):
         experiment.resume(max_cost=10.0)
     with pytest.raises(ValueError, match="every generator needs a cost; dear have none"):
         experiment.run(dict.fromkeys(COSTS, rows), max_cost=1.0)
-    with pytest.raises(Fix, match="expected at least 0"):
+    with pytest.raises(FixError, match="expected at least 0"):
         experiment.set_cost("dear", -1.0)
     experiment.set_cost("dear", 2.0)
     assert experiment.resume(max_cost=10.0).max_cost == 10.0
-    with pytest.raises(Fix, match="an experiment with `max_cost` needs it"):
+    with pytest.raises(FixError, match="an experiment with `max_cost` needs it"):
         experiment.add_generator("newcomer")
     report = experiment.add_generator("newcomer", cost=4.0)
     assert [row.cost_per_sample for row in report.standings] == [1.0, 2.0, 4.0]

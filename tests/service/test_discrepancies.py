@@ -7,7 +7,7 @@ import pytest
 from processes import Service, until
 
 from optimist import Evaluation
-from optimist_client import Fix, Optimist
+from optimist_client import FixError, Optimist
 from optimist_client.metrics import CMMD, KID, MMD, Gaussian, Metric
 
 REAL = np.random.default_rng(0).standard_normal((60, 6)) + 0.5
@@ -44,11 +44,11 @@ def test_service_and_evaluation_agree(client: Optimist, service: Service, name: 
 
 def test_a_reference_of_moments_and_rows_of_zeros_are_refused(client: Optimist, name: str):
     client.create_reference(f"{name}-moments", mean=np.zeros(6), covariance=np.eye(6))
-    with pytest.raises(Fix, match="compares with rows"):
+    with pytest.raises(FixError, match="compares with rows"):
         client.create_experiment(name, list(SCALES), metric=KID(reference=f"{name}-moments"))
     experiment = client.create_experiment(f"{name}-rows", list(SCALES), metric=CMMD(reference=REAL))
     pick = experiment.ask()
     assert pick is not None
-    with pytest.raises(Fix, match="features: the metric needs rows that are not all zero; row 1 is"):
+    with pytest.raises(FixError, match="features: the metric needs rows that are not all zero; row 1 is"):
         pick.tell(np.concatenate([np.ones((1, 6)), np.zeros((pick.size - 1, 6))]))
     pick.tell(np.ones((pick.size, 6)))

@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from optimist_client import Conflict, Fix, Optimist
+from optimist_client import ConflictError, FixError, Optimist
 from optimist_client.tensors import MEDIA_TYPE, encode
 
 BATCH = np.ones((5, 4))
@@ -16,20 +16,20 @@ def test_a_batch_of_another_embedding_is_refused_and_nothing_is_stored(client: O
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, embedding="dinov2-base")
     assert client.experiment(name).info.config.embedding == "dinov2-base"
     pick = experiment.ask()
-    with pytest.raises(Fix, match="takes batches of embedding 'dinov2-base'; got one of 'swav-resnet50'"):
+    with pytest.raises(FixError, match="takes batches of embedding 'dinov2-base'; got one of 'swav-resnet50'"):
         pick.tell(BATCH, embedding="swav-resnet50")
-    with pytest.raises(Fix, match="'dinov2-base'; none was named"):
+    with pytest.raises(FixError, match="'dinov2-base'; none was named"):
         pick.tell(BATCH)
     assert experiment.report().samples == 0
     assert pick.tell(BATCH, embedding="dinov2-base").samples == 5
-    with pytest.raises(Fix, match="swav-resnet50"):
+    with pytest.raises(FixError, match="swav-resnet50"):
         pick.tell(BATCH, embedding="swav-resnet50")
     assert pick.tell(BATCH, embedding="dinov2-base").duplicate
 
 
 def test_an_experiment_that_names_no_embedding_takes_only_batches_that_name_none(client, name: str, reference):
     pick = client.create_experiment(name, ["a", "b"], reference=reference).ask()
-    with pytest.raises(Fix, match="names no embedding; got one of 'dinov2-base'"):
+    with pytest.raises(FixError, match="names no embedding; got one of 'dinov2-base'"):
         pick.tell(BATCH, embedding="dinov2-base")
     assert pick.tell(BATCH).samples == 5
 
@@ -47,9 +47,9 @@ def test_a_reference_of_another_embedding_is_refused(client: Optimist, name: str
     mean, covariance = reference[0] + 0.5, reference[1]
     uploaded = client.create_reference(f"{name}-real", mean=mean, covariance=covariance, embedding="dinov2-base")
     assert uploaded.embedding == "dinov2-base"
-    with pytest.raises(Conflict, match="of embedding 'dinov2-base', not of 'clip'"):
+    with pytest.raises(ConflictError, match="of embedding 'dinov2-base', not of 'clip'"):
         client.create_experiment(name, ["a", "b"], reference=uploaded.name, embedding="clip")
-    with pytest.raises(Conflict, match="of embedding 'dinov2-base', not of 'clip'"):
+    with pytest.raises(ConflictError, match="of embedding 'dinov2-base', not of 'clip'"):
         client.create_reference(uploaded.name, mean=mean, covariance=covariance, embedding="clip")
     assert name not in client.experiments()
     for embedding in ("dinov2-base", None):

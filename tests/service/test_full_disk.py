@@ -19,7 +19,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from optimist_client import Busy, Optimist, Pick, tensors
+from optimist_client import BusyError, Optimist, Pick, tensors
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 BODY = tensors.encode({"features": BATCH})
@@ -99,7 +99,7 @@ def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, r
             lambda: client.create_experiment("other", ["a"], metric="is", dimension=4),
             lambda: second.tell(BATCH),
         ):
-            with pytest.raises(Busy, match=r"507.*disk"):
+            with pytest.raises(BusyError, match=r"507.*disk"):
                 post()
         again = tell(service, first)
         assert (again.status_code, again.json()["duplicate"]) == (200, True), "an answer takes no room"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from processes import Service
 
-from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist, Pick, tensors
+from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, Pick, tensors
 from optimist_client.models import Standing
 
 SHIFTS = {"good": 0.0, "bad": 1.0, "worse": 2.0}
@@ -97,9 +97,9 @@ def test_a_paused_generator_is_not_picked_but_its_samples_on_their_way_count(cli
     assert after["good"].samples == before + pick.size
     assert (after["good"].state, after["bad"].state) == ("paused", "active")
     assert experiment.report().decision.best == "good"
-    with pytest.raises(Conflict, match="no active generator would remain"):
+    with pytest.raises(ConflictError, match="no active generator would remain"):
         experiment.set_state("bad", "paused")
-    with pytest.raises(Conflict, match="no active generator would remain"):
+    with pytest.raises(ConflictError, match="no active generator would remain"):
         experiment.set_state("bad", "retired")
     experiment.set_state("good", "active")
     assert "good" in run(experiment, 50)
@@ -116,9 +116,9 @@ def test_a_retired_generator_is_out_of_standings_and_decision_for_good(client: O
     assert set(run(experiment, 50)) == {"bad", "worse"}
     assert experiment.report().samples == 120 + pick.size + 50
     assert set(scored(experiment)) == {"bad", "worse"}
-    with pytest.raises(Conflict, match="stays retired"):
+    with pytest.raises(ConflictError, match="stays retired"):
         experiment.set_state("good", "active")
-    with pytest.raises(Conflict, match="retired"):
+    with pytest.raises(ConflictError, match="retired"):
         experiment.add_generator("good")
     experiment.resume(stop=True)
     run(experiment)
@@ -126,7 +126,7 @@ def test_a_retired_generator_is_out_of_standings_and_decision_for_good(client: O
 
 
 def test_unknown_names_and_states_are_refused(client: Optimist, http: httpx.Client, experiment: Experiment):
-    with pytest.raises(NotFound, match="no generator 'c'"):
+    with pytest.raises(NotFoundError, match="no generator 'c'"):
         experiment.set_state("c", "paused")
     assert append(http, f"{experiment.name}/generators/c", np.ones((2, 4)), idempotency_key="1").status_code == 404
     assert append(http, "nothing/generators/a", np.ones((2, 4)), idempotency_key="1").status_code == 404
@@ -145,7 +145,7 @@ def test_unknown_names_and_states_are_refused(client: Optimist, http: httpx.Clie
         ("", {"batch_size": 3}),
     ):
         assert http.patch(f"/v1/experiments/{experiment.name}/{path}".rstrip("/"), json=body).status_code == 422
-    with pytest.raises(Fix):
+    with pytest.raises(FixError):
         experiment.add_generator("")
 
 
@@ -248,9 +248,9 @@ def test_a_pick_of_an_experiment_that_was_made_again_counts_nothing(
     new = client.create_experiment(name, ["a", "b"], **config)
     same = new.ask()
     assert same.number == picks[0].number
-    with pytest.raises(NotFound, match="made again"):
+    with pytest.raises(NotFoundError, match="made again"):
         picks[0].tell(rows(picks[0]))
-    with pytest.raises(NotFound, match="made again"):
+    with pytest.raises(NotFoundError, match="made again"):
         picks[0].give_up()
     report = new.report()
     assert (report.samples, report.rounds, report.open_picks) == (0, 0, 1)

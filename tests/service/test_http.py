@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from processes import Service, batch_path, serving
 
-from optimist_client import Conflict, Optimist, tensors
+from optimist_client import ConflictError, Optimist, tensors
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 
@@ -245,7 +245,9 @@ def test_the_same_config_again_is_the_same_experiment(client: Optimist, name: st
     again = client.create_experiment(name, ["a", "b"], reference=reference)
     assert again.info == first.info
     assert counts(again) == (5, 1, 0)
-    with pytest.raises(Conflict, match=r"another config, which differs in batch_size \(5, not 7\), seed \(0, not 2\)"):
+    with pytest.raises(
+        ConflictError, match=r"another config, which differs in batch_size \(5, not 7\), seed \(0, not 2\)"
+    ):
         client.create_experiment(name, ["a", "b"], reference=reference, seed=2, batch_size=7)
 
 

@@ -11,7 +11,7 @@ import pytest
 from processes import Service, serving
 
 from optimist.store import running_url
-from optimist_client import Experiment, Fix, Optimist
+from optimist_client import Experiment, FixError, Optimist
 
 CONFIG = {"generators": ["a"], "metric": "is", "dimension": 3}
 MOST, EARLIER = 600, 3600
@@ -45,11 +45,11 @@ def opened(experiment: Experiment, worker: str) -> int:
 
 def test_a_new_experiment_may_not_lease_its_picks_for_longer(services: tuple[Service, Service]):
     with Optimist(services[1].url) as client:
-        with pytest.raises(Fix, match="lease: expected at most 600 seconds, got 601") as refused:
+        with pytest.raises(FixError, match="lease: expected at most 600 seconds, got 601") as refused:
             client.create_experiment("too-long", **CONFIG, lease=MOST + 1)
         assert refused.value.problem is not None
         assert refused.value.problem.status == 422
-        with pytest.raises(Fix, match="lease: expected at most 600 seconds, got 900, the default"):
+        with pytest.raises(FixError, match="lease: expected at most 600 seconds, got 900, the default"):
             client.create_experiment("too-long", **CONFIG)
         client.create_experiment("long-enough", **CONFIG, lease=MOST)
     assert lease_of(services[1], "long-enough") == MOST

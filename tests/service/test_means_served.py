@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist_client import Experiment, Fix, Optimist
+from optimist_client import Experiment, FixError, Optimist
 from optimist_client.metrics import Mean, WinRate
 
 
@@ -75,14 +75,14 @@ def test_equal_batches_of_few_values_are_no_copies(client: Optimist, name: str):
 def test_values_outside_of_the_range_are_refused(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a"], metric=Mean(range=(0, 5)), batch_size=2)
     pick = experiment.ask()
-    with pytest.raises(Fix, match="values: expected numbers from 0 to 5, got 6 in row 1"):
+    with pytest.raises(FixError, match="values: expected numbers from 0 to 5, got 6 in row 1"):
         pick.tell(np.array([[1.0], [6.0]]))
-    with pytest.raises(Fix, match=r"values: expected shape \(n, 1\)"):
+    with pytest.raises(FixError, match=r"values: expected shape \(n, 1\)"):
         pick.tell(np.ones((2, 2)))
     pick.tell(np.array([[1.0], [5.0]]))
     assert experiment.report().samples == 2
 
 
 def test_a_bound_needs_its_range(client: Optimist, name: str):
-    with pytest.raises((Fix, ValueError), match="needs the least and the largest value"):
+    with pytest.raises((FixError, ValueError), match="needs the least and the largest value"):
         client.create_experiment(name, ["a"], metric=Mean(), bound="betting")

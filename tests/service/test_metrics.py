@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from processes import Service, batch_path
 
-from optimist_client import Fix, Optimist, tensors
+from optimist_client import FixError, Optimist, tensors
 from optimist_client.metrics import Gaussian, InceptionScore, Metric, Vendi
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 64}
@@ -182,7 +182,7 @@ def test_configs_that_make_no_sense_are_refused(service: Service, client: Optimi
     assert reply.status_code == 422
     assert expected in reply.json()["detail"]
     assert name not in client.experiments()
-    with pytest.raises(Fix):
+    with pytest.raises(FixError):
         client.create_experiment(name, ["a", "b"], **config)
 
 

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 from optimist import Evaluation
 from optimist.store import Store, running_url
-from optimist_client import AsyncOptimist, Conflict, Experiment, Fix, Optimist, tensors
+from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist, tensors
 from optimist_client.metrics import FID, RKE, Gaussian, Vendi
 
 PLACES = {"a": (0.0, 1.0), "b": (3.0, 1.3), "c": (0.0, 0.5)}
@@ -155,27 +155,27 @@ def test_retired_generators_are_left_out(client: Optimist, told: Experiment):
 
 
 def test_what_cannot_be_blended_is_said(service: Service, client: Optimist, told: Experiment, name: str):
-    with pytest.raises(Fix, match="metric: expected one of rke, vendi; got 'kid'"):
+    with pytest.raises(FixError, match="metric: expected one of rke, vendi; got 'kid'"):
         told.mixture("kid")
     other = client.create_experiment(f"{name}-is", ["a", "b"], metric="is", dimension=2)
-    with pytest.raises(Fix, match="the metric 'is', with these settings, has no score of blends"):
+    with pytest.raises(FixError, match="the metric 'is', with these settings, has no score of blends"):
         other.mixture()
     few = client.create_experiment(f"{name}-few", ["a", "b"], **CONFIG)
     append(service.url, few.name, "a", 3)
-    with pytest.raises(Fix, match=r"too few samples .* it takes 1 more samples of 'a', 4 more samples of 'b'"):
+    with pytest.raises(FixError, match=r"too few samples .* it takes 1 more samples of 'a', 4 more samples of 'b'"):
         few.mixture()
-    with pytest.raises(Conflict, match="has no mixture yet; it is made when somebody asks for it: GET"):
+    with pytest.raises(ConflictError, match="has no mixture yet; it is made when somebody asks for it: GET"):
         few.blend(10)
     for size, limit in ((0, "at least 1, got 0"), (10**7, "at most 1,000,000, got 10000000")):
-        with pytest.raises(Fix, match=limit):
+        with pytest.raises(FixError, match=limit):
             few.blend(size)
     blended = client.create_experiment(f"{name}-goal", ["a", "b"], **MIXTURE)
-    with pytest.raises(Conflict, match="has no mixture yet; it is made once every generator has some samples"):
+    with pytest.raises(ConflictError, match="has no mixture yet; it is made once every generator has some samples"):
         blended.blend(10)
     opened = client.create_experiment(f"{name}-open", ["a", "b"], **{**CONFIG, "kernel": {"sigma": "median"}})
     for generator in "ab":
         append(service.url, opened.name, generator, 100)
-    with pytest.raises(Fix, match="bandwidth is not fixed yet: it takes 28 more samples of 'a', 28 more samples of"):
+    with pytest.raises(FixError, match="is not fixed yet: it takes 28 more samples of 'a', 28 more samples of"):
         opened.mixture()
 
 
@@ -229,7 +229,7 @@ def test_an_experiment_of_earlier_rules_has_mixtures_up_to_the_width(service: Se
     assert experiment.mixture().samples == 16
     for generator in "ab":
         append(service.url, name, generator, 60, seed=1)
-    with pytest.raises(Fix, match="rules"):
+    with pytest.raises(FixError, match="rules"):
         experiment.mixture()
 
 
@@ -335,7 +335,7 @@ def test_creating_an_experiment_again_changes_nothing(client: Optimist, name: st
     first = client.create_experiment(name, list(PLACES), **MIXTURE)
     assert client.create_experiment(name, list(PLACES), **MIXTURE).info == first.info
     assert (first.info.config.goal, first.info.config.policy, first.info.rules) == ("mixture", "ogd", 6)
-    with pytest.raises(Conflict, match=r"goal \('mixture', not 'best'\), policy \('ogd', not 'top-two'\)"):
+    with pytest.raises(ConflictError, match=r"goal \('mixture', not 'best'\), policy \('ogd', not 'top-two'\)"):
         client.create_experiment(name, list(PLACES), **{**MIXTURE, "goal": "best"})
     best = client.create_experiment(f"{name}-best", list(PLACES), **CONFIG)
     sent = best.info.model_dump(mode="json")["config"]

@@ -11,7 +11,7 @@ from processes import Service, until
 from redis import Redis
 
 from optimist.store import running_url
-from optimist_client import Experiment, Fix, Optimist, tensors
+from optimist_client import Experiment, FixError, Optimist, tensors
 
 CONFIG = {"metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0, "features": 8}}
 
@@ -49,10 +49,10 @@ def test_before_the_kernel_is_fixed_it_is_said_what_that_takes(service: Service,
     config = {**CONFIG, "kernel": {"sigma": "median", "features": 8}}
     experiment = client.create_experiment(name, ["a", "b"], **config)
     append(service, experiment, "a", 100)
-    with pytest.raises(Fix, match=r"not fixed yet: it takes 28 more samples of 'a', 128 more samples of 'b'$"):
+    with pytest.raises(FixError, match=r"not fixed yet: it takes 28 more samples of 'a', 128 more samples of 'b'$"):
         experiment.modes("a")
     append(service, experiment, "b", 128)
-    with pytest.raises(Fix, match=r"it takes 28 more samples of 'a'$"):
+    with pytest.raises(FixError, match=r"it takes 28 more samples of 'a'$"):
         experiment.modes("b")
     append(service, experiment, "a", 28, "another")
     assert experiment.modes("b").samples == 128

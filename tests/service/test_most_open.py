@@ -11,7 +11,7 @@ import pytest
 from keys import client_of, guarded, new_key
 from processes import Service
 
-from optimist_client import Fix, Optimist
+from optimist_client import FixError, Optimist
 
 LIMITS = {"OPTIMIST_MAX_WORKER_PICKS": "3", "OPTIMIST_MAX_KEY_PICKS": "8"}
 CONFIG = {"name": "x", "generators": ["a", "b"], "metric": "is", "dimension": 3}
@@ -44,7 +44,7 @@ def test_a_batch_has_no_more_rows_than_were_asked_for(service: Service, client: 
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, budget=100)
     pick = experiment.ask()
     assert pick is not None
-    with pytest.raises(Fix, match=f"at most 5 rows for pick {pick.number}, got 60000"):
+    with pytest.raises(FixError, match=f"at most 5 rows for pick {pick.number}, got 60000"):
         pick.tell(np.zeros((60_000, 4)))
     assert (experiment.report().samples, experiment.report().open_picks) == (0, 1)
     assert pick.tell(BATCH[:4]).samples == 4, "fewer are taken"
@@ -73,6 +73,6 @@ def test_a_pick_with_prompts_takes_a_row_for_each(client: Optimist, name: str, r
     pick = experiment.ask()
     assert pick is not None
     made = np.ones((rows, 4))
-    with pytest.raises(Fix, match=f"expected 5 rows for pick {pick.number}, got {rows}"):
+    with pytest.raises(FixError, match=f"expected 5 rows for pick {pick.number}, got {rows}"):
         pick.tell(made, prompts=made)
     assert pick.tell(BATCH, prompts=BATCH).samples == 5

@@ -10,7 +10,7 @@ import pytest
 from processes import Service, batch_path
 
 from optimist import Evaluation
-from optimist_client import Conflict, Experiment, Fix, Optimist, tensors
+from optimist_client import ConflictError, Experiment, FixError, Optimist, tensors
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 64}
 PROMPTS = [f"draw a {thing}" for thing in ("cat", "dog", "house", "tree")]
@@ -138,7 +138,7 @@ def test_ids_are_bytes_and_nothing_else(service: Service, client: Optimist, name
 @pytest.mark.parametrize("missing", ["prompts", "prompt_dimension", "prompt_kernel", "kernel"])
 def test_an_experiment_without_its_prompts_is_refused(client: Optimist, name: str, missing: str):
     config = {field: value for field, value in PAIRS.items() if field != missing}
-    with pytest.raises(Fix, match=missing):
+    with pytest.raises(FixError, match=missing):
         client.create_experiment(name, ["a"], metric="conditional-vendi", **config)
 
 
@@ -201,7 +201,7 @@ def test_samples_without_ids_are_called_by_pick_and_row(client: Optimist, name: 
 def test_scores_without_a_kernel_have_no_modes(client: Optimist, name: str):
     experiment = client.create_experiment(name, ["a"], metric="is", dimension=2)
     experiment.ask().tell(np.full((4, 2), 0.5), ids=["w", "x", "y", "z"])
-    with pytest.raises(Fix, match="no kernel"):
+    with pytest.raises(FixError, match="no kernel"):
         experiment.modes("a")
 
 
@@ -210,5 +210,5 @@ def test_other_ids_are_another_batch(client: Optimist, name: str):
     pick = experiment.ask()
     pick.tell(np.eye(2), ids=["x", "y"])
     assert pick.tell(np.eye(2), ids=["x", "y"]).duplicate
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         pick.tell(np.eye(2), ids=["x", "z"])

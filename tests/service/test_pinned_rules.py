@@ -18,7 +18,7 @@ from optimist.archive.file import Archive, ArchiveWriter
 from optimist.policies import Stopping
 from optimist.settings import Settings
 from optimist.store import Store
-from optimist_client import Conflict, Optimist
+from optimist_client import ConflictError, Optimist
 from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig
 
@@ -133,7 +133,7 @@ def test_an_experiment_of_earlier_rules_has_no_indices(client: Optimist, name: s
     for paired in (True, False):
         assert client.create_experiment(f"{name}-old", ["a", "b"], paired=paired, **config).info.rules == 3
         if not paired:
-            with pytest.raises(Conflict, match="paired"):
+            with pytest.raises(ConflictError, match="paired"):
                 client.create_experiment(name, ["a", "b"], paired=paired, **config)
     picks = [old.ask(), old.ask()]
     assert [None if pick is None else pick.start for pick in picks] == [None, None]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from processes import Service
 
-from optimist_client import Conflict, Optimist
+from optimist_client import ConflictError, Optimist
 from optimist_client.metrics import FID, KID
 
 
@@ -44,7 +44,7 @@ def test_another_reference_of_the_name_is_not_replaced(
     made.export(tmp_path / "exported.zip")
     with Optimist(not_scoring.url) as other:
         other.create_reference(f"{name}-reference-2", features=real + 1, keep_rows=True)
-        with pytest.raises(Conflict, match=f"'{name}-reference-2' has other contents"):
+        with pytest.raises(ConflictError, match=f"'{name}-reference-2' has other contents"):
             other.import_experiment(tmp_path / "exported.zip")
         assert name not in other.experiments()
         assert f"{name}-reference" not in {info.name for info in other.references()}

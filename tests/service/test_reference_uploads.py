@@ -17,7 +17,7 @@ from optimist.api.app import create_app
 from optimist.evaluation.stored import stored_reference
 from optimist.settings import Settings
 from optimist.store import Store, open_store, start_embedded
-from optimist_client import Conflict, Fix, Optimist, tensors
+from optimist_client import ConflictError, FixError, Optimist, tensors
 from optimist_client.metrics import FID, KID
 
 ROWS = np.random.default_rng(4).standard_normal((300, 8), dtype=np.float32)
@@ -225,7 +225,7 @@ def test_a_client_that_was_killed_goes_on(client: Optimist, name: str, monkeypat
     assert (info.rows, info.samples, info.digest) == (9000, 9000, tensors.digest({"features": rows}))
     assert client.create_reference(name, features=rows, keep_rows=True, progress=True) == info
     assert len(sent) == 4
-    with pytest.raises(Conflict, match="other contents"):
+    with pytest.raises(ConflictError, match="other contents"):
         client.create_reference(name, features=rows + 1, keep_rows=True)
 
 
@@ -243,7 +243,7 @@ def test_metrics_get_what_they_compare_with(service: Service, client: Optimist, 
     known = {info.name: info for info in client.references()}
     assert (known[named[0]].rows, known[named[1]].rows) == (None, 300)
     assert client.create_experiment(f"{name}-2", ["a", "b"], metric=FID(reference=ROWS), watch=watch).info == both.info
-    with pytest.raises(Fix, match=r"'kid' compares with rows, and .* holds only moments"):
+    with pytest.raises(FixError, match=r"'kid' compares with rows, and .* holds only moments"):
         client.create_experiment(f"{name}-3", ["a", "b"], metric=KID(reference=named[0]))
-    with pytest.raises(Fix, match="got a pair: moments have no rows to keep"):
+    with pytest.raises(FixError, match="got a pair: moments have no rows to keep"):
         client.create_experiment(f"{name}-3", ["a", "b"], metric=KID(reference=(np.zeros(8), np.eye(8))))

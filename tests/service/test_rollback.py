@@ -16,7 +16,7 @@ from redis import exceptions as redis_errors
 
 from optimist import Evaluation
 from optimist.store.redis_program import find_program
-from optimist_client import Optimist, Stop
+from optimist_client import Optimist, StopError
 
 REFERENCE = (np.zeros(4), np.eye(4))
 
@@ -105,12 +105,12 @@ def test_samples_of_one_generator_are_never_counted_for_another(service: Service
         assert standing is not None
         assert (standing.number, standing.generator) == (lost.number, "b")
         assert standing.info.nonce != lost.info.nonce
-        with pytest.raises(Stop, match="lost"):
+        with pytest.raises(StopError, match="lost"):
             lost.tell(np.ones((5, 4)))
         unnamed = httpx.post(service.url + batch_path(lost).partition("?")[0], json={"features": [[0.0] * 4]})
         assert unnamed.status_code == 422
         assert "nonce" in unnamed.json()["detail"]
-        with pytest.raises(Stop):
+        with pytest.raises(StopError):
             lost.give_up("lost")
         assert standing.tell(np.zeros((5, 4))).generator == "b"
         assert {row.generator: row.samples for row in experiment.report().standings} == {"a": 0, "b": 5}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from processes import Service, losing_replies, until
 
-from optimist_client import AsyncOptimist, Conflict, Experiment, Fix, Optimist
+from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist
 
 WIDTH = 8
 SUCCESS = {"a": (0.9, 0.2), "b": (0.3, 0.8)}
@@ -137,14 +137,14 @@ def test_what_needs_a_context_or_has_none_is_refused(client: Optimist, name: str
         lambda: next(iter(router.picks())),
         lambda: router.run({"a": lambda size, seed: np.ones(size)}),
     ):
-        with pytest.raises(Fix, match=r"chooses a generator for each prompt: use ask\(context=…\)"):
+        with pytest.raises(FixError, match=r"chooses a generator for each prompt: use ask\(context=…\)"):
             refused()
     with pytest.raises(ValueError, match=f"context: expected {WIDTH} numbers"):
         router.ask(context=[1.0, 2.0])
-    with pytest.raises(Conflict, match="too few samples to say how prompts are routed"):
+    with pytest.raises(ConflictError, match="too few samples to say how prompts are routed"):
         router.route_table()
     other = client.create_experiment(f"{name}-best", list(SUCCESS), metric="mean")
-    with pytest.raises(Fix, match="has the goal 'best': an ask has a context only with the goal 'route'"):
+    with pytest.raises(FixError, match="has the goal 'best': an ask has a context only with the goal 'route'"):
         other.ask(context=[1.0] * WIDTH)
-    with pytest.raises(Fix, match="route"):
+    with pytest.raises(FixError, match="route"):
         other.route_table()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from processes import Service
 
-from optimist_client import Conflict, Experiment, Fix, GeneratorError, Optimist, Pick
+from optimist_client import ConflictError, Experiment, FixError, GeneratorError, Optimist, Pick
 from optimist_client.embedders import Function
 
 SHIFTS = {"a": 1.0, "b": 0.0, "c": 2.0}
@@ -54,7 +54,7 @@ def reason_of(experiment: Experiment, number: int) -> str:
     """Why a pick was given up, as the service remembers it."""
     first = experiment.ask(worker="asks for a reason")
     pick = Pick(experiment._transport, first.info.model_copy(update={"number": number}), "features")
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(ConflictError) as refused:
         pick.tell(np.zeros((5, 4)))
     first.give_up()
     return str(refused.value)
@@ -132,7 +132,7 @@ def test_a_generator_that_raises_is_named_and_its_pick_given_back(experiment: Ex
 
 
 def test_what_the_service_refuses_ends_the_run_and_names_the_generator(experiment: Experiment):
-    with pytest.raises(Fix, match=r"\(n, 4\)") as failure:
+    with pytest.raises(FixError, match=r"\(n, 4\)") as failure:
         experiment.run(GENERATORS, embed=lambda rows: rows[:, :3])
     assert failure.value.__notes__ == ["in pick 1, of generator 'a'"]
     with pytest.raises(ValueError, match="array of real numbers"):

@@ -22,7 +22,7 @@ from redis import Redis
 import optimist
 from optimist.api.vitals import LEAST_RESERVE
 from optimist.store import start_embedded
-from optimist_client import Fix, Optimist, tensors
+from optimist_client import FixError, Optimist, tensors
 
 WARM = 32 * 2**20
 """Bytes that the scorer may keep; two of the large maps."""
@@ -121,7 +121,7 @@ def test_a_generator_of_which_nothing_can_be_read_has_no_modes(pair: Pair):
             redis.xadd(log, {**fields, b"body": b"nonsense"}, id=entry_id)
         until(lambda: experiment.report().standings[0].warnings)
         for _ in range(2):
-            with pytest.raises(Fix, match="no batch of generator 'a' can be read: expected a safetensors body"):
+            with pytest.raises(FixError, match="no batch of generator 'a' can be read: expected a safetensors body"):
                 experiment.modes("a")
         # One that asked all the same.
         redis.publish("optimist:modes", "unreadable 0 0")

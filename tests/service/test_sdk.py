@@ -11,7 +11,7 @@ import pytest
 from processes import Service, losing_replies
 
 from optimist import Evaluation
-from optimist_client import Conflict, Fix, NotFound, Optimist, Retry
+from optimist_client import ConflictError, FixError, NotFoundError, Optimist, RetryError
 
 
 def samples(generator: str, size: int, seed: int, d: int = 4) -> np.ndarray:
@@ -104,7 +104,7 @@ def test_a_worker_that_asks_again_gets_its_pick_back(client: Optimist, name: str
     first.give_up("tired")
     first.give_up("tired")
     assert experiment.ask(worker="w").number > first.number
-    with pytest.raises(Conflict, match="given up"):
+    with pytest.raises(ConflictError, match="given up"):
         first.tell(np.zeros((5, 4)))
 
 
@@ -160,14 +160,14 @@ def test_a_loop_through_lost_replies_counts_every_batch_once(service: Service, c
 
 
 def test_errors_say_what_to_do(client: Optimist, name: str, reference):
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         client.experiment("nobody")
     experiment = client.create_experiment(name, ["a", "b"], reference=reference)
-    with pytest.raises(Fix, match=r"\(n, 4\)"):
+    with pytest.raises(FixError, match=r"\(n, 4\)"):
         experiment.ask().tell(np.zeros((5, 3)))
-    with pytest.raises(Fix, match="finite"):
+    with pytest.raises(FixError, match="finite"):
         experiment.ask().tell(np.full((5, 4), np.inf, np.float16))
-    with Optimist("http://127.0.0.1:9", patience=0.2) as nowhere, pytest.raises(Retry, match=r"127\.0\.0\.1:9"):
+    with Optimist("http://127.0.0.1:9", patience=0.2) as nowhere, pytest.raises(RetryError, match=r"127\.0\.0\.1:9"):
         nowhere.references()
 
 

@@ -11,7 +11,7 @@ from processes import Service
 from typer.testing import CliRunner
 
 from optimist.commands import app
-from optimist_client import AsyncOptimist, Conflict, Experiment, NotFound, Optimist, Stop
+from optimist_client import AsyncOptimist, ConflictError, Experiment, NotFoundError, Optimist, StopError
 from optimist_client.models import Report
 
 NAMES = ["x", "y/z"]
@@ -77,16 +77,16 @@ def test_a_whole_generator_and_what_cannot_be_retracted(client: Optimist, name: 
         with pytest.raises(ValueError, match="expected a pick"):
             experiment.retract(**wrong)
     for unknown in ({"pick": 99}, {"generator": "x", "position": 99}, {"generator": "nobody"}):
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             experiment.retract(**unknown)
     pick = experiment.ask()
     assert pick is not None
-    with pytest.raises(Conflict, match=f"pick {pick.number} has no batch yet") as refused:
+    with pytest.raises(ConflictError, match=f"pick {pick.number} has no batch yet") as refused:
         experiment.retract(pick=pick.number)
     assert refused.value.problem.type.endswith(":not-retractable")
     pick.tell(rows(9))
     experiment.retract(pick=pick.number)
-    with pytest.raises(Stop, match="retracted since") as stopped:
+    with pytest.raises(StopError, match="retracted since") as stopped:
         pick.tell(rows(9))
     assert stopped.value.problem.type.endswith(":retracted")
 

@@ -14,7 +14,7 @@ from processes import Service, serving
 from redis import Redis
 
 from optimist.store import running_url
-from optimist_client import Experiment, Fix, Optimist
+from optimist_client import Experiment, FixError, Optimist
 from optimist_client.models import Report, Standing
 
 PAIRS = {
@@ -63,7 +63,7 @@ def test_absurd_rows_after_sane_ones_are_refused_and_change_nothing(client: Opti
     pick = experiment.ask(generators=["x"])
     absurd = rows(3)
     absurd[7, 2] = -1e30
-    with pytest.raises(Fix, match=r"features: row 7 holds a value of size 1e\+30, .*reference.*1 generator"):
+    with pytest.raises(FixError, match=r"features: row 7 holds a value of size 1e\+30, .*reference.*1 generator"):
         pick.tell(absurd)
     assert experiment.report().samples == 40
     assert pick.tell(rows(3)).position == 3
@@ -177,7 +177,7 @@ def test_copies_are_refused_where_the_experiment_says_so(client: Optimist, servi
     experiment = made(client, name, refuse_copies=True)
     experiment.ask(generators=["x"]).tell(rows(1), ids=[f"{row}" for row in range(20)])
     pick = experiment.ask(generators=["x"])
-    with pytest.raises(Fix, match="repeats the one at position 1"):
+    with pytest.raises(FixError, match="repeats the one at position 1"):
         pick.tell(rows(1))
     assert append(service, name, "x", "copy", rows(1)).status_code == 422
     assert append(service, name, "y", "other", rows(1)).status_code == 200
@@ -199,7 +199,7 @@ def test_equal_answers_to_equal_prompts_are_lawful(client: Optimist, name: str):
     assert "earlier" not in " ".join(experiment.report().standings[0].warnings)
     while (pick := experiment.ask()).prompts != ["two"]:
         pick.give_up()
-    with pytest.raises(Fix, match="refuses copies"):
+    with pytest.raises(FixError, match="refuses copies"):
         pick.tell(np.full((1, 3), 4.0), prompts=[embedded["one"]])
 
 

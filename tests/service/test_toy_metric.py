@@ -14,7 +14,7 @@ from processes import Service, serving
 from toy_metric import ColumnMean
 
 from optimist import Evaluation, score, simulate
-from optimist_client import Conflict, Experiment, Optimist
+from optimist_client import ConflictError, Experiment, Optimist
 
 HERE = Path(__file__).parent
 MEANS = {"low": -3.0, "middle": -2.0, "high": 0.5}
@@ -59,7 +59,7 @@ def test_in_the_service_as_in_memory(client: Optimist):
     names, metric = list(MEANS), ColumnMean(dimension=4, column=3)
     experiment = client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
     assert client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         client.create_experiment("toy", names, metric=ColumnMean(dimension=4), policy="ucb", budget=200)
     assert client.experiment("toy").info.config.declared == metric
     first = experiment.report()

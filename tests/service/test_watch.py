@@ -13,7 +13,7 @@ from npy import saved
 from processes import Service
 
 from optimist.archive.file import Archive
-from optimist_client import Conflict, Experiment, Fix, NotFound, Optimist
+from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist
 from optimist_client.metrics import FID, RKE, Cosine, Gaussian, InceptionScore, Mean, Vendi, WinRate
 from optimist_client.tensors import MEDIA_TYPE, decode, encode
 
@@ -67,7 +67,7 @@ def test_creating_again_finds_it_in_either_spelling(client: Optimist, name: str)
     )
     assert again.info == first.info
     for change in ({"watch": WATCH[:2]}, {"watch": WATCH[::-1]}, {"weigh_costs": True}):
-        with pytest.raises(Conflict, match=next(iter(change))):
+        with pytest.raises(ConflictError, match=next(iter(change))):
             client.create_experiment(name, names, **{**wanted, "watch": WATCH, **change})
 
 
@@ -97,7 +97,7 @@ def test_arrays_and_sizes_are_checked(client: Optimist, name: str, watch: list[A
     if expected is None:
         client.create_experiment(name, ["a", "b"], reference="watch-real", watch=watch)
         return
-    with pytest.raises(Fix, match=expected):
+    with pytest.raises(FixError, match=expected):
         client.create_experiment(name, ["a", "b"], reference="watch-real", watch=watch)
     assert name not in client.experiments()
 
@@ -106,12 +106,12 @@ def test_references_of_watched_metrics_exist_and_are_of_the_embedding_of_their_a
     def create(*watch: Any, **config: Any):
         return client.create_experiment(name, ["a", "b"], reference="watch-real", watch=[*watch], **config)
 
-    with pytest.raises(NotFound, match="no reference is called 'nowhere'"):
+    with pytest.raises(NotFoundError, match="no reference is called 'nowhere'"):
         create(FID(label="x", reference="nowhere"))
     dino, clip = FID(reads="dinov2", reference="other-real"), FID(reads="dinov2", reference="clip-real", label="clip")
-    with pytest.raises(Conflict, match="reference 'clip-real' is of embedding 'clip', not of 'dinov2-large'"):
+    with pytest.raises(ConflictError, match="reference 'clip-real' is of embedding 'clip', not of 'dinov2-large'"):
         create(dino, clip)
-    with pytest.raises(Conflict, match="'other-real' is of embedding 'dinov2-large', not of 'dinov2-base'"):
+    with pytest.raises(ConflictError, match="'other-real' is of embedding 'dinov2-large', not of 'dinov2-base'"):
         create(dino, embeddings={"dinov2": "dinov2-base"})
     assert name not in client.experiments()
     made = create(dino, embeddings={"dinov2": "dinov2-large", "features": "inception"})
@@ -168,13 +168,13 @@ def test_a_batch_holds_the_arrays_of_all_metrics(client: Optimist, name: str):
     whole = batch()
     for array, readers in (("dinov2", "fid-dinov2"), ("features", "fid, rke"), ("score", "mean-score")):
         less = {known: rows for known, rows in whole.items() if known != array}
-        with pytest.raises(Fix, match=rf"; found [a-z0-9, ]+; {array} is read by {readers}"):
+        with pytest.raises(FixError, match=rf"; found [a-z0-9, ]+; {array} is read by {readers}"):
             pick.tell(less)
-    with pytest.raises(Fix, match=r"expected the tensors features, dinov2, probabilities, score; found .*more"):
+    with pytest.raises(FixError, match=r"expected the tensors features, dinov2, probabilities, score; found .*more"):
         pick.tell(whole | {"more": whole["score"]})
-    with pytest.raises(Fix, match=r"score: expected shape \(n, 1\), got \(5, 2\)"):
+    with pytest.raises(FixError, match=r"score: expected shape \(n, 1\), got \(5, 2\)"):
         pick.tell(whole | {"score": np.ones((5, 2))})
-    with pytest.raises(Fix, match=r"5 of features, .* 4 of score"):
+    with pytest.raises(FixError, match=r"5 of features, .* 4 of score"):
         pick.tell(whole | {"score": whole["score"][:4]})
     assert pick.tell(whole).samples == 5
 
@@ -217,9 +217,9 @@ def test_numbers_are_checked_by_what_reads_them(client: Optimist, name: str):
     pick = client.create_experiment(name, ["a"], metric=metric, watch=watch).ask()
     assert pick is not None
     good = {"classes": np.full((5, 4), 0.25), "probabilities": -np.ones((5, 3)), "unit": np.ones((5, 2))}
-    with pytest.raises(Fix, match="classes: expected rows of numbers ≥ 0 that sum to 1"):
+    with pytest.raises(FixError, match="classes: expected rows of numbers ≥ 0 that sum to 1"):
         pick.tell(good | {"classes": np.full((5, 4), 0.5)})
-    with pytest.raises(Fix, match="unit: the metric needs rows that are not all zero; row 3 is"):
+    with pytest.raises(FixError, match="unit: the metric needs rows that are not all zero; row 3 is"):
         pick.tell(good | {"unit": np.array([[1.0, 0.0]] * 3 + [[0.0, 0.0]] * 2)})
     assert pick.tell(good).samples == 5
 
@@ -235,7 +235,7 @@ def test_values_of_a_judge_repeat_and_have_a_range(client: Optimist, name: str):
         assert pick is not None
         pick.tell(arrays)
 
-    with pytest.raises(Fix, match=r"values: expected numbers from 0 to 1, got 1\.5 in row 2"):
+    with pytest.raises(FixError, match=r"values: expected numbers from 0 to 1, got 1\.5 in row 2"):
         tell(both, features=features, values=won * 1.5)
     for place in range(3):
         tell(alone, values=won, cost=np.ones(5))
@@ -259,9 +259,9 @@ def test_sizes_are_compared_by_array(client: Optimist, name: str):
         tell(seed, score=1e9 * np.arange(1.0, 6.0))
     tell(5, score=np.array([1e11, 1e9, 0.0, 1e9, 1e9]))
     assert not experiment.report().suspects
-    with pytest.raises(Fix, match=r"dinov2: row 0 .* \(lower median of the reference and 1 generator\)"):
+    with pytest.raises(FixError, match=r"dinov2: row 0 .* \(lower median of the reference and 1 generator\)"):
         tell(6, dinov2=np.full((5, 6), 3e6))
-    with pytest.raises(Fix, match=r"score: row 2 .* expected at most 1e[+]06 times"):
+    with pytest.raises(FixError, match=r"score: row 2 .* expected at most 1e[+]06 times"):
         tell(6, score=np.array([0.0, 0.0, 1e17, 0.0, 0.0]))
 
 

@@ -11,7 +11,7 @@ import pytest
 from processes import Service, until
 
 from optimist import Evaluation
-from optimist_client import AsyncOptimist, Experiment, Fix, GeneratorError, Optimist
+from optimist_client import AsyncOptimist, Experiment, FixError, GeneratorError, Optimist
 from optimist_client.embedders import Function
 from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Mean
 
@@ -120,7 +120,7 @@ def test_contrasts_by_each_metric(experiment: Experiment, service: Service):
         assert found.error is not None
         assert found != own
         assert found.scale == watched.scale
-    with pytest.raises(Fix, match="metric: expected one of fid, is, rke, mean-brightness, fid-dinov2; got 'kid'"):
+    with pytest.raises(FixError, match="metric: expected one of fid, is, rke, mean-brightness, fid-dinov2; got 'kid'"):
         experiment.contrast("far", "best", metric="kid")
     answer = httpx.get(
         f"{service.url}/v1/experiments/several-in-a-run/contrast",
@@ -167,7 +167,7 @@ def test_a_function_that_raises_is_named(client: Optimist, name: str):
     generators = {"a": drawn_by("near"), "b": drawn_by("best")}
     with pytest.raises(GeneratorError, match=r"embedding 'brightness' raised ZeroDivisionError"):
         made.run(generators, embed={"features": lambda samples: samples, "brightness": lambda samples: 1 / 0})
-    with pytest.raises(Fix, match="found features; brightness is read by mean-brightness"):
+    with pytest.raises(FixError, match="found features; brightness is read by mean-brightness"):
         made.run(generators, embed={"features": lambda samples: samples})
 
 

@@ -18,7 +18,7 @@ from servers import Cluster, cluster, redis_6, redis_7, until
 
 from optimist.api.door.keys import make_key
 from optimist.store import open_store
-from optimist_client import Experiment, Fix, Optimist, Stop
+from optimist_client import Experiment, FixError, Optimist, StopError
 from optimist_client.models import Role
 
 pytestmark = pytest.mark.faults
@@ -93,7 +93,7 @@ def test_namespaces_share_a_cluster_and_see_nothing_of_each_other(servers: Clust
             admin.create_reference("real", mean=np.full(2, float(number)), covariance=np.eye(2))
             admin.create_experiment("x", ["a", "b"], reference="real", max_wait=0.2, rescore_growth=0.0, stop=False)
             sampled[namespace] = stack.enter_context(worker).experiment("x")
-            with pytest.raises((Fix, Stop)):
+            with pytest.raises((FixError, StopError)):
                 worker.create_experiment("y", ["a"], metric="is", dimension=3)
         with scorer(servers, tmp_path) as first:
             for experiment in sampled.values():
@@ -123,7 +123,7 @@ def test_the_number_of_experiments_is_exact_in_each_namespace_of_a_cluster(serve
     def make(number: int) -> bool:
         try:
             admins[number % 2].create_experiment(f"e{number}", ["a"], metric="is", dimension=3)
-        except Fix:
+        except FixError:
             return False
         return True
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optimist_client.client import AsyncOptimist, Optimist
     from optimist_client.errors import (
-        Busy,
-        Conflict,
-        Fix,
+        BusyError,
+        ConflictError,
+        FixError,
         GeneratorError,
-        NotFound,
+        NotFoundError,
         OptimistError,
-        Retry,
-        Stop,
-        Unreachable,
+        RetryError,
+        StopError,
+        UnreachableError,
     )
     from optimist_client.experiment import AsyncExperiment, Experiment
     from optimist_client.models import ExperimentConfig, Report
@@ -29,20 +29,20 @@ __all__ = [
     "AsyncExperiment",
     "AsyncOptimist",
     "AsyncPick",
-    "Busy",
-    "Conflict",
+    "BusyError",
+    "ConflictError",
     "Experiment",
     "ExperimentConfig",
-    "Fix",
+    "FixError",
     "GeneratorError",
-    "NotFound",
+    "NotFoundError",
     "Optimist",
     "OptimistError",
     "Pick",
     "Report",
-    "Retry",
-    "Stop",
-    "Unreachable",
+    "RetryError",
+    "StopError",
+    "UnreachableError",
 ]
 
 _HOMES = {
@@ -54,7 +54,15 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
+_OLD = frozenset({"Busy", "Conflict", "Fix", "NotFound", "Retry", "Stop", "Unreachable"})
+"""Names of errors in version 0.1."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _OLD:
+        from optimist_client.errors import renamed
+
+        return renamed(name, __name__, 3)
     if name not in __all__:
         raise AttributeError(f"module 'optimist_client' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"optimist_client.{_HOME_OF.get(name, 'errors')}"), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -24,16 +25,27 @@ class ChangeOperations(ResultOperations):
     ) -> models.Report:
         """Continue after `stop`, a decision or a spent budget. Optionally set a new `budget` (samples) or `max_cost`.
 
-        After a decision it continues without deciding again, unless `stop` is True. Raises `Fix` for `max_cost` if a
-        generator has no cost.
+        After a decision it continues without deciding again, unless `stop` is True. Raises `FixError` for `max_cost` if
+        a generator has no cost.
         """
         return await self._change("", state="running", budget=budget, max_cost=max_cost, stop=stop)
+
+    @operation
+    async def annotate(self, *, tags: Sequence[str] | None = None, note: str | None = None) -> models.Report:
+        """Replace the tags, the note, or both, by which people find the experiment. They do not change what it asks.
+
+        tags: at most 32 of at most 64 characters each, without commas. note: at most 10,000 characters.
+        """
+        report = await self._change("", tags=tags if tags is None or isinstance(tags, str) else list(tags), note=note)
+        config = self.info.config.model_copy(update={"tags": report.tags, "note": report.note})
+        self.info = self.info.model_copy(update={"config": config})
+        return report
 
     @operation
     async def add_generator(self, generator: str, cost: float | None = None) -> models.Report:
         """Add a generator, optionally with its cost per sample. An existing generator is not changed.
 
-        Raises `Fix` without a cost if the experiment has `max_cost`.
+        Raises `FixError` without a cost if the experiment has `max_cost`.
         """
         wanted = {"name": generator} | ({} if cost is None else {"cost": cost})
         answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json=wanted)
@@ -46,7 +58,10 @@ class ChangeOperations(ResultOperations):
 
     @operation
     async def set_state(self, generator: str, state: models.GeneratorState) -> models.Report:
-        """Pause a generator, activate it again, or retire it permanently. Raises `Conflict` for the last active one."""
+        """Pause a generator, activate it again, or retire it permanently.
+
+        Raises `ConflictError` for the last active one.
+        """
         return await self._change(f"/generators/{quote(generator, safe='')}", state=state)
 
     @operation
@@ -60,9 +75,9 @@ class ChangeOperations(ResultOperations):
         reason: why, at most 1,024 bytes of printable text.
 
         The batch leaves the scores, and a decision that rested on it is reopened. Its samples stay in the budget and
-        the cost. A retraction cannot be undone; a second one changes nothing and returns `already`. Raises `NotFound`
-        for an unknown pick, generator or position; `Conflict` if the service no longer has the batch, which says what
-        can be retracted instead; ValueError for another combination of arguments.
+        the cost. A retraction cannot be undone; a second one changes nothing and returns `already`. Raises
+        `NotFoundError` for an unknown pick, generator or position; `ConflictError` if the service no longer has the
+        batch, which says what can be retracted instead; ValueError for another combination of arguments.
         """
         if (pick is None) == (generator is None) or (position is not None and generator is None):
             raise ValueError("expected a pick, or a generator, or a generator and a position")

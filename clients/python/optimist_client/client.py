@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import ValidationError
 
 from optimist_client import models
 from optimist_client.drivers import BlockingTransport
-from optimist_client.errors import Fix
+from optimist_client.errors import FixError
 from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.metrics import Metric
 from optimist_client.operations import Awaiting, Blocking, operation
@@ -67,7 +67,7 @@ class ServiceOperations(Generic[ExperimentT]):
         unless `keep_rows`, which metrics such as KID need: then the features are sent and kept, in pieces. If that is
         interrupted, the same call later goes on where it stopped. `progress` shows how far it is (None: in terminals
         and notebooks). Uploading the same reference again under the same name succeeds; a different one raises
-        `Conflict`. Raises ValueError for an invalid reference.
+        `ConflictError`. Raises ValueError for an invalid reference.
         """
         given = (mean, covariance) if features is None else features
         if file is not None:
@@ -135,6 +135,7 @@ class ServiceOperations(Generic[ExperimentT]):
         *,
         metric: str | Metric = "fid",
         reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
+        direction: Literal["minimize", "maximize"] | None = None,
         **config: Any,
     ) -> ExperimentT:
         """Create an experiment, or open the existing one with the same name and config.
@@ -144,13 +145,14 @@ class ServiceOperations(Generic[ExperimentT]):
         It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
         (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
         accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as "<name>-reference-2" and so on.
-        Further arguments are the fields of `models.ExperimentConfig`. Among
-        them are `tolerance`, the difference that does not matter, for which "1%" of the best score is recommended
-        (training a model again moves its FID by 1 to 2 %; with 0, the default, equal generators are never decided);
-        `max_magnitude`: a batch with a value more than this many times the usual size of features is refused
-        (default 1e6); and `refuse_copies`: whether a batch that repeats an earlier one of its generator is refused
-        instead of causing a warning. Raises `Fix` for invalid settings, `Conflict` if an experiment of this name exists
-        with another config.
+        `direction` is checked, and may be left out: the metric says whether lower or higher scores are better. Further
+        arguments are the fields of `models.ExperimentConfig`. Among them are `tolerance`, the difference that does not
+        matter, for which "1%" of the best score is recommended (training a model again moves its FID by 1 to 2 %; with
+        0, the default, equal generators are never decided); `max_magnitude`: a batch with a value more than this many
+        times the usual size of features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an
+        earlier one of its generator is refused instead of causing a warning. `tags` and a `note` are for finding it
+        again; an experiment that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings,
+        `ConflictError` if an experiment of this name exists with another config.
         """
         found = ReferenceNames(name)
         settings: dict[str, Any] = {"metric": found.without_data(metric)}
@@ -158,6 +160,10 @@ class ServiceOperations(Generic[ExperimentT]):
         if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
             settings["watch"] = [found.without_data(each) for each in watch]
         wanted = _valid({"name": name, "generators": generators, **config, **settings})
+        try:
+            wanted.declared.check_direction(direction)
+        except ValueError as error:
+            raise FixError(f"{error}") from None
         embeddings = {
             metric.setting("reference"): wanted.embedding_names.get(metric.first_name)
             for metric in reversed([*wanted.metrics.values()])
@@ -167,7 +173,7 @@ class ServiceOperations(Generic[ExperimentT]):
             try:
                 await upload(named, data, embeddings.get(named))
             except ValueError as error:
-                raise Fix(f"reference: {error}") from None
+                raise FixError(f"reference: {error}") from None
         # Let pydantic write the JSON: `order` may be infinite, which plain JSON cannot represent.
         body = wanted.model_dump_json().encode()
         answer = await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
@@ -175,13 +181,23 @@ class ServiceOperations(Generic[ExperimentT]):
 
     @operation
     async def experiment(self, name: str) -> ExperimentT:
-        """Open an existing experiment. Raises `NotFound` if there is none of this name."""
+        """Open an existing experiment. Raises `NotFoundError` if there is none of this name."""
         return self._opened(await self._transport.call("GET", f"/v1/experiments/{name}"))
 
     @operation
     async def experiments(self) -> list[str]:
         """The names of all experiments, by creation time."""
         return [item["config"]["name"] for item in await self._transport.call("GET", "/v1/experiments")]
+
+    @operation
+    async def list_experiments(self, *, tag: str | None = None, search: str | None = None) -> list[ExperimentT]:
+        """All experiments, opened, by creation time; or only those that match.
+
+        tag: one of their tags. search: a text in their name, generators, tags or note, in whatever case.
+        """
+        asked = {"tag": tag, "search": search}
+        params = {name: value for name, value in asked.items() if value is not None}
+        return [self._opened(item) for item in await self._transport.call("GET", "/v1/experiments", params=params)]
 
     @operation
     async def delete_experiment(self, name: str) -> None:
@@ -192,8 +208,9 @@ class ServiceOperations(Generic[ExperimentT]):
     async def import_experiment(self, path: str | Path, name: str | None = None) -> ExperimentT:
         """Create an experiment, called `name` if given, from a file that `Experiment.export` wrote.
 
-        It continues from the exported state. Raises `Conflict` if the name of the experiment or of its reference is
-        taken by a different one; `Fix` with the reason if the file is damaged, of an unknown version or not an archive.
+        It continues from the exported state. Raises `ConflictError` if the name of the experiment or of its reference
+        is taken by a different one; `FixError` with the reason if the file is damaged, of an unknown version or not an
+        archive.
         """
         headers = {"content-type": "application/zip", "idempotency-key": uuid.uuid4().hex}
         params = {} if name is None else {"name": name}
@@ -209,14 +226,14 @@ class ServiceOperations(Generic[ExperimentT]):
 
 
 def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
-    """The config of these settings. Raises `Fix`, which says what was expected."""
+    """The config of these settings. Raises `FixError`, which says what was expected."""
     names = settings["generators"]
     if isinstance(names, Collection) and not isinstance(names, str | bytes):
         settings["generators"] = list(names)
     try:
         return models.ExperimentConfig(**settings)
     except ValidationError as error:
-        raise Fix(in_words(error, fields=models.ExperimentConfig.model_fields)) from None
+        raise FixError(in_words(error, fields=models.ExperimentConfig.model_fields)) from None
 
 
 class Optimist(ServiceOperations[Experiment], Blocking):

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from optimist_client.embeddings import spelled_out
 from optimist_client.goals import Goal, MixturePolicy, RoutePolicy, check_goal, of_mixture, of_routes
+from optimist_client.labels import Note, Tags
 from optimist_client.metric_fields import MetricField, WatchedField, check_watched, kind_of, metric_of
 from optimist_client.metrics import Kernel, Metric, find
 from optimist_client.metrics.base import ArrayName, Dimension
@@ -150,6 +151,10 @@ class ExperimentConfig(Wire):
     previews: Annotated[int, Field(ge=0, le=MOST_KEPT)] = optional(0)
     """How many previews of samples (thumbnails, or texts of at most 64 KiB) are kept of each generator; 0: none. Times
     the number of generators it is at most 4,096."""
+    tags: Tags = optional([])
+    """Words to find it by. Neither these nor the note are part of the question: they can change, and an experiment that
+    exists keeps those it has."""
+    note: Note = optional("")
     max_magnitude: Annotated[float, Field(gt=1, allow_inf_nan=False)] = optional(MAX_MAGNITUDE)
     """A batch is refused if a value exceeds the usual size by this factor. The usual size is the root mean square of
     the earlier batches. From a factor of 1000 on, a batch is accepted with a warning."""

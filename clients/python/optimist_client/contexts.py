@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.config import ExperimentConfig
-from optimist_client.errors import Fix
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -20,15 +20,15 @@ def asked(
 ) -> dict[str, Any]:
     """The fields `contexts` and `prompts` of an ask in an experiment with this config.
 
-    Raises `Fix` if contexts are given where nothing is routed, or none where prompts are; ValueError unless they are
-    finite numbers (n, `config.context`), with a text for each if there are texts.
+    Raises `FixError` if contexts are given where nothing is routed, or none where prompts are; ValueError unless they
+    are finite numbers (n, `config.context`), with a text for each if there are texts.
     """
     if config.goal != "route":
         if contexts is None and prompts is None:
             return {}
-        raise Fix(f"{config.name!r} has the goal {config.goal!r}: an ask has a context only with the goal 'route'")
+        raise FixError(f"{config.name!r} has the goal {config.goal!r}: an ask has a context only with the goal 'route'")
     if contexts is None:
-        raise Fix(
+        raise FixError(
             f"{config.name!r} chooses a generator for each prompt: use ask(context=…) with the prompt's embedding of "
             f"{config.context} numbers"
         )

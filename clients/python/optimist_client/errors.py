@@ -1,25 +1,39 @@
 """The SDK's exceptions. Their base classes say what the caller should do: retry, fix the request, or stop.
 
 OptimistError
-├── Retry               the call did not succeed in time and can be repeated; acknowledged data is safe
-│   ├── Unreachable     no connection to the service within `patience` seconds
-│   └── Busy            the service was overloaded or unavailable for `patience` seconds
-├── Fix                 a config is wrong or the request was refused, and nothing was stored; says what was expected
-│   ├── NotFound        no such experiment, reference, generator or pick: fix the name
-│   ├── Conflict        the name or pick is already used with other values, or the batch cannot be retracted
-│   └── GeneratorError  a function given to `run` raised: fix the function; its pick was given up
-└── Stop                the pick or experiment is no longer available, or its batch was retracted: continue with another
+├── RetryError             the call did not succeed in time and can be repeated; acknowledged data is safe
+│   ├── UnreachableError   no connection to the service within `patience` seconds
+│   └── BusyError          the service was overloaded or unavailable for `patience` seconds
+├── FixError               a config is wrong or the request was refused, and nothing was stored; says what was expected
+│   ├── NotFoundError      no such experiment, reference, generator or pick: fix the name
+│   ├── ConflictError      the name or pick is already used with other values, or the batch cannot be retracted
+│   └── GeneratorError     a function given to `run` raised: fix the function; its pick was given up
+└── StopError              the pick or experiment is no longer available, or its batch was retracted: go on with another
 
-`action` is "retry", "fix" or "stop". Invalid arrays raise ValueError before a request is sent.
+`action` is "retry", "fix" or "stop". Invalid arrays raise ValueError before a request is sent. The names without
+`Error` that version 0.1 had are the same classes; they go on for one version, with a DeprecationWarning.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+import warnings
+from typing import Any, ClassVar, Literal
 
 from optimist_client.models import Problem
 
-__all__ = ["Busy", "Conflict", "Fix", "GeneratorError", "NotFound", "OptimistError", "Retry", "Stop", "Unreachable"]
+__all__ = [
+    "BusyError",
+    "ConflictError",
+    "FixError",
+    "GeneratorError",
+    "NotFoundError",
+    "OptimistError",
+    "RetryError",
+    "StopError",
+    "UnreachableError",
+]
+OLD_NAMES = ("Busy", "Conflict", "Fix", "NotFound", "Retry", "Stop", "Unreachable")
+"""What the classes were called in version 0.1, without `Error`."""
 
 
 class OptimistError(Exception):
@@ -32,35 +46,35 @@ class OptimistError(Exception):
         self.problem = problem
 
 
-class Retry(OptimistError):
+class RetryError(OptimistError):
     """The call did not succeed in time. It may succeed later; data that was acknowledged before is safe."""
 
     action = "retry"
 
 
-class Unreachable(Retry):
+class UnreachableError(RetryError):
     """The service could not be reached, or the connection was lost, in all attempts within `patience` seconds."""
 
 
-class Busy(Retry):
+class BusyError(RetryError):
     """The service responded that it is overloaded or unavailable in all attempts within `patience` seconds."""
 
 
-class Fix(OptimistError):
+class FixError(OptimistError):
     """A config is wrong, or the service refused the request. Nothing was stored. The message says what was expected."""
 
     action = "fix"
 
 
-class NotFound(Fix):
+class NotFoundError(FixError):
     """The experiment, reference, generator or pick does not exist."""
 
 
-class Conflict(Fix):
+class ConflictError(FixError):
     """The name or pick is already used with other values, or the batch cannot be retracted: the message says why."""
 
 
-class GeneratorError(Fix):
+class GeneratorError(FixError):
     """A function that was given to `run` raised an error (`__cause__`). The pick was given up.
 
     `generator` is the name of the pick's generator.
@@ -71,7 +85,7 @@ class GeneratorError(Fix):
         self.generator = generator
 
 
-class Stop(OptimistError):
+class StopError(OptimistError):
     """The pick or experiment is no longer available, for example a pick that is too old: continue with a new one.
 
     Telling a pick whose batch was retracted also raises it.
@@ -82,7 +96,22 @@ class Stop(OptimistError):
 
 def from_problem(problem: Problem) -> OptimistError:
     """The exception for a problem document of the service."""
-    by_status = {404: NotFound, 409: Conflict, 410: Stop}
-    by_action = {"retry": Retry, "stop": Stop, "fix": Fix}
-    kind = Stop if problem.action == "stop" else by_status.get(problem.status) or by_action[problem.action]
+    by_status = {404: NotFoundError, 409: ConflictError, 410: StopError}
+    by_action = {"retry": RetryError, "stop": StopError, "fix": FixError}
+    kind = StopError if problem.action == "stop" else by_status.get(problem.status) or by_action[problem.action]
     return kind(f"{problem.title}: {problem.detail}" if problem.detail else problem.title, problem)
+
+
+def __getattr__(name: str) -> Any:
+    return renamed(name, __name__, 3)
+
+
+def renamed(name: str, module: str, level: int) -> Any:
+    """The class that had this name in version 0.1, with a warning. Raises AttributeError for any other name.
+
+    level: how many calls up the name was looked up.
+    """
+    if name not in OLD_NAMES:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warnings.warn(f"{module}.{name} is called {name}Error; the old name goes", DeprecationWarning, stacklevel=level)
+    return globals()[f"{name}Error"]

@@ -15,7 +15,7 @@ from optimist_client.callbacks import Callback
 from optimist_client.changes import ChangeOperations
 from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
-from optimist_client.errors import Fix
+from optimist_client.errors import FixError
 from optimist_client.models.decisions import leader
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Pick, PickOperations
@@ -151,8 +151,8 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         worker: a name, unique per loop: an open pick of this worker is returned again, but not with the goal "route".
         generators: the names of the generators that the worker can sample; by default all.
 
-        While other workers' open picks use up the budget, it waits. Raises `Fix` without a context where the goal is
-        "route", and with one elsewhere; ValueError for a context of another width or that is not finite.
+        While other workers' open picks use up the budget, it waits. Raises `FixError` without a context where the goal
+        is "route", and with one elsewhere; ValueError for a context of another width or that is not finite.
         """
         known = asked(self.info.config, None if context is None else [context], None if prompt is None else [prompt])
         drawn = await self._waited(worker, generators, known, [prompt])
@@ -180,8 +180,8 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         """Iterate over picks until the experiment has ended, or until `max_samples` samples were picked here.
 
         Each pick must be told or given up before the next one; otherwise, also if the loop breaks or raises, it is
-        given up automatically. Each tell also asks for the next pick, so that a round takes one request. Raises `Fix`
-        with the goal "route", where every pick needs a context.
+        given up automatically. Each tell also asks for the next pick, so that a round takes one request. Raises
+        `FixError` with the goal "route", where every pick needs a context.
         """
         worker = worker or f"loop-{_unique()}"
         drawn = 0
@@ -207,13 +207,13 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
 
         By the weights of the newest mixture of the metric that decides. What rounding leaves over is credited to the
         next calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.
-        These samples need not be told. Raises `Fix` for a size below 1 or above 1,000,000, `Conflict` while there is no
-        mixture: ask for one with `mixture`.
+        These samples need not be told. Raises `FixError` for a size below 1 or above 1,000,000, `ConflictError` while
+        there is no mixture: ask for one with `mixture`.
         """
         try:
             request = models.BlendRequest(size=size, request_id=_unique())
         except ValidationError as error:
-            raise Fix(in_words(error)) from None
+            raise FixError(in_words(error)) from None
         path = f"/v1/experiments/{self.name}/blend"
         return models.Blend.model_validate(await self._transport.call("POST", path, json=request.model_dump()))
 
@@ -229,7 +229,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         try:
             request = models.AskRequest(worker=worker, request_id=_unique(), generators=names, **known)
         except ValidationError as error:
-            raise Fix(in_words(error)) from None
+            raise FixError(in_words(error)) from None
         while True:
             reply = await self._reply(request)
             if reply.picks:
@@ -260,6 +260,11 @@ class Experiment(ExperimentOperations[Pick], Blocking):
 
     _pick = Pick
 
+    @property
+    def best(self) -> str | None:
+        """The best generator so far: `Experiment` asks the service, `AsyncExperiment` says what it last knew."""
+        return self.report().decision.best
+
     def __repr__(self) -> str:
         with contextlib.suppress(Exception):
             path = f"/v1/experiments/{self.name}/report"
@@ -275,6 +280,11 @@ class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
     """
 
     _pick = AsyncPick
+
+    @property
+    def best(self) -> str | None:
+        """The best generator so far: `Experiment` asks the service, `AsyncExperiment` says what it last knew."""
+        return None if self._seen is None else self._seen.decision.best
 
 
 def _unique() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from optimist_client import models
-from optimist_client.errors import Fix, OptimistError
+from optimist_client.errors import FixError, OptimistError
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.previews import request_of
 from optimist_client.transport import Transport
@@ -107,10 +107,10 @@ class PickOperations:
         of pixels, the bytes of a PNG, JPEG or WebP file, the path of an image, or None. They are sent after the batch
         was stored, at most 16 of it, images as thumbnails of 256 pixels. Where that fails there is only a warning.
 
-        Telling the same batch again returns the same reply. Other values raise `Conflict`, more rows than requested
-        raise `Fix`, a pick that the service no longer knows raises `Stop`. float16 and float32 are sent unchanged,
-        bfloat16 as float32, everything else as float64. torch tensors may be on any device. Raises ValueError for
-        anything that is not an array of real numbers, and for ids of more than 1024 bytes.
+        Telling the same batch again returns the same reply. Other values raise `ConflictError`, more rows than
+        requested raise `FixError`, a pick that the service no longer knows raises `StopError`. float16 and float32 are
+        sent unchanged, bfloat16 as float32, everything else as float64. torch tensors may be on any device. Raises
+        ValueError for anything that is not an array of real numbers, and for ids of more than 1024 bytes.
         """
         # Imported here because a program that only reads reports does not need numpy.
         from optimist_client.tensors import IDS, MEDIA_TYPE, as_floats, encode, pack_ids
@@ -135,7 +135,9 @@ class PickOperations:
         reply = models.TellReply.model_validate(answer)
         self.settled = True
         if reply.generator != self.generator:
-            raise Fix(f"the samples of {self.generator!r} were counted for {reply.generator!r}: please report this bug")
+            raise FixError(
+                f"the samples of {self.generator!r} were counted for {reply.generator!r}: please report this bug"
+            )
         if reply.next is not None:
             self._ended = reply.next.ended
             for following in reply.next.picks:  # one at most

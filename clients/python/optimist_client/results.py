@@ -20,11 +20,25 @@ class ResultOperations:
         self.name = info.config.name
         self._seen: models.Report | models.AskReply | None = None
 
+    @property
+    def tags(self) -> list[str]:
+        """Its tags when it was opened, or as `annotate` has set them since."""
+        return list(self.info.config.tags)
+
+    @property
+    def note(self) -> str:
+        """Its note when it was opened, or as `annotate` has set it since."""
+        return self.info.config.note
+
     @operation
-    async def report(self) -> models.Report:
-        """The current standings, regret, pick ratio and decision."""
+    async def report(self, *, charts: bool = False) -> models.Report:
+        """The current standings, regret, pick ratio and decision.
+
+        charts: with the data of charts (`progress`), for `plot_regret` and `plot_picks`.
+        """
+        params = {"after": 0} if charts else {}
         self._seen = models.Report.model_validate(
-            await self._transport.call("GET", f"/v1/experiments/{self.name}/report")
+            await self._transport.call("GET", f"/v1/experiments/{self.name}/report", params=params)
         )
         return self._seen
 
@@ -33,7 +47,8 @@ class ResultOperations:
         """How much worse `generator` scores than `against`, with the error of the difference.
 
         `metric` is the label of a watched metric, as in `report().watched`; by default the metric that decides. Raises
-        `NotFound` for an unknown generator, `Fix` for an unknown metric and while one of the two has no estimate.
+        `NotFoundError` for an unknown generator, `FixError` for an unknown metric and while one of the two has no
+        estimate.
         """
         params = {"generator": generator, "against": against} | ({} if metric is None else {"metric": metric})
         path = f"/v1/experiments/{self.name}/contrast"
@@ -46,7 +61,7 @@ class ResultOperations:
         """The generator's `count` largest modes, each with its `samples` most typical samples, and groups of prompts.
 
         `metric` is the label of a watched metric; by default the metric that decides.
-        Raises `Fix` for metrics without a kernel, `Retry` if no scorer responded in time.
+        Raises `FixError` for metrics without a kernel, `RetryError` if no scorer responded in time.
         """
         params = {"count": count, "samples": samples} | ({} if metric is None else {"metric": metric})
         path = f"/v1/experiments/{self.name}/generators/{quote(generator, safe='')}/modes"
@@ -58,8 +73,8 @@ class ResultOperations:
 
         metric: the label of a watched metric; by default the metric that decides. With the goal "mixture" it is made
         whenever the samples have grown by a quarter, otherwise when it is asked for. If no scorer responds in time, an
-        earlier one is returned, marked `stale`. Raises `Fix` for metrics without a score of blends and while there are
-        too few samples, `Retry` if no scorer responded and there is no earlier one.
+        earlier one is returned, marked `stale`. Raises `FixError` for metrics without a score of blends and while there
+        are too few samples, `RetryError` if no scorer responded and there is no earlier one.
         """
         params = {} if metric is None else {"metric": metric}
         path = f"/v1/experiments/{self.name}/mixture"
@@ -71,8 +86,8 @@ class ResultOperations:
         best single generator.
 
         It is made when it is asked for. If no scorer responds in time, an earlier one is returned, marked `stale`.
-        Raises `Fix` for another goal, `Conflict` while there are too few samples, `Retry` if no scorer responded and
-        there is no earlier one.
+        Raises `FixError` for another goal, `ConflictError` while there are too few samples, `RetryError` if no scorer
+        responded and there is no earlier one.
         """
         path = f"/v1/experiments/{self.name}/routes"
         return models.Routes.model_validate(await self._transport.call("GET", path))
@@ -87,7 +102,7 @@ class ResultOperations:
     async def export(self, path: str | Path) -> None:
         """Export the experiment to one file for `import_experiment`. An existing file is overwritten.
 
-        The experiment continues meanwhile. Open picks are not exported. Raises `Stop` if its data is damaged.
+        The experiment continues meanwhile. Open picks are not exported. Raises `StopError` if its data is damaged.
         """
         # Write a temporary file next to it, so that an existing file is replaced only when the new one is complete.
         part = Path(path).with_name(f".{Path(path).name}-{uuid.uuid4().hex}")

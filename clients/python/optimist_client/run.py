@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from optimist_client.callbacks import Callback
-from optimist_client.errors import Conflict, GeneratorError, NotFound, OptimistError, Stop
+from optimist_client.errors import ConflictError, GeneratorError, NotFoundError, OptimistError, StopError
 from optimist_client.models import AskReply, DecisionInfo, Report
 from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
@@ -257,7 +257,7 @@ class Run:
             try:
                 async with self._giving_up(worker):
                     reply = await PickOperations.tell(pick, **told, next=asks_on)
-            except (Conflict, NotFound, Stop):
+            except (ConflictError, NotFoundError, StopError):
                 # The pick was given up elsewhere, or the service has lost it: the next ask says how to continue.
                 pick.settled = True
                 return None

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import httpx
 from pydantic import ValidationError
 
-from optimist_client.errors import Busy, Fix, OptimistError, Unreachable, from_problem
+from optimist_client.errors import BusyError, FixError, OptimistError, UnreachableError, from_problem
 from optimist_client.models import Problem
 
 _BUSY = frozenset({429, 502, 503, 504, 507})
@@ -92,7 +92,10 @@ class Transport(ABC, Generic[Http]):
     async def _reply(
         self, send: Callable[[], Coroutine[Any, Any, httpx.Response]], patience: float | None = None
     ) -> httpx.Response:
-        """Send until the service replies and is not busy. Raises `Unreachable` or `Busy` after `patience` seconds."""
+        """Send until the service replies and is not busy.
+
+        Raises `UnreachableError` or `BusyError` after `patience` seconds.
+        """
         patience = self._patience if patience is None else patience
         deadline = time.monotonic() + patience
         for attempt in range(1_000_000):
@@ -100,17 +103,17 @@ class Transport(ABC, Generic[Http]):
             try:
                 reply = await send()
             except httpx.TransportError as error:
-                kind, failure = Unreachable, f"{type(error).__name__}: {error}"
+                kind, failure = UnreachableError, f"{type(error).__name__}: {error}"
             except httpx.InvalidURL as error:
-                raise Fix(f"the service's URL is not valid: {error}") from None
+                raise FixError(f"the service's URL is not valid: {error}") from None
             except RuntimeError:
                 if not self._http.is_closed:
                     raise
-                raise Fix("this client has been closed: create a new one") from None
+                raise FixError("this client has been closed: create a new one") from None
             else:
                 if reply.status_code not in _BUSY:
                     return reply
-                kind, failure = Busy, f"the service answered {reply.status_code}: {_refusal(reply)}"
+                kind, failure = BusyError, f"the service answered {reply.status_code}: {_refusal(reply)}"
                 wait = max(wait, _seconds(reply.headers.get("retry-after")))
             if time.monotonic() + wait > deadline:
                 raise kind(f"no answer from {self._http.base_url} within {patience:g} s: {failure}")

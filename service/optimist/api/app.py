@@ -19,6 +19,7 @@ from optimist.api.routes import (
     experiments,
     generators,
     health,
+    lists,
     mixtures,
     modes,
     picks,
@@ -72,6 +73,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
         picks,
         references,
         uploads,
+        lists,
         experiments,
         archives,
         mixtures,
@@ -84,6 +86,5 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
         session,
     ):
         app.include_router(routes.router)
-    app.include_router(experiments.overview)
     dashboard.install(app)
     return app

@@ -18,6 +18,7 @@ from optimist.api.vitals import Vitals
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.labels import labelled
 from optimist.dispatch.mixtures import KnownMixture, mixture_of
 from optimist.dispatch.report import report_of
 from optimist.dispatch.shown_routes import shown_routes
@@ -52,7 +53,7 @@ class Context:
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes)
+        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes, self.labelled)
         self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
     def of(self, namespace: str) -> Context:
@@ -83,6 +84,14 @@ class Context:
                 raise ApiError(503, "newer-rules", "Created by a newer version", detail, action="retry")
             known = self._recent[name] = (text, found)
         return known[1]
+
+    async def labelled(self, names: Sequence[str]) -> list[Experiment]:
+        """Those of the experiments that are there, each with its present tags and note."""
+        found: list[Experiment] = []
+        for name, controls in zip(names, await self.store.labels(names), strict=True):
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                found.append(labelled(await self.experiment(name), controls))
+        return found
 
     async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:
         """What `action` makes of the experiment as this process last saw it, without asking Redis first.

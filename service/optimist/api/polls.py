@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from optimist.api.entities import Body
 from optimist.dispatch.decision import with_decision_latched
+from optimist.dispatch.labels import matches
 from optimist.dispatch.mixture_curve import mixture_curve
 from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve
 from optimist.dispatch.report import report_of
@@ -51,19 +52,6 @@ class Shared:
     def forget(self, key: Hashable) -> None:
         """Make it anew for the next who asks."""
         self._made.pop(key, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """An answer as it goes out, and its entity tag."""
-
-    text: str
-    etag: str
-
-    @classmethod
-    def of(cls, text: str) -> Body:
-        """The answer with the tag of its contents."""
-        return cls(text, f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"')
 
 
 @dataclass
@@ -142,12 +130,14 @@ class Polls:
         watched: Callable[[Experiment], Awaitable[WatchedEstimates | None]],
         mixture: Callable[[PolicyState], Awaitable[Mixture | None]],
         routes: Callable[[PolicyState], Awaitable[Routes | None]],
+        labelled: Callable[[Sequence[str]], Awaitable[list[Experiment]]],
         hint_after: int | None = None,
     ) -> None:
         """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
 
         watched: the estimates of an experiment's watched metrics, None if it has none. mixture: the newest one of a
-        state by the metric that decides. routes: the newest table. hint_after: as in `report_of`.
+        state by the metric that decides. routes: the newest table. labelled: those of the experiments that are there,
+        with their present tags and notes. hint_after: as in `report_of`.
         """
         self._store = store
         self._experiment = experiment
@@ -157,6 +147,7 @@ class Polls:
         self._shared = Shared()
         self._mixture = mixture
         self._routes = routes
+        self._labelled = labelled
         self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
         self._blends = Kept(store, "mixture", store.mixture_curve)
         self._gains = Kept(store, "route", store.route_curve)
@@ -170,10 +161,15 @@ class Polls:
         """Somebody has just changed this experiment here, and will want to see it."""
         self._shared.forget(("report", name))
 
-    async def overview(self, limit: int, offset: int, only: Set[str] = frozenset()) -> Body:
-        """The experiments from place `offset` on, newest first, as of at most a second ago; of `only` these, if any."""
-        key = ("overview", limit, offset, frozenset(only))
-        return await self._shared.get(key, lambda: self._overview(limit, offset, only))
+    async def overview(
+        self, limit: int, offset: int, only: Set[str] = frozenset(), tag: str | None = None, search: str | None = None
+    ) -> Body:
+        """The experiments from place `offset` on, newest first, as of at most a second ago; of `only` these, if any.
+
+        tag, search: of those that `labels.matches` finds.
+        """
+        key = ("overview", limit, offset, frozenset(only), tag, search)
+        return await self._shared.get(key, lambda: self._overview(limit, offset, only, tag, search))
 
     async def _poll(self, name: str) -> Poll:
         experiment = await self._experiment(name)
@@ -216,8 +212,10 @@ class Polls:
         followed = await asyncio.to_thread(curve.follows, history, points)
         return await self._continued(experiment, stored, ProgressCurve()) if followed is None else followed
 
-    async def _overview(self, limit: int, offset: int, only: Set[str]) -> Body:
+    async def _overview(self, limit: int, offset: int, only: Set[str], tag: str | None, search: str | None) -> Body:
         names = [name for name in await self._store.experiments() if not only or name in only][::-1]
+        if tag is not None or search:
+            names = [known.config.name for known in await self._labelled(names) if matches(known.config, tag, search)]
         found: list[Summary] = []
         for name in names[offset : offset + limit]:
             try:
@@ -230,6 +228,8 @@ class Polls:
         return Body.of(Overview(total=len(names), experiments=found).model_dump_json())
 
 
+_NOTE = 200
+"""Characters of a note in the list of experiments."""
 _SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
 
 
@@ -251,6 +251,8 @@ def _summary(experiment: Experiment, report: Report) -> Summary:
         metric=report.metric,
         title=report.title,
         created=experiment.created,
+        tags=report.tags,
+        note=report.note[:_NOTE],
         generators=len(report.standings),
         state=report.state,
         damaged=any(standing.damaged for standing in report.standings),

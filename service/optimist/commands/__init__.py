@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands import archive, bandwidth, batches, contrast, demo, keys, route, score, scorer, serve, simulate
+from optimist.commands import (
+    archive,
+    bandwidth,
+    batches,
+    compare,
+    contrast,
+    demo,
+    keys,
+    route,
+    score,
+    scorer,
+    serve,
+    simulate,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,6 +49,7 @@ for command in (
     serve.serve,
     scorer.scorer,
     score.score,
+    compare.compare,
     contrast.contrast,
     bandwidth.bandwidth,
     route.route,

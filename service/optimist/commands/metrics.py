@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from optimist_client.metrics import Metric, declared, find
+from optimist_client.metrics import Metric, declared, find, texts
 
 FORM = "optionally with settings, as mean:reads=clipscore,higher_is_better=false or rke:kernel.sigma=10"
 MetricText = Annotated[str, typer.Option(help=f"The metric: one of {', '.join(declared())}; {FORM}.")]
@@ -22,28 +20,11 @@ Watch = Annotated[
         "all metrics by name."
     ),
 ]
-_COMMA = re.compile(r",(?![^\[{]*[\]}])")
-"""A comma outside of brackets."""
 
 
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of a metric given as text. Raises ValueError for another form.
-
-    Values are JSON, or else text. A dot names a part of a setting, as in `kernel.sigma`. The file of a `reference` is
-    read.
-    """
-    name, _, rest = text.partition(":")
-    find(name)
-    settings: dict[str, Any] = {}
-    for pair in _COMMA.split(rest) if rest else ():
-        path, equals, value = pair.partition("=")
-        if not (path and equals):
-            raise ValueError(f"expected a metric as name:setting=value,setting=value; got {text!r}")
-        *parents, last = path.split(".")
-        place = settings
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = _value(value)
+    """As `texts.parsed`. The file of a `reference` is read."""
+    name, settings = texts.parsed(text)
     if isinstance(reference := settings.get("reference"), str):
         from optimist.evaluation.offline import read_reference
 
@@ -67,10 +48,3 @@ def watched(texts: Sequence[str], shared: Mapping[str, Any]) -> list[Metric]:
         ):
             raise ValueError(f"watch: metric {name!r} needs {', '.join(missing)}")
     return found
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text

@@ -37,10 +37,10 @@ def play_routes(
         if json_file is not None:
             json_file.write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False))
     table = Table(title=result.sentence, title_justify="left", box=None, pad_edge=False)
-    costs = () if result.single_cost is None else ("cost of a prompt", "saved", "saved against the dearest")
+    costs = () if result.single_cost is None else ("cost", "saved", "of the dearest")
     value = "score less price" if price else "mean score"
     for heading in ("policy", value, "± over trials", "part of the possible gain", *costs, *result.names):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "policy")
     for row in result.rows:
         share = "–" if row.share_of_ideal is None else f"{row.share_of_ideal:.2f}"
         picks = (f"{part:.0%}" for part in row.picks.values())

@@ -1,6 +1,8 @@
-"""The order in which every generator goes through an experiment's prompts. Free of torch."""
+"""What indices of samples mean to every generator: a prompt, and a seed. Free of torch and of the store."""
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,3 +28,9 @@ def prompt_order(prompts: int, seed: int, start: int, size: int, *, passes: bool
         permutation = np.random.default_rng((seed, block)).permutation(length)[offset : offset + size - len(chosen)]
         chosen += (permutation % prompts).tolist()
     return chosen
+
+
+@lru_cache(4096)
+def first_seed(seed: int) -> int:
+    """The seed of an experiment's first sample, 32 bits."""
+    return int(np.random.SeedSequence(seed).generate_state(1)[0])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from optimist.dispatch.decision import decision_cost, explained_decision
 from optimist.dispatch.hint import hint_of
+from optimist.dispatch.labels import labels_of
 from optimist.dispatch.mixtures import mixture_of
 from optimist.dispatch.retractions import retractions_of
 from optimist.dispatch.standings import aside_warnings, standing_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import standing_warnings, suspects_among
-from optimist.dispatch.watched import WatchedEstimates, contrasts_from_best, watched_reports
+from optimist.dispatch.watched import WatchedEstimates, watched_reports
 from optimist.policies import Arm, contrast
+from optimist.policies.reports import report_on
 from optimist.store import NotFound
-from optimist_client.models import Contrast, Mixture, Regret, Report, Routes
+from optimist_client.models import Contrast, Mixture, Report, Routes
 
 
 def report_of(
@@ -31,31 +33,14 @@ def report_of(
     Without `explain` there are no contrasts, and a decision that is not latched has no verdicts, which take half a
     millisecond.
     """
-    told, is_best = state.stored.counted, state.config.goal == "best"
+    told = state.stored.counted
+    tags, note = labels_of(state.config, state.stored.controls)
     decision = explained_decision(state) if explain else state.decision
-    scores = {arm.name: arm.estimate.score for arm in state.arms if arm.estimate is not None}
-    metric = state.config.declared
-    best = decision.best
-    regret = None
-    if is_best and told and best is not None and best in scores and len(scores) == len(state.arms):
-        gaps = {name: abs(score - scores[best]) for name, score in scores.items()}
-        total = sum(arm.batches * gaps[arm.name] for arm in state.arms)
-        regret = Regret(total=total, average=total / told)
-    chosen = next((arm.batches for arm in state.arms if arm.name == best and is_best), None)
-    even = _even_samples(state) if decision.decided and is_best else None
-    even_cost = _even_cost(state, even)
-    return Report(
-        experiment=state.config.name,
-        goal=state.config.goal,
-        metric=metric.name,
-        title=metric.shown_title,
-        lower_is_better=metric.lower_is_better,
-        scale=metric.scale,
-        offers=sorted(metric.offers),
-        state=state.phase,
-        ended=state.has_ended,
-        decision=decision,
-        standings=[
+    return report_on(
+        state.config.name,
+        state.config.declared,
+        state.arms,
+        [
             standing_of(
                 arm,
                 generator,
@@ -66,22 +51,27 @@ def report_of(
             )
             for arm, generator in zip(state.arms, state.contenders, strict=True)
         ],
+        decision,
+        goal=state.config.goal,
+        stopping=state.goal.stopping,
+        told=state.stored.told,
+        counted=told,
         samples=state.samples,
-        rounds=state.stored.told,
+        costs=state.costs,
+        cost=state.cost,
+        explain=explain,
+        tags=tags,
+        note=note,
+        state=state.phase,
+        ended=state.has_ended,
         open_picks=len(state.open_picks),
         budget=state.budget,
-        cost=state.cost if state.costs else None,
         max_cost=state.max_cost,
-        uniform_cost=even_cost if even_cost is not None and even_cost > state.cost else None,
         decision_cost=decision_cost(state),
-        regret=regret,
-        optimal_pick_ratio=chosen / told if told and chosen is not None else None,
-        uniform_samples=even if even is not None and even > state.samples else None,
         scored=state.is_scored,
         hint=hint_of(state, decision, hint_after),
         suspects=suspects_among(state.contenders),
         retractions=retractions_of(state.stored.generators),
-        contrasts=contrasts_from_best(state.arms, state.config.delta, best) if explain else [],
         watched={} if watched is None else watched_reports(state, watched),
         mixture=mixture_of(state) if mixture is None else mixture,
         routes=routes,
@@ -107,15 +97,3 @@ def contrast_of(
             raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")
     one, other = (Arm(name, estimates[name]) for name in (generator, against))
     return contrast(one, other, state.config.delta)
-
-
-def _even_samples(state: PolicyState) -> int | None:
-    return state.goal.stopping.uniform_samples(state.rivals, state.stored.told)
-
-
-def _even_cost(state: PolicyState, samples: int | None) -> float | None:
-    """Cost of that many samples in all, as many of each rival; None if a rival has no cost."""
-    names = [arm.name for arm in state.rivals]
-    if samples is None or not all(name in state.costs for name in names):
-        return None
-    return samples * sum(state.costs[name] for name in names) / len(names)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import attrgetter
 
-import numpy as np
-
-from optimist.dispatch.prompts import prompt_order
+from optimist.dispatch.prompts import first_seed, prompt_order
 from optimist.store import GeneratorState
 from optimist_client.models import Experiment
 
@@ -60,12 +57,6 @@ def slice_seed(experiment: Experiment, generator: GeneratorState, start: int) ->
 def pick_seed(seed: int, number: int) -> int:
     """The seed of a pick without indices: 32 bits, distinct for 2³² picks of an experiment, and reproducible."""
     return (first_seed(seed) + number) % 2**32
-
-
-@lru_cache(4096)
-def first_seed(seed: int) -> int:
-    """The seed of an experiment's first sample."""
-    return int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
 def _next_prompts(experiment: Experiment, generator: GeneratorState, size: int) -> Slice | None:

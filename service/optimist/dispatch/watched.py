@@ -9,10 +9,10 @@ from dataclasses import replace
 from optimist.dispatch.standings import standing_of
 from optimist.dispatch.state import PolicyState, needed_to_fit
 from optimist.numerics.estimate import Estimate
-from optimist.policies import Arm, Stopping, described, rivals
+from optimist.policies.reports import watched_report
 from optimist.store import Unit, WatchedState
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast, WatchedReport
+from optimist_client.models import WatchedReport
 
 
 class WatchedEstimates:
@@ -51,32 +51,20 @@ def watched_reports(state: PolicyState, watched: WatchedEstimates) -> dict[str, 
 def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEstimates) -> WatchedReport:
     found = [watched.of(generator.ordinal, label) for generator in state.contenders]
     arms = [replace(arm, estimate=estimate) for arm, (_, estimate) in zip(state.arms, found, strict=True)]
-    # As the primary metric would decide, but for the tolerance, which is of its scale.
-    stopping = Stopping(state.config.delta, rules=state.experiment.rules)
-    decision, counted = stopping.decide(rivals(arms), state.stored.told), state.stored.counted
-    return WatchedReport(
-        label=label,
-        metric=metric.name,
-        title=metric.shown_title,
-        lower_is_better=metric.lower_is_better,
-        scale=metric.scale,
-        offers=sorted(metric.offers),
-        best=decision.best,
-        confidence=decision.confidence,
-        sure=decision.decided,
-        standings=[
+    counted = state.stored.counted
+    return watched_report(
+        label,
+        metric,
+        arms,
+        [
             standing_of(arm, generator, counted, damage=stored.damage)
             for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
         ],
-        contrasts=contrasts_from_best(arms, state.config.delta, decision.best),
+        delta=state.config.delta,
+        rules=state.experiment.rules,
+        told=state.stored.told,
         scored=_is_scored(state, metric, [stored.estimate_seq for stored, _ in found]),
     )
-
-
-def contrasts_from_best(arms: Sequence[Arm], delta: float, best: str | None) -> list[Contrast]:
-    """How far the others are behind the best arm, among those with errors."""
-    known = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
-    return described(known, delta, best) if known else []
 
 
 def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:

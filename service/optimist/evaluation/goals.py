@@ -59,7 +59,7 @@ class Plan:
                 "gain, and `optimist simulate --goal route` plays its policies"
             )
         check_text("bound", "influence" if bound is None else bound)
-        named = check_text("policy", ("ogd" if goal == "mixture" else "ucb") if policy is None else policy)
+        named = check_text("policy", _default(goal, bound, metric) if policy is None else policy)
         known: dict[str, Any] = {"policy": named, "bound": bound or "influence", "warmup": None, "rescore_growth": 0.04}
         known |= of_mixture({"policy": named}) if goal == "mixture" else resolve_preset(named, type(metric), bound)
         growth = check_number("rescore_growth", known["rescore_growth"] if growth is None else growth)
@@ -95,8 +95,12 @@ class BestGenerator:
         """Nothing is made beside estimates."""
 
     def pick(self, arms: Sequence[Arm], told: int) -> int:
-        """Position of the generator to sample after `told` batches."""
-        return self._policy.pick(arms, told, told + 1)
+        """Position of the generator to sample after `told` batches, and those on their way."""
+        return self._policy.pick(arms, told, told + _open(arms) + 1)
+
+    def has_begun(self, arms: Sequence[Arm]) -> bool:
+        """Whether the warm-up is over, and every generator has an estimate."""
+        return all(arm.batches >= self._policy.warmup and arm.estimate is not None for arm in arms)
 
     def decide(self, arms: Sequence[Arm], told: int, explain: bool) -> Decision:
         """The decision after `told` batches."""
@@ -118,8 +122,12 @@ class BestBlend:
             self.mixture = tracks.mixture(self._policy.goes_by_published)
 
     def pick(self, arms: Sequence[Arm], told: int) -> int:
-        """Position of the generator to sample after `told` batches."""
-        return self._policy.pick(arms, self.mixture, told, told + 1)
+        """Position of the generator to sample after `told` batches, and those on their way."""
+        return self._policy.pick(arms, self.mixture, told, told + _open(arms) + 1)
+
+    def has_begun(self, arms: Sequence[Arm]) -> bool:
+        """Whether the warm-up is over, and there is a mixture."""
+        return self.mixture is not None and all(arm.batches >= self._policy.warmup for arm in arms)
 
     def decide(self, arms: Sequence[Arm], told: int, explain: bool) -> Decision:
         """The decision after `told` batches; there are no verdicts to explain it by."""
@@ -128,3 +136,14 @@ class BestBlend:
 
 
 Aim = BestGenerator | BestBlend
+
+
+def _open(arms: Sequence[Arm]) -> int:
+    return sum(arm.pending_batches for arm in arms)
+
+
+def _default(goal: str, bound: str | None, metric: Metric) -> str:
+    """The policy of new experiments. Under the papers' bounds it is `ucb`, as they have no standard errors."""
+    if goal != "best":
+        return "ogd" if goal == "mixture" else "thompson"
+    return "top-two" if metric.has_errors(bound or "influence") else "ucb"

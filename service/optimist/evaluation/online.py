@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
 from optimist.evaluation.goals import Plan
 from optimist.evaluation.question import Question, by_label, prepared, with_real_data
-from optimist.evaluation.readings import Readings
+from optimist.evaluation.session import Session
 from optimist.evaluation.told import Start, Told, checked_costs, checked_prompts, checked_start, names_of
 from optimist.evaluation.tracks import Tracks, score_due
 from optimist.numerics.checks import check_number, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
-from optimist.policies import Arm, Decision, Stopping, blended
+from optimist.policies import Stopping, blended
 from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend
 from optimist_client.tensors import IDS, unpack_ids
 from optimist_client.tolerance import checked as checked_tolerance
 
+_GIVEN = (
+    *("goal", "policy", "bound", "batch_size", "warmup", "rescore_growth", "delta", "tolerance", "seed"),
+    *("max_magnitude", "rules", "prompts", "prompts_are", "paired", "costs", "options"),
+)
+"""The arguments that a saved evaluation is made with again, beside generators and metrics."""
 
-class Evaluation(Readings):
+
+class Evaluation(Session):
     """Ask which generator to sample, tell the batch that came out, read estimates and decision at any time.
 
     `generators` are names. `batch_size` is the number of samples that a caller plans per pick; `tell` takes batches of
     any size, also without a pick. The first `warmup` batches of each generator are asked for in turn (None: 2, for "is"
     4, for the papers' bounds 1; always as many as open kernels need). Estimates are due when a generator's samples have
-    grown by `rescore_growth` (None: 0.04; 0: every batch). `policy` (None: "ucb") may be one of the papers' presets
+    grown by `rescore_growth` (None: 0.04; 0: every batch). `policy` is by default that of the service, "top-two" (under
+    bounds without standard errors "ucb"), and may be one of the papers' presets
     (`fid-ucb`, `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which set bound, warm-up and growth;
     otherwise `bound` None is "influence". `delta` is that of the interval and of the stopping rule, `tolerance` the
     difference that does not matter to the rule: a number on the estimates' scale, or a share of the best score ("1%"),
@@ -47,7 +55,8 @@ class Evaluation(Readings):
     seed, or prompt: from rules 4 on and under the bound "influence", generators are then compared by index. It is
     harmless where it is not true. `watch` are further metrics, as objects, of the same samples; a batch then holds the
     arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
-    equal those of an evaluation by that metric alone, and decide nothing. `next_start` gives the index from which seeds
+    equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is
+    checked against the metric's. `next_start` gives the index from which seeds
     can be made:
 
         name = evaluation.ask()
@@ -84,9 +93,11 @@ class Evaluation(Readings):
         prompts_are: str = "sample",
         paired: bool = True,
         costs: Mapping[str, float] | None = None,
+        direction: str | None = None,
         **options: float,
     ) -> None:
         names, place = names_of(generators), find_device(device)
+        self._given = {name: value for name, value in locals().items() if name in _GIVEN}  # what `save` writes
         declared = with_real_data(
             metric,
             reference=reference,
@@ -98,11 +109,13 @@ class Evaluation(Readings):
         plan = Plan.of(goal, policy, bound, declared, prompts_are, warmup=warmup, growth=rescore_growth)
         tolerance = checked_tolerance(tolerance)
         declared.check_decides()
+        declared.check_direction(direction)
         declared.check_tolerance(tolerance)
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)
         self.batch_size = batch_size
-        self._costs = checked_costs(costs, names) if rules >= 5 else {}
+        self._known_costs = checked_costs(costs, names)
+        self._costs = self._known_costs if rules >= 5 else {}
         check_prompts_are(prompts_are, bool(prompts), plan.bound)
         metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
@@ -110,6 +123,7 @@ class Evaluation(Readings):
         if not isinstance(paired, bool):
             raise ValueError(f"paired: expected True or False, got {paired!r}")
         self._list_length = len(prompts or ()) if prompts_are == "list" else None
+        self._declared = metrics
         tracks: dict[str, Tracks] = {}  # by label, the one that decides first
         for label, metric in metrics.items():
             how = {"bound": plan.bound, "options": options} if metric is declared else {}
@@ -127,9 +141,18 @@ class Evaluation(Readings):
         self._aim = plan.aim(declared, self._stopping, seed, batch_size, needed)
         self._credits = [0.0] * len(names)
 
-    def ask(self) -> str:
-        """Name of the generator to sample next; the same until the next tell."""
-        return self.generators[self._aim.pick(self._arms(), self.told)]
+    def ask(self, *, among: Collection[str] | None = None, pending: Mapping[str, int] | None = None) -> str:
+        """Name of the generator to sample next; with the same arguments the same until the next tell.
+
+        among: the generators that can be sampled; None: all. pending: how many batches of `batch_size` of each were
+        asked for and have not been told. Raises KeyError for an unknown name, ValueError if none can be sampled.
+        """
+        for name in (*(among or ()), *(pending or ())):
+            self._check_name(name)
+        arms = self._arms(pending)
+        if among is not None:
+            arms = [replace(arm, active=arm.name in among) for arm in arms]
+        return self.generators[self._aim.pick(arms, self.told)]
 
     def next_start(self, generator: str) -> int:
         """1 + the largest index told of `generator`: where "next" starts. Raises KeyError for an unknown name."""
@@ -178,14 +201,6 @@ class Evaluation(Readings):
         score_due(self._metrics)
         self._aim.follow(self._primary, self._arms())
 
-    def decision(self, explain: bool = True) -> Decision:
-        """The best generator, the confidence in it, whether that is enough to stop, and the reason.
-
-        `explain` adds a verdict for each rival and the comparison with the closest one, which takes half a millisecond.
-        With the goal "mixture" it is decided that the best blend is known; the confidence is that it beats `best`.
-        """
-        return self._aim.decide(self._arms(), self.told, explain)
-
     def blend(self, size: int) -> Blend:
         """How many samples of each generator to take next, `size` in all, to serve users with the best blend.
 
@@ -208,7 +223,3 @@ class Evaluation(Readings):
     @property
     def _questions(self) -> list[Question]:
         return [tracks.question for tracks in self._metrics.values()]
-
-    def _arms(self) -> list[Arm]:
-        found = self._primary.estimates
-        return [Arm(g, found[g], self._samples[g], self._batches[g], cost=self._costs.get(g)) for g in self.generators]

@@ -108,7 +108,8 @@ def _clusters(contexts: Floats, sigma: float, most: int, seed: int) -> tuple[NDA
         near = np.square(np.asarray(inside - centres[cluster], dtype=np.float64)).sum(1)
         tried.append((_silhouette(apart, cluster[some]), cluster.astype(np.int64), near))
     best = max(distinct for distinct, _, _ in tried)
-    _, cluster, near = next(each for each in reversed(tried) if each[0] >= DISTINCT * best)
+    least = best - (1.0 - DISTINCT) * abs(best)  # below the best one, which may be negative
+    _, cluster, near = next(each for each in reversed(tried) if each[0] >= least)
     return cluster, near
 
 

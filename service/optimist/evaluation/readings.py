@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from optimist.evaluation.track import Track
 from optimist.evaluation.tracks import Tracks
@@ -11,8 +12,10 @@ from optimist.numerics.checks import check_whole
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.policies import Arm, Stopping, contrast, optimistic, shown_mixture
+from optimist.policies.reports import report_on, standing_of, watched_report
 from optimist_client import models
-from optimist_client.models import Contrast
+from optimist_client.models import Contrast, DecisionInfo
+from optimist_client.models.experiments import State
 
 
 class Readings:
@@ -30,6 +33,16 @@ class Readings:
     def told(self) -> int:
         """Batches told so far, the t of decisions.md §3."""
         return sum(self._batches.values())
+
+    @property
+    def samples(self) -> int:
+        """Samples told so far, of all generators together."""
+        return sum(self._samples.values())
+
+    def counts(self, generator: str) -> tuple[int, int]:
+        """Samples and batches of a generator. Raises KeyError for an unknown name."""
+        self._check_name(generator)
+        return self._samples[generator], self._batches[generator]
 
     def estimates(self, metric: str | None = None) -> dict[str, Estimate | None]:
         """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now.
@@ -85,6 +98,46 @@ class Readings:
         """
         tracks = self._of(metric)
         return shown_mixture(tracks.mixture(), tracks.question.metric, self._stopping, self.told)
+
+    def _report(
+        self,
+        name: str,
+        arms: Sequence[Arm],
+        decision: DecisionInfo,
+        *,
+        state: State,
+        costs: Mapping[str, float],
+        budget: int | None = None,
+        **known: Any,
+    ) -> models.Report:
+        """The report on these arms in this state; known: further fields of `Report`."""
+        told, rules, delta = self.told, self._stopping.rules, self._stopping.delta
+        watched: dict[str, models.WatchedReport] = {}
+        for label, tracks in list(self._metrics.items())[1:]:
+            own = [replace(arm, estimate=tracks.estimates[arm.name]) for arm in arms]
+            rows = [standing_of(arm, told) for arm in own]
+            how: dict[str, Any] = {"delta": delta, "rules": rules, "told": told, "scored": True}
+            watched[label] = watched_report(label, tracks.question.metric, own, rows, **how)
+        return report_on(
+            name,
+            self._primary.question.metric,
+            arms,
+            [standing_of(arm, told, cost=costs.get(arm.name)) for arm in arms],
+            decision,
+            stopping=self._stopping,
+            told=told,
+            counted=told,
+            samples=self.samples,
+            costs=costs,
+            cost=sum(costs.get(generator, 0.0) * count for generator, count in self._samples.items()),
+            state=state,
+            ended=state in ("decided", "out of budget"),
+            open_picks=sum(arm.pending_batches for arm in arms),
+            budget=budget,
+            scored=True,
+            watched=watched,
+            **known,
+        )
 
     def _check_name(self, generator: str) -> None:
         if generator not in self._batches:

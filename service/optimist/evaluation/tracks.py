@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from optimist.evaluation.blends import check_blends, mixture_of
 from optimist.evaluation.question import Question
+from optimist.evaluation.saving import Arrays, tensors_at, texts, texts_of, with_place
+from optimist.evaluation.stored import pack_kernels, unpack_kernels
 from optimist.evaluation.told import Told, replayed
 from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.estimate import Estimate
@@ -33,6 +40,7 @@ class Tracks:
         if question.is_exact:
             raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self.question = question
+        self._asked = question
         self.estimates: dict[str, Estimate | None] = dict.fromkeys(generators)
         self._growth = growth
         self._logs: dict[str, list[Told]] = {name: [] for name in generators}
@@ -86,6 +94,48 @@ class Tracks:
             needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
             raise ValueError(f"a mixture needs at least {needed} samples of each generator")
         return mixture_of(self._tracks, published)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """What `restore` needs: values for JSON, and arrays."""
+        known: dict[str, Any] = {"begun": bool(self._tracks)}
+        known["estimates"] = [estimate and estimate.to_dict() for estimate in self.estimates.values()]
+        arrays: Arrays = {}
+        if self._tracks:
+            arrays["fitted"] = np.frombuffer(pack_kernels(self._asked, self.question), np.uint8)
+            for place, track in enumerate(self._tracks.values()):
+                arrays |= with_place(f"{place}", track.state())
+            return known, arrays
+        known["logs"] = [[told.indices for told in log] for log in self._logs.values()]
+        for place, log in enumerate(self._logs.values()):
+            for number, told in enumerate(log):
+                arrays |= with_place(f"{place}/{number}/rows", told.tensors)
+                arrays[f"{place}/{number}/ids"] = texts(told.ids)
+                arrays |= {} if told.listed is None else {f"{place}/{number}/listed": told.listed.numpy()}
+        return known, arrays
+
+    def restore(self, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
+        """Become what `state` says, of tracks made with the same arguments; widths: columns by array of a batch.
+
+        Raises KeyError or ValueError for the state of others.
+        """
+        estimates = [fields and Estimate.from_dict(fields) for fields in known["estimates"]]
+        self.estimates = dict(zip(self.estimates, estimates, strict=True))
+        if known["begun"]:
+            self.question = unpack_kernels(self._asked, arrays["fitted"].tobytes())
+            bound, made = self.question.bound_for(self.question.own(widths)), (self._growth, self.question.is_paired)
+            self._tracks = {
+                name: Track.restore(tensors_at(f"{place}", arrays), bound, *made, self.question.reads)
+                for place, name in enumerate(self.estimates)
+            }
+            self._logs.clear()
+            return
+        for place, (log, indices) in enumerate(zip(self._logs.values(), known["logs"], strict=True)):
+            for number, found in enumerate(indices):
+                listed = arrays.get(f"{place}/{number}/listed")
+                tensors = tensors_at(f"{place}/{number}/rows", arrays)
+                ids = texts_of(arrays[f"{place}/{number}/ids"])
+                one = None if found is None else (found[0], found[1])
+                log.append(Told(tensors, ids, None if listed is None else torch.tensor(listed), one))
 
     def _fitted(self, logs: Logs) -> Question:
         """The question; its open kernels are fixed once the logs have enough samples of every generator."""

@@ -52,7 +52,7 @@ SCORER_RESTARTS = Counter(
 
 SCORING_SECONDS = Histogram(
     "optimist_scoring_seconds",
-    "Duration of estimates in seconds, by route: computed from all rows, or from sums over them.",
+    "Duration of estimates in seconds, by route: computed from all rows, or from sums over them; mixtures; routes.",
     ["metric", "route"],
     buckets=_SCORING_BUCKETS,
     registry=SCORER,

@@ -114,6 +114,14 @@ class Plausibility:
             before = squares.get(one.name, 0.0)
             squares[one.name] = before + (one.mean_square - before) * rows / total
 
+    def state(self) -> dict[str, Any]:
+        """What has been counted, as values for JSON."""
+        return {"rows": dict(self._rows), "squares": {name: dict(one) for name, one in self._squares.items()}}
+
+    def restore(self, known: Mapping[str, Any]) -> None:
+        """The inverse of `state`."""
+        self._rows, self._squares = dict(known["rows"]), {name: dict(one) for name, one in known["squares"].items()}
+
     def _scales(self, name: str) -> list[float]:
         known = [
             math.sqrt(squares.get(name, 0.0))

@@ -19,6 +19,8 @@ Key = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
 PUBLISH_EVERY = 2.0
 """Seconds between two models of contexts at least, however fast samples grow: every dispatcher reads each of them."""
+TABLE_TIMES = 5.0
+"""How many times as long as a model its table is expected to take, before the first one."""
 LONGEST_TAIL = 8 * 2**20
 """Bytes that a log may have beyond the snapshot while the size of the statistic is not known."""
 At = TypeVar("At", bound=Place)
@@ -197,7 +199,8 @@ class RoutesRecord(GatheringRecord[Literal["routes"]]):
     @property
     def expected_seconds(self) -> float:
         """Of the model, and of the table if it is wanted."""
-        return (self.seconds or 0.0) + (self.table_seconds if self.is_wanted else 0.0)
+        seconds = self.seconds or 0.0
+        return seconds + (self.table_seconds or TABLE_TIMES * seconds if self.is_wanted else 0.0)
 
     @property
     def may_publish(self) -> bool:

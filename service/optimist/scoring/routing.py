@@ -159,7 +159,7 @@ class Routing:
         experiment, sigma = Experiment.model_validate_json(text), self._experiment.context_sigma
         try:
             made, record.table_seconds = await self._in_thread(timed, _table, rows, experiment, state, parts, sigma)
-        except (ValueError, ArithmeticError) as error:
+        except Exception as error:
             # Asks are answered from the model, which goes on without it.
             SCORING_FAILURES.inc()
             _log.exception("the table of %s cannot be made", record)

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from threadpoolctl import threadpool_limits
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
+from optimist.numerics.threads import limit_numpy
 from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Arguments, Experiments, Result
@@ -72,9 +72,8 @@ class Scorer:
         self, store: Store, threads: int = 2, *, device: torch.device | str = "cpu", warm_bytes: int | None = None
     ) -> None:
         # With more threads than cores, the threads of an eigenproblem wait for each other, many times slower.
-        each = max(1, (os.cpu_count() or 1) // threads)
-        torch.set_num_threads(each)
-        threadpool_limits(each, user_api="blas")  # numpy's, too
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
+        limit_numpy()
         self._store = store
         self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
@@ -275,7 +274,15 @@ class Scorer:
                 record.problem = "failed"
 
     def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
-        return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+        return asyncio.get_running_loop().run_in_executor(self._pool, _returned, function, *arguments)
+
+
+def _returned(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    """The result of a function. A StopIteration would leave who awaits it waiting for ever: no future can have one."""
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        raise RuntimeError(f"{function} has stopped an iteration") from error
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from optimist.store.index import Index
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state, parse_watched
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
-CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped"})
+LABELS = ("tags", "note")
+"""The controls that picks do not depend on."""
+CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped", *LABELS})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
@@ -177,6 +179,15 @@ class Experiments:
         await self._commands.experiment_script(
             "control", experiment, fields=[{"name": name, "value": value} for name, value in fields.items()]
         )
+
+    async def labels(self, experiments: Sequence[str]) -> list[dict[str, str]]:
+        """The controls in `LABELS` that were set of each of these experiments; none for one that is not there."""
+        commands = [("HMGET", self._commands.key(name, "controls"), *LABELS) for name in experiments]
+        found = await self._commands.call_many(commands)
+        return [
+            {name: value.decode() for name, value in zip(LABELS, values, strict=True) if value is not None}
+            for values in found
+        ]
 
     async def latch_decision(
         self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None

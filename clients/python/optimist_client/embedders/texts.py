@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from optimist_client.embedders.base import Embedder, need
 from optimist_client.embedders.networks import name_of
-from optimist_client.errors import Fix, Retry
+from optimist_client.errors import FixError, RetryError
 
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -96,7 +96,7 @@ class OpenAIEmbeddings(Embedder):
     def embed(self, batch: Sequence[str]) -> NDArray[np.float32]:
         """Rows (n, dimension) of n texts.
 
-        Raises `Retry` if the server stays busy or unreachable, `Fix` if it refuses or sends an invalid reply.
+        Raises `RetryError` if the server stays busy or unreachable, `FixError` if it refuses or sends an invalid reply.
         """
         texts = list(batch)
         pieces = [texts[start : start + self._piece] for start in range(0, len(texts), self._piece)]
@@ -114,7 +114,7 @@ class OpenAIEmbeddings(Embedder):
             if [item["index"] for item in items] != list(range(len(texts))) or rows.ndim != 2:
                 raise ValueError(f"{len(items)} embeddings for {len(texts)} texts")
         except (ValueError, KeyError, TypeError) as error:
-            raise Fix(f"{self._url}: expected one embedding per text in the reply: {error}") from None
+            raise FixError(f"{self._url}: expected one embedding per text in the reply: {error}") from None
         return rows
 
     def _reply(self, question: dict[str, Any]) -> httpx.Response:
@@ -128,11 +128,11 @@ class OpenAIEmbeddings(Embedder):
                 if reply.is_success:
                     return reply
                 if reply.status_code not in _BUSY:
-                    raise Fix(f"{self._url} answered {reply.status_code}: {reply.text[:500]}")
+                    raise FixError(f"{self._url} answered {reply.status_code}: {reply.text[:500]}")
                 failure, asked = f"it answered {reply.status_code}", _seconds(reply.headers.get("retry-after"))
             pause = asked or wait * random.uniform(0.5, 1.0)
             if time.monotonic() + pause > deadline:
-                raise Retry(f"no embeddings from {self._url} within {self._patience:g} s: {failure}")
+                raise RetryError(f"no embeddings from {self._url} within {self._patience:g} s: {failure}")
             time.sleep(pause)
             wait = min(2 * wait, 20.0)
 

@@ -177,6 +177,15 @@ class Metric(Wire):
         if not self.decides:
             raise ValueError(f"metric {self.name!r} cannot decide: it can only be watched")
 
+    def check_direction(self, direction: str | None) -> None:
+        """Raise ValueError unless the direction, "minimize" or "maximize", is that of its scores. None is."""
+        own = "minimize" if self.lower_is_better else "maximize"
+        if direction not in (None, "minimize", "maximize"):
+            raise ValueError(f"direction: expected 'minimize' or 'maximize', got {direction!r}")
+        if direction not in (None, own):
+            better = "lower" if self.lower_is_better else "higher"
+            raise ValueError(f"direction: {better} scores of {self.name!r} are better: expected {own!r}")
+
     def check_tolerance(self, tolerance: float | str) -> None:
         """Raise ValueError if the tolerance is a share of the best score, which may be 0 or negative."""
         if isinstance(tolerance, str) and not self.positive:

@@ -14,11 +14,12 @@ from optimist_client.models.experiments import (
 )
 from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
+from optimist_client.models.overviews import Overview, Rival, Summary
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
 from optimist_client.models.references import UploadRequest, UploadState
-from optimist_client.models.reports import Overview, Regret, Report, Rival, Summary
+from optimist_client.models.reports import Regret, Report
 from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
 from optimist_client.models.service import Problem, Role, Session

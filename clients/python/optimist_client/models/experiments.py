@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from optimist_client.config import ExperimentConfig
 from optimist_client.goals import mixture_growth
+from optimist_client.labels import Note, Tags
 from optimist_client.metrics import Metric
 from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, optional
 
@@ -161,3 +162,6 @@ class ExperimentChange(Wire):
     """Maximum cost of all samples; every generator needs a cost."""
     stop: bool | None = None
     max_wait: Annotated[float, Field(ge=0, le=60)] | None = None
+    tags: Tags | None = None
+    """All its tags from now on; [] for none."""
+    note: Note | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, computed_field
 
-from optimist_client import display
+from optimist_client import charts, display
 from optimist_client.goals import Goal
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
@@ -20,7 +20,7 @@ from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked
 from optimist_client.models.suspects import SuspectBatch
 from optimist_client.models.watched import WatchedReport, disagreement
-from optimist_client.wire import Answer, GeneratorName, Identifier, optional
+from optimist_client.wire import Answer, Identifier, optional
 
 
 class Regret(Answer):
@@ -45,6 +45,8 @@ class Report(Answer):
     """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
     """What the service can show besides the score: "modes", "prompt groups", "mixture", "routes"."""
+    tags: list[str] = optional([])
+    note: str = optional("")
     state: State
     ended: bool
     decision: DecisionInfo
@@ -226,6 +228,20 @@ class Report(Answer):
         """
         return display.as_plot(self, axes, metric)
 
+    def plot_regret(self, axes: Any = None) -> Any:
+        """Draw the regret over the batches told, of a report with charts (`experiment.report(charts=True)`).
+
+        Returns matplotlib's axes. Raises ValueError without the data, and while not every generator has a score.
+        """
+        return charts.plot_regret(self, axes)
+
+    def plot_picks(self, axes: Any = None) -> Any:
+        """Draw the share of batches of each generator over the batches told, of a report with charts.
+
+        Returns matplotlib's axes. Raises ValueError without the data.
+        """
+        return charts.plot_picks(self, axes)
+
     def _repr_html_(self) -> str:
         return display.as_html(self)
 
@@ -236,50 +252,3 @@ class Report(Answer):
 def _range(sorted_texts: list[str]) -> str:
     first, last = sorted_texts[0], sorted_texts[-1]
     return first if first == last else f"{first} to {last}"
-
-
-class Rival(Answer):
-    """The generator that is next to the best one in the list of experiments."""
-
-    generator: GeneratorName
-    score: float
-    lower: float | None = optional()
-    upper: float | None = optional()
-
-
-class Summary(Answer):
-    """An experiment in the list of experiments."""
-
-    name: Identifier
-    goal: Goal = optional("best")
-    metric: str
-    title: str = ""
-    """The metric's name for display."""
-    created: float
-    generators: int
-    """Number of generators that are not retired."""
-    state: State
-    damaged: bool
-    """Whether a generator cannot be scored, or some batches cannot be read."""
-    decision: DecisionInfo
-    score: float | None
-    """Score of the best generator so far."""
-    error: float | None
-    lower: float | None = optional()
-    upper: float | None = optional()
-    """Ends of the score's interval, as in `Standing`."""
-    rival: Rival | None = optional()
-    """The generator with the second best score; None where no best one is asked for."""
-    samples: int
-    budget: int | None
-    cost: float | None = optional()
-    """Cost of all samples told; None if no generator has a cost."""
-    decision_cost: float | None = optional()
-    """As in `Report`."""
-
-
-class Overview(Answer):
-    """A part of the service's `total` experiments, newest first."""
-
-    total: int
-    experiments: list[Summary]

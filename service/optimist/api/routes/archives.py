@@ -19,6 +19,7 @@ from optimist.api.problems import ApiError, invalid
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveError, ArchiveWriter
 from optimist.archive.importing import import_archive
+from optimist.dispatch.labels import labelled
 from optimist.store import Damaged
 from optimist_client.models import Experiment, Identifier
 
@@ -80,7 +81,8 @@ async def import_experiment(
             archive = await asyncio.to_thread(Archive, file)
             async with context.vitals.room_for(file.seek(0, os.SEEK_END)):
                 made = await import_archive(context.store, context.settings, archive, name, instance)
-                return await context.experiment(made)
+                (controls,) = await context.store.labels([made])
+                return labelled(await context.experiment(made), controls)
         except ArchiveError as error:
             raise invalid(str(error)) from None
 

@@ -12,16 +12,16 @@ from fastapi import APIRouter, Header, Query, Response
 
 from optimist.api.asked import metric_called
 from optimist.api.context import Context, ContextDep, StoreDep
-from optimist.api.door.access import CallerDep
-from optimist.api.polls import Body
+from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
 from optimist.dispatch.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
 from optimist.dispatch.decision import with_decision_latched
+from optimist.dispatch.labels import label_controls, labelled
 from optimist.dispatch.report import contrast_of
 from optimist.dispatch.suspects import suspects_among
 from optimist.policies import check_policy
-from optimist.store import Conflict, NotFound
+from optimist.store import Conflict
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.models import (
@@ -30,7 +30,6 @@ from optimist_client.models import (
     ExperimentChange,
     ExperimentConfig,
     Identifier,
-    Overview,
     ReferenceInfo,
     Report,
     SuspectBatch,
@@ -38,7 +37,6 @@ from optimist_client.models import (
 from optimist_client.validation import brief
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
-overview = APIRouter()
 
 
 @router.post("")
@@ -70,7 +68,10 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     mixture_growth=new.mixture_growth,
                     route_growth=new.route_growth,
                 )
-    existing = await context.experiment(config.name)
+    (controls,) = await context.store.labels([config.name])
+    existing = labelled(await context.experiment(config.name), controls)
+    # These are no part of the question, and somebody may have changed them.
+    config = config.model_copy(update={"tags": existing.config.tags, "note": existing.config.note})
     # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
     if not existing.is_indexed:
         config = config.model_copy(update={"paired": existing.config.paired})
@@ -155,21 +156,12 @@ def _of_several(
     }
 
 
-@router.get("")
-async def list_experiments(context: ContextDep, caller: CallerDep) -> list[Experiment]:
-    """All experiments that the caller's key is good for, by creation."""
-    found = []
-    for name in await context.store.experiments():
-        if caller.sees(name):
-            with contextlib.suppress(NotFound):  # deleted meanwhile
-                found.append(await context.experiment(name))
-    return found
-
-
 @router.get("/{name}")
 async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     """One experiment's config, and the bandwidths that its first samples have fixed."""
     experiment, sigmas = await context.experiment(name), dict[str, float]()
+    (controls,) = await context.store.labels([name])
+    experiment = labelled(experiment, controls)
     for place, (label, metric) in enumerate(experiment.config.metrics.items()):
         if fits_contexts(experiment.config, metric) or any(one.is_open for one in kernels_of(metric).values()):
             fitted = await context.store.fitted(name, label if place else "")
@@ -181,7 +173,7 @@ async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
 
 @router.patch("/{name}")
 async def change_experiment(name: Identifier, change: ExperimentChange, context: ContextDep) -> Report:
-    """Stop an experiment or go on with it, extend its budgets, change its stopping or how long asks wait.
+    """Stop an experiment or go on with it; change its budgets, its stopping, how long asks wait, its tags or note.
 
     Going on after a decision drops it and, unless `stop` says otherwise, runs on without deciding again.
     """
@@ -201,7 +193,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
         fields["stop"] = str(int(stop))
     if change.state is not None:
         fields["stopped"] = "1" if change.state == "stopped" else ""
-    await store.control(name, fields)
+    await store.control(name, fields | label_controls(change.tags, change.note))
     if change.state == "running" and state.stored.decision is not None:
         await store.reopen(name, state.stored.decision)
     context.polls.changed(name)
@@ -270,24 +262,3 @@ async def get_suspects(name: Identifier, context: ContextDep) -> list[SuspectBat
     """
     state = await context.state(await context.experiment(name))
     return suspects_among(state.contenders)
-
-
-@overview.get("/v1/overview", response_model=Overview, tags=["experiments"])
-async def get_overview(
-    context: ContextDep,
-    caller: CallerDep,
-    if_none_match: Annotated[str | None, Header()] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    offset: Annotated[int, Query(ge=0)] = 0,
-) -> Response:
-    """State, leader and samples of every experiment, the newest first; may be a second old. ETag as of reports."""
-    return respond(await context.polls.overview(limit, offset, caller.experiments), if_none_match)
-
-
-def respond(body: Body, if_none_match: str | None) -> Response:
-    """The body, or 304 for one who knows it."""
-    headers = {"etag": body.etag, "cache-control": "no-cache"}
-    known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
-    if body.etag in known or "*" in known:
-        return Response(status_code=304, headers=headers)
-    return Response(body.text, media_type="application/json", headers=headers)

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from optimist.api.bodies.arrays import aside
 from optimist.api.bodies.previews import About, read_previews
 from optimist.api.context import ContextDep
-from optimist.api.polls import Body
+from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
-from optimist.api.routes.experiments import respond
 from optimist.api.routes.picks import INSTANCE
 from optimist.store import NotFound, StoredPreview
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews

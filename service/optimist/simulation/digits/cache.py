@@ -17,13 +17,6 @@ logger = logging.getLogger(__name__)
 _VERSION = "2"
 
 
-def directory() -> Path:
-    """The cache directory: `OPTIMIST_CACHE`, else `optimist` in the XDG cache directory."""
-    if chosen := os.environ.get("OPTIMIST_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "optimist"
-
-
 def read(path: Path, recipe: str) -> dict[str, np.ndarray] | None:
     """The tensors at `path`; None if they are missing, damaged, or not fitted with `recipe` (a digest).
 

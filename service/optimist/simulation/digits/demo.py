@@ -24,7 +24,7 @@ from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.tables import headline, standings, summary
 from optimist.store import dies_with_parent
-from optimist_client import Experiment, Optimist, Report, Retry
+from optimist_client import Experiment, Optimist, Report, RetryError
 from optimist_client.metrics import find
 
 WORKERS = 2
@@ -112,7 +112,7 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
             idle = all(worker.poll() is not None for worker in workers)
             try:
                 report = experiment.report()
-            except Retry:
+            except RetryError:
                 if time.monotonic() - last_seen > PATIENCE:
                     raise
                 if not warned:

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from optimist.places import cache_directory
 from optimist.simulation.digits import cache as fits
 from optimist.simulation.digits.generators import Generator, family, generators
 from optimist.simulation.digits.networks import forward, hidden, softmax, unpack
@@ -70,11 +71,11 @@ def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None
     """Load the digits fitted with `recipe` (default: the demo's) from the directory `cache`, or fit them.
 
     Fitting takes some seconds (shown on stderr if `progress`), and its result is stored in the cache. `cache` defaults
-    to `cache.directory()`. Raises OSError if the cache cannot be written, ModuleNotFoundError if fitting needs a
+    to `cache_directory()`. Raises OSError if the cache cannot be written, ModuleNotFoundError if fitting needs a
     package of the `demo` extra that is not installed.
     """
     recipe = recipe or Recipe()
-    path = (cache or fits.directory()) / "digits.safetensors"
+    path = (cache or cache_directory()) / "digits.safetensors"
     tensors = fits.read(path, recipe.digest())
     if tensors is None:
         tensors = _fit(recipe, progress)

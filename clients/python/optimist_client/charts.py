@@ -1,0 +1,65 @@
+"""Draws how an experiment went: regret and shares of picks over its batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from optimist_client.display import need
+
+if TYPE_CHECKING:
+    from optimist_client.models import Report
+    from optimist_client.models.progress import Progress
+
+
+def plot_regret(report: Report, axes: Any = None) -> Any:
+    """Regret over batches told: the sum of the gaps between each picked generator's score and the best one's.
+
+    By the newest scores. Raises ValueError without the data, and while not every generator has a score.
+    """
+    progress = _progress(report)
+    scores = {row.generator: row.score for row in report.standings}
+    best = scores.get(report.decision.best or "")
+    if best is None or any(score is None for score in scores.values()):
+        raise ValueError("regret: not every generator has a score yet")
+    # Generators that were retired have no score; what they were picked for is left out, as in `Report.regret`.
+    gaps = {name: abs(score - best) for name, score in scores.items() if score is not None}
+    known = [(one.batches, gaps[one.generator]) for one in progress.generators if one.generator in gaps]
+    regret = [sum(batches[place] * gap for batches, gap in known) for place in range(len(progress.rounds))]
+    axes = _axes(axes)
+    axes.plot(progress.rounds, regret, color="C0")
+    axes.set_ylabel(f"regret in {report.metric_title}")
+    return _labelled(axes, report)
+
+
+def plot_picks(report: Report, axes: Any = None) -> Any:
+    """The share of all batches that each generator was picked for, over batches told.
+
+    Raises ValueError without the data.
+    """
+    progress = _progress(report)
+    axes = _axes(axes)
+    for one in progress.generators:
+        shares = [batches / told for batches, told in zip(one.batches, progress.rounds, strict=True)]
+        is_best = one.generator == report.decision.best
+        axes.plot(progress.rounds, shares, label=one.generator, linewidth=2.5 if is_best else 1.2)
+    axes.set_ylabel("share of batches")
+    axes.set_ylim(0.0, 1.0)
+    axes.legend(frameon=False, fontsize="small")
+    return _labelled(axes, report)
+
+
+def _progress(report: Report) -> Progress:
+    if report.progress is None or not report.progress.rounds:
+        raise ValueError("this report has no data for charts: expected one of `experiment.report(charts=True)`")
+    return report.progress
+
+
+def _axes(axes: Any) -> Any:
+    return need("matplotlib.pyplot").subplots(layout="constrained")[1] if axes is None else axes
+
+
+def _labelled(axes: Any, report: Report) -> Any:
+    axes.set_xlabel("batches told")
+    axes.set_title(report.experiment, fontsize="medium")
+    axes.set_xlim(left=0)
+    return axes

@@ -1,0 +1,50 @@
+"""Metrics with their settings as texts: `kid`, `mean:reads=clipscore,higher_is_better=false`, `rke:kernel.sigma=10`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from optimist_client.metrics.base import declared, find
+
+_COMMA = re.compile(r",(?![^\[{]*[\]}])")
+"""A comma outside of brackets."""
+
+
+def parsed(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of a metric given as text. Raises ValueError for another form.
+
+    Values are JSON, or else text. A dot names a part of a setting, as in `kernel.sigma`.
+    """
+    name, _, rest = text.partition(":")
+    find(name)
+    settings: dict[str, Any] = {}
+    for pair in _COMMA.split(rest) if rest else ():
+        path, equals, value = pair.partition("=")
+        if not (path and equals):
+            raise ValueError(f"expected a metric as name:setting=value,setting=value; got {text!r}")
+        *parents, last = path.split(".")
+        place = settings
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = _value(value)
+    return name, settings
+
+
+def split(text: str) -> list[str]:
+    """The metrics in a text such as "kid,rke" or "kid,vendi:kernel.sigma=10,order=2", one text for each."""
+    found: list[str] = []
+    for part in _COMMA.split(text):
+        if found and "=" in part and part.partition(":")[0] not in declared():
+            found[-1] += f",{part}"
+        else:
+            found.append(part.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

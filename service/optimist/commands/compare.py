@@ -1,0 +1,119 @@
+"""`optimist compare`: the best of several folders of images, or files of texts."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from optimist.commands.live import Standings
+from optimist.commands.metrics import FORM, MetricText
+from optimist.commands.shared import AsJson, console, extras, said_plainly
+from optimist_client.tolerance import parsed as parsed_tolerance
+
+
+def compare(
+    generators: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Two or more folders or .zip files of images, or .parquet files with images, one for each generator; "
+            "with --embed text files (.txt) of one text on each line, or .parquet files with texts."
+        ),
+    ],
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Real samples in the same forms, or a file (.npz, .npy, .safetensors) of their features, or of mean "
+            "and covariance."
+        ),
+    ] = None,
+    embed: Annotated[
+        Literal["inception", "dinov2", "clip", "swav", "efficientnet", "text"],
+        typer.Option(help="What turns samples into features (see docs/embedders.md)."),
+    ] = "inception",
+    metric: MetricText = "fid",
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Further metrics, which are shown and decide nothing, with commas between them; each {FORM}."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="The embedder's weights, a file or folder; by default they are downloaded once.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Device of the embedder; a GPU if there is one.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Samples that are embedded at a time.")] = 10,
+    budget: Annotated[int | None, typer.Option(min=1, help="Samples to use at most; by default all.")] = None,
+    delta: Annotated[float, typer.Option(help="Accepted probability of naming a wrong generator.")] = 0.05,
+    tolerance: Annotated[
+        str | None, typer.Option(help="A difference that does not matter: a number, or a share of the best score (1%).")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="What chooses the next generator; by default top-two.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random order of the samples.")] = 0,
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="Do not compare files of the same name (lines of the same number).")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write the standings as a picture (.png, .svg or .pdf).")] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Directory of embeddings and of what was reached; by default OPTIMIST_CACHE or the user's."),
+    ] = None,
+    cache_size: Annotated[float, typer.Option(min=0.001, help="Most gigabytes of embeddings in it.")] = 4.0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do not go on from where the same command was left; use cached embeddings.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say which of these GENERATORS made the best samples, embedding no more of them than that needs.
+
+    A command that was interrupted or killed goes on where it was when it is given again. This needs no service.
+    """
+    if plot is not None and (plot.is_dir() or not plot.parent.is_dir()):
+        raise typer.BadParameter(f"--plot {plot}: expected a file in an existing folder")
+    with extras("server,scoring,embed-offline"):
+        from optimist.local.compare import compare as compared
+    how: dict[str, Any] = {} if policy is None else {"policy": policy}
+    with (
+        said_plainly(ValueError, ModuleNotFoundError, OSError, sqlite3.Error),
+        Standings(console, "texts" if embed == "text" else "images") as shows,
+    ):
+        try:
+            found = compared(
+                generators,
+                embed=embed,
+                reference=reference,
+                metric=metric,
+                watch=",".join(watch or ()),
+                weights=weights,
+                device=device,
+                batch_size=batch,
+                budget=budget,
+                seed=seed,
+                cache=cache,
+                cache_bytes=int(cache_size * 2**30),
+                resume=not fresh,
+                display=shows,
+                delta=delta,
+                tolerance=0.0 if tolerance is None else parsed_tolerance(tolerance),
+                **({"paired": False} if unpaired else {}),
+                **how,
+            )
+        except KeyboardInterrupt:
+            shows.__exit__(None, None, None)
+            console.print("Interrupted. The same command goes on from here.")
+            raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+    else:
+        Console().print(Text(f"{found}"), soft_wrap=True)
+    if plot is not None:
+        with extras("notebook"), said_plainly(ValueError, OSError):
+            import matplotlib as mpl
+
+            mpl.use("agg")
+            found.plot().figure.savefig(plot)

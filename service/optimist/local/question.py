@@ -1,0 +1,70 @@
+"""The metrics of a comparison, with what they need of real data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from optimist.evaluation import with_real_data
+from optimist.numerics.kernel.maps import fit_kernel
+from optimist.numerics.kernel.settings import KernelSettings
+from optimist.numerics.real_data import RealData
+from optimist_client.metrics import Metric, find, texts
+
+_ARRAYS = frozenset({"features", "probabilities"})
+"""What embedders make."""
+_MEDIAN = {"name": "gaussian", "sigma": "median"}
+
+
+def of_samples(metric: str | Metric, settings: Mapping[str, Any], real: RealData | None) -> Metric:
+    """The metric for embeddings of samples: with real data and a kernel where it needs them and has none.
+
+    metric: a text as of `texts.parsed`, or an object.
+
+    Kernels whose bandwidth is "median" get that of the real rows, so that they can be scored from the first samples
+    on. Raises ValueError if it needs a reference and there is none, or reads what embedders do not make.
+    """
+    name, own = texts.parsed(metric) if isinstance(metric, str) else (metric.name, {})
+    kind = kind_of(metric)
+    if foreign := set(kind.arrays) - _ARRAYS:
+        raise ValueError(f"metric {name!r} reads {', '.join(sorted(foreign))}, which is no embedding of samples")
+    known = {**settings, **own}
+    if isinstance(metric, str):
+        known |= {"kernel": _MEDIAN} if "kernel" in kind.needs and "kernel" not in known else {}
+        known |= {"reference": real} if "reference" in kind.settings() and real is not None else {}
+        found = with_real_data(name, **known)
+    else:
+        missing = "reference" in kind.settings() and metric.setting("reference") is None
+        found = with_real_data(
+            metric.model_copy(update={"reference": real}) if missing and real is not None else metric
+        )
+    if "reference" in kind.needs and found.setting("reference") is None:
+        raise ValueError(f"metric {name!r} needs real samples to compare with: reference")
+    if real is None or real.rows is None:
+        return found
+    rows = torch.from_numpy(real.rows[:1000])
+    kernels = {field: found.setting(field) for field in found.kernels}
+    fitted = {
+        field: fit_kernel(KernelSettings.of(kernel), rows)
+        for field, kernel in kernels.items()
+        if kernel is not None and kernel.sigma == "median" and kernel.name == "gaussian"
+    }
+    return found.model_copy(update=fitted) if fitted else found
+
+
+def real_data(rows: NDArray[np.floating], metrics: Sequence[str | Metric]) -> RealData:
+    """Real data of these rows (m, d), which are kept while a metric needs them or a bandwidth follows from them."""
+    found = RealData.of_rows("reference", rows)
+    kinds = map(kind_of, metrics)
+    if any(kind.reference_rows or kind.kernels for kind in kinds):
+        return found
+    return RealData(found.mean, found.covariance)
+
+
+def kind_of(metric: str | Metric) -> type[Metric]:
+    """The class of a metric given as a text or an object. Raises ValueError for an unknown one."""
+    return find(texts.parsed(metric)[0]) if isinstance(metric, str) else type(metric)

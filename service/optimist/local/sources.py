@@ -1,0 +1,281 @@
+"""Samples that are read one by one: folders and zips of images, parquet files, text files by line, sequences.
+
+Every sample has a name within its source, by which samples of several sources belong together: files of the same path,
+lines or rows of the same number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from optimist_client.files import FileError
+
+Kind = Literal["images", "texts"]
+IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".npy")
+"""The endings of files that are images. `.npy` holds an array (h, w) or (h, w, 3)."""
+TEXTS = (".txt",)
+_LARGEST = 2**28
+"""Bytes of one member of a zip: a larger one is no image."""
+
+
+class Source(ABC):
+    """The samples of one generator, or real ones. `names` are the samples' names, distinct."""
+
+    def __init__(self, name: str, origin: str) -> None:
+        self.name = name
+        self.origin = origin
+        """What messages call it: the path."""
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The names of the samples. Raises FileError if there are none."""
+
+    @abstractmethod
+    def raw(self, name: str) -> bytes:
+        """The content of a sample, by which its embedding is cached. Raises FileError."""
+
+    @abstractmethod
+    def sample(self, name: str, raw: bytes) -> Any:
+        """The sample as embedders take it. Raises FileError."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 of what says that the source is the same one: names, sizes and times of change."""
+
+
+class Files(Source):
+    """A folder of images, with its subfolders. A name is a path in the folder without its ending."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name, f"{folder}")
+        self._folder = folder
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        found = (path for path in self._folder.rglob("*") if path.suffix.lower() in IMAGES and path.is_file())
+        files = sorted(path for path in found if not _hidden(path.relative_to(self._folder).parts))
+        return _distinct(self.origin, {path.relative_to(self._folder).as_posix(): path for path in files})
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The paths of the images without their endings."""
+        return list(self._files)
+
+    def raw(self, name: str) -> bytes:
+        """The content of the file."""
+        try:
+            return self._files[name].read_bytes()
+        except OSError as error:
+            raise FileError(f"{self._files[name]}: {error}") from None
+
+    def sample(self, name: str, raw: bytes) -> Any:
+        """The image."""
+        return _image(f"{self._files[name]}", self._files[name].suffix, raw)
+
+    def digest(self) -> str:
+        """Of paths, sizes and times of change."""
+        stats = ((name, path.stat()) for name, path in self._files.items())
+        return _digest((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+class Zip(Source):
+    """A zip of images. A name is a path in it without its ending."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        super().__init__(name, f"{file}")
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise FileError(f"{file}: expected a zip of images: {error}") from None
+
+    @cached_property
+    def _members(self) -> dict[str, zipfile.ZipInfo]:
+        found = [one for one in self._zip.infolist() if PurePosixPath(one.filename).suffix.lower() in IMAGES]
+        found = [one for one in found if not one.is_dir() and not _hidden(PurePosixPath(one.filename).parts)]
+        tops = {PurePosixPath(one.filename).parts[0] for one in found}
+        # A folder that was packed as a whole has all its files below one name, which says nothing.
+        top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in one.filename for one in found) else ""
+        return _distinct(self.origin, {one.filename.removeprefix(top): one for one in sorted(found, key=_filename)})
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The paths of the images without their endings."""
+        return list(self._members)
+
+    def raw(self, name: str) -> bytes:
+        """The content of the member."""
+        member = self._members[name]
+        if member.file_size > _LARGEST:
+            raise FileError(f"{self.origin}: {member.filename}: expected an image, found {member.file_size:,} bytes")
+        try:
+            return self._zip.read(member)
+        except Exception as error:  # damaged members raise errors of zipfile and zlib
+            raise FileError(f"{self.origin}: {member.filename}: {error}") from None
+
+    def sample(self, name: str, raw: bytes) -> Any:
+        """The image."""
+        member = self._members[name].filename
+        return _image(f"{self.origin}: {member}", PurePosixPath(member).suffix, raw)
+
+    def digest(self) -> str:
+        """Of paths, sizes and checksums."""
+        return _digest((name, one.file_size, one.CRC) for name, one in self._members.items())
+
+
+class Items(Source):
+    """Samples that are in memory: texts, encoded images, or images as embedders take them. A name is a number."""
+
+    def __init__(self, name: str, origin: str, items: Sequence[Any], what: str = "sample") -> None:
+        super().__init__(name, origin)
+        if not len(items):
+            raise FileError(f"{origin}: expected at least one {what}, found none")
+        self._items, self._what = items, what
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The numbers of the samples."""
+        return [f"{number}" for number in range(len(self._items))]
+
+    def raw(self, name: str) -> bytes:
+        """The text in UTF-8, the encoded image, or b"" for others, whose embeddings are not cached."""
+        item = self._items[int(name)]
+        return item.encode() if isinstance(item, str) else item if isinstance(item, bytes) else b""
+
+    def sample(self, name: str, raw: bytes) -> Any:
+        """The text or the image."""
+        item = self._items[int(name)]
+        return _image(f"{self.origin}: {self._what} {int(name) + 1}", "", item) if isinstance(item, bytes) else item
+
+    def digest(self) -> str:
+        """Of all contents; "" if samples have none, so that a run cannot be told from others."""
+        contents = [self.raw(name) for name in self.names]
+        if not all(contents) and not all(isinstance(item, str) for item in self._items):
+            return ""
+        return _digest((hashlib.sha256(content).hexdigest(),) for content in contents)
+
+
+def source_of(name: str, given: Any, kind: Kind) -> Source:
+    """The source that a path or a sequence of samples is. Raises FileError or ValueError."""
+    if not isinstance(given, str | Path):
+        if isinstance(given, Mapping) or not hasattr(given, "__len__"):
+            raise ValueError(f"{name!r}: expected a path or a sequence of samples, got a {type(given).__name__}")
+        return Items(name, name, given)
+    path = Path(given)
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        return Files(name, path) if kind == "images" else Items(name, f"{path}", _lines_in(path), "line")
+    if not path.is_file():
+        raise FileError(f"{path}: no such file or folder")
+    if suffix == ".parquet":
+        return Items(name, f"{path}", _column(path, kind), "row")
+    if kind == "texts":
+        return Items(name, f"{path}", _lines(path), "line")
+    if suffix == ".zip":
+        return Zip(name, path)
+    expected = "a folder of images, a .zip or a .parquet file"
+    raise FileError(f"{path}: expected {expected}; files of texts need --embed text")
+
+
+def name_of(path: Path) -> str:
+    """What a generator is called: the name of its folder, or of its file without the ending."""
+    path = path.resolve()
+    return path.name if path.is_dir() else path.stem
+
+
+def _distinct(origin: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name without ending; with it where two would be called the same. Raises FileError for none."""
+    if not found:
+        raise FileError(f"{origin}: expected images ({', '.join(IMAGES)}), found none")
+    bare = [f"{PurePosixPath(name).with_suffix('')}" for name in found]
+    return dict(zip(bare if len(set(bare)) == len(bare) else found, found.values(), strict=True))
+
+
+def _hidden(parts: Sequence[str]) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in parts)
+
+
+def _filename(member: zipfile.ZipInfo) -> str:
+    return member.filename
+
+
+def _digest(parts: Any) -> str:
+    sha = hashlib.sha256()
+    for part in parts:
+        sha.update(f"{part}\n".encode())
+    return sha.hexdigest()
+
+
+def _image(origin: str, suffix: str, raw: bytes) -> Any:
+    """An image as an array (h, w) or (h, w, 3), by what the bytes are."""
+    import numpy as np
+
+    try:
+        if suffix.lower() == ".npy":
+            return np.load(io.BytesIO(raw), allow_pickle=False)
+        from PIL import Image
+
+        with Image.open(io.BytesIO(raw)) as image:
+            return np.asarray(image.convert("RGB"))
+    except ModuleNotFoundError:
+        raise FileError(f"{origin}: reading images needs Pillow: pip install 'optimist[embed-offline]'") from None
+    except Exception as error:  # damaged images raise errors of many kinds
+        raise FileError(f"{origin}: expected an image that can be read: {error}") from None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    except UnicodeDecodeError as error:
+        raise FileError(f"{file}: expected text in UTF-8: {error}") from None
+    while lines and not lines[-1]:
+        lines.pop()
+    if "" in lines:
+        raise FileError(f"{file}: line {lines.index('') + 1} is empty: expected one sample on each line")
+    return lines
+
+
+def _lines_in(folder: Path) -> list[str]:
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in TEXTS)
+    if not files:
+        raise FileError(f"{folder}: expected files of texts ({', '.join(TEXTS)}), found none")
+    return [line for file in files for line in _lines(file)]
+
+
+def _column(file: Path, kind: Kind) -> list[Any]:
+    """The column of a parquet file that holds texts, or encoded images (as bytes, or in a struct with `bytes`)."""
+    try:
+        import pyarrow as pa
+        from pyarrow.parquet import read_table
+    except ModuleNotFoundError:
+        raise FileError(f"{file}: reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
+    try:
+        table = read_table(file)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise FileError(f"{file}: expected a readable .parquet file: {error}") from None
+
+    def holds(type_: Any) -> bool:
+        if kind == "texts":
+            return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+        inner = [type_.field(place) for place in range(type_.num_fields)] if pa.types.is_struct(type_) else []
+        binary = (pa.types.is_binary, pa.types.is_large_binary)
+        return any(check(type_) for check in binary) or any(one.name == "bytes" for one in inner)
+
+    columns = [field.name for field in table.schema if holds(field.type)]
+    preferred = [name for name in columns if name in ("text", "image")]
+    columns = preferred or columns
+    if len(columns) != 1:
+        found = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
+        called = "text" if kind == "texts" else "image"
+        raise FileError(f"{file}: expected one column of {kind}, or one called {called!r}; found {found}")
+    values = [one["bytes"] if isinstance(one, dict) else one for one in table.column(columns[0]).to_pylist()]
+    if missing := [row for row, value in enumerate(values) if not value]:
+        raise FileError(f"{file}: column {columns[0]!r}: row {missing[0] + 1} has no value")
+    return values

@@ -1,0 +1,168 @@
+"""What a report says of estimates: standings, contrasts, regret, pick ratio. The service and `Evaluation` share it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from optimist.policies.arms import Arm, rivals
+from optimist.policies.contrasts import described
+from optimist.policies.stopping import Stopping
+from optimist_client.models import Contrast, DecisionInfo, Regret, Report, Standing, WatchedReport
+from optimist_client.models.experiments import GeneratorState
+
+if TYPE_CHECKING:
+    from optimist_client.goals import Goal
+    from optimist_client.metrics import Metric
+
+
+def standing_of(
+    arm: Arm,
+    told: int,
+    *,
+    state: GeneratorState = "active",
+    warnings: Sequence[str] = (),
+    damage: str | None = None,
+    damaged: bool = False,
+    cost: float | None = None,
+    retracted: int = 0,
+) -> Standing:
+    """The standing of an arm after `told` batches that count.
+
+    warnings: besides those of the estimate. damage: why the metric cannot score it. cost: of one sample. retracted: its
+    samples that count no longer, which were paid for.
+    """
+    estimate = arm.estimate
+    error = lower = upper = bracket = None
+    if estimate is not None:
+        bracket = estimate.bracket and (estimate.natural(estimate.bracket[0]), estimate.natural(estimate.bracket[1]))
+        lower, upper = _finite(estimate.natural(estimate.lower)), _finite(estimate.natural(estimate.upper))
+        if estimate.stopping_error is not None:
+            # On the log scale an error is relative: d exp(v) = exp(v) dv.
+            error = estimate.stopping_error * (estimate.score if estimate.scale == "log" else 1.0)
+    said = [*(estimate.warnings if estimate else ()), *warnings]
+    said += [f"not scored: {damage}"] if damage else []
+    return Standing(
+        generator=arm.name,
+        state=state,
+        score=_finite(estimate.score) if estimate else None,
+        error=error,
+        lower=lower,
+        upper=upper,
+        samples=arm.samples,
+        batches=arm.batches,
+        pick_ratio=arm.batches / told if told else 0.0,
+        pending=arm.pending_samples,
+        scored_samples=estimate.samples if estimate else 0,
+        warnings=tuple(said),
+        damaged=bool(damaged or damage),
+        bracket=bracket,
+        cost_per_sample=cost,
+        cost=None if cost is None else cost * (arm.samples + retracted),
+    )
+
+
+def contrasts_from_best(arms: Sequence[Arm], delta: float, best: str | None) -> list[Contrast]:
+    """How far the others are behind the best arm, among those with errors."""
+    known = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
+    return described(known, delta, best) if known else []
+
+
+def watched_report(
+    label: str,
+    metric: Metric,
+    arms: Sequence[Arm],
+    standings: Sequence[Standing],
+    *,
+    delta: float,
+    rules: int,
+    told: int,
+    scored: bool,
+) -> WatchedReport:
+    """The standings by a watched metric, and whether it would decide after `told` batches.
+
+    As the metric that decides would do, but for the tolerance, which is of that one's scale.
+    """
+    decision = Stopping(delta, rules=rules).decide(rivals(arms), told)
+    return WatchedReport(
+        label=label,
+        metric=metric.name,
+        title=metric.shown_title,
+        lower_is_better=metric.lower_is_better,
+        scale=metric.scale,
+        offers=sorted(metric.offers),
+        best=decision.best,
+        confidence=decision.confidence,
+        sure=decision.decided,
+        standings=[*standings],
+        contrasts=contrasts_from_best(arms, delta, decision.best),
+        scored=scored,
+    )
+
+
+def report_on(
+    name: str,
+    metric: Metric,
+    arms: Sequence[Arm],
+    standings: Sequence[Standing],
+    decision: DecisionInfo,
+    *,
+    goal: Goal,
+    stopping: Stopping,
+    told: int,
+    counted: int,
+    samples: int,
+    costs: Mapping[str, float],
+    cost: float,
+    explain: bool = True,
+    **known: Any,
+) -> Report:
+    """The report on arms that are not retired.
+
+    told: batches told in all, of which `counted` count. samples: told in all. costs: of a sample by generator. cost: of
+    all samples. Without `explain` there are no contrasts. known: the other fields of `Report`.
+    """
+    is_best, best = goal == "best", decision.best
+    even = stopping.uniform_samples(rivals(arms), told) if decision.decided and is_best else None
+    even_cost = _even_cost(rivals(arms), even, costs)
+    chosen = next((arm.batches for arm in arms if arm.name == best and is_best), None)
+    return Report(
+        experiment=name,
+        goal=goal,
+        metric=metric.name,
+        title=metric.shown_title,
+        lower_is_better=metric.lower_is_better,
+        scale=metric.scale,
+        offers=sorted(metric.offers),
+        decision=decision,
+        standings=[*standings],
+        samples=samples,
+        rounds=told,
+        cost=cost if costs else None,
+        uniform_cost=even_cost if even_cost is not None and even_cost > cost else None,
+        regret=_regret(arms, best, counted) if is_best else None,
+        optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
+        uniform_samples=even if even is not None and even > samples else None,
+        contrasts=contrasts_from_best(arms, stopping.delta, best) if explain else [],
+        **known,
+    )
+
+
+def _regret(arms: Sequence[Arm], best: str | None, told: int) -> Regret | None:
+    scores = {arm.name: arm.estimate.score for arm in arms if arm.estimate is not None}
+    if not told or best is None or best not in scores or len(scores) < len(arms):
+        return None
+    total = sum(arm.batches * abs(scores[arm.name] - scores[best]) for arm in arms)
+    return Regret(total=total, average=total / told)
+
+
+def _even_cost(arms: Sequence[Arm], samples: int | None, costs: Mapping[str, float]) -> float | None:
+    """Cost of that many samples in all, as many of each arm; None if an arm has no cost."""
+    if samples is None or not all(arm.name in costs for arm in arms):
+        return None
+    return samples * sum(costs[arm.name] for arm in arms) / len(arms)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

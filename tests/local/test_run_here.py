@@ -1,0 +1,116 @@
+"""`optimist.run`: what `experiment.run` does, in this process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import optimist
+from optimist_client import FixError, GeneratorError
+from optimist_client.metrics import KID, Mean
+
+REAL = np.random.default_rng(0).standard_normal((400, 4))
+
+
+def model(mean: float):
+    def sample(size: int, seeds: list[int]) -> np.ndarray:
+        assert len(seeds) == size
+        return np.stack([np.random.default_rng(seed).normal(mean, 1.0, 4) for seed in seeds])
+
+    return sample
+
+
+MODELS = {"good": model(0.0), "bad": model(0.7)}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_it_decides_and_returns_the_report_of_a_service(workers: int):
+    report = optimist.run(MODELS, lambda rows: rows + 0.0, reference=REAL, watch=[KID(reference=REAL)], workers=workers)
+    assert report.decision.decided
+    assert (report.decision.best, report.state, report.open_picks) == ("good", "decided", 0)
+    assert report.watched["kid"].best == "good"
+
+
+def test_it_continues_an_evaluation_and_keeps_its_indices(tmp_path: Any):
+    evaluation = optimist.Evaluation([*MODELS], reference=REAL, tolerance=0.01)
+    first = optimist.run(MODELS, evaluation=evaluation, max_samples=15)
+    assert (first.samples, first.decision.decided) == (15, False)
+    evaluation.save(tmp_path / "e.npz")
+    again = optimist.run(MODELS, evaluation=optimist.Evaluation.load(tmp_path / "e.npz"), name="again")
+    assert again == optimist.run(MODELS, evaluation=evaluation, name="again")
+    assert again == optimist.run(MODELS, reference=REAL, tolerance=0.01, name="again")  # in one go
+    with pytest.raises(ValueError, match="reference: the evaluation brings its own settings"):
+        optimist.run(MODELS, evaluation=evaluation, reference=REAL)
+
+
+def test_budgets_and_prompts():
+    seen: dict[str, list[str]] = {"a": [], "b": []}
+
+    def answers(name: str):
+        def answer(size: int, seed: int, prompts: list[str]) -> np.ndarray:
+            seen[name] += prompts
+            return np.random.default_rng(seed).standard_normal((size, 3))
+
+        return answer
+
+    report = optimist.run(
+        {name: answers(name) for name in seen},
+        metric="rke",
+        kernel={"sigma": 1.0, "features": 8},
+        prompts=["p", "q", "r"],
+        budget=23,
+        dimension=3,
+    )
+    assert (report.samples, report.state, report.budget) == (23, "out of budget", 23)
+    assert len(seen["a"]) + len(seen["b"]) == 23
+    common = min(map(len, seen.values()))
+    assert seen["a"][:common] == seen["b"][:common]
+
+
+def test_wrong_functions_batches_and_names():
+    def fails(size: int, seed: int) -> np.ndarray:
+        raise RuntimeError("no memory")
+
+    with pytest.raises(GeneratorError, match="generator 'bad': generating raised RuntimeError: no memory"):
+        optimist.run({**MODELS, "bad": fails}, reference=REAL)
+    with pytest.raises(FixError, match="expected 5 rows, got 6"):
+        optimist.run({"a": lambda size, seed: np.zeros((6, 4))}, reference=REAL)
+    with pytest.raises(FixError, match=r"expected shape \(n, 4\)"):
+        optimist.run({"a": lambda size, seed: np.zeros((5, 3))}, reference=REAL)
+    with pytest.raises(ValueError, match="generators: expected functions by the names"):
+        optimist.run([model(0.0)], reference=REAL)  # pyright: ignore[reportArgumentType]
+
+
+def test_callbacks_see_the_reports_and_a_timeout_ends_the_run():
+    seen: list[int] = []
+
+    def slow(size: int, seed: int) -> np.ndarray:
+        time.sleep(0.05)
+        return np.random.default_rng(seed).standard_normal((size, 4))
+
+    same = {"a": slow, "b": slow}
+    report = optimist.run(same, reference=REAL, timeout=0.3, callbacks=[lambda report: seen.append(report.samples)])
+    assert not report.ended
+    assert 0 < report.samples < 100
+    assert seen[-1] == report.samples
+
+
+def test_threads_share_one_evaluation():
+    busy, most = threading.Semaphore(0), 4
+    together = threading.Barrier(most, timeout=30)
+
+    def verdicts(chance: float):
+        def judge(size: int, seed: int) -> np.ndarray:
+            if not busy.acquire(blocking=False):
+                together.wait()  # all workers have a pick at the same time, once
+                busy.release(10**6)
+            return np.random.default_rng(seed).random((size, 1)) < chance + np.zeros((size, 1))
+
+        return lambda size, seed: judge(size, seed).astype(float)
+
+    report = optimist.run({"a": verdicts(0.8), "b": verdicts(0.3)}, metric=Mean(), workers=most, paired=False)
+    assert (report.decision.best, report.decision.decided) == ("a", True)
