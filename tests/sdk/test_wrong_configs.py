@@ -48,6 +48,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"prompts": ["a cat"], "metric": "fid", "dimension": None, "kernel": None, "reference": "r"},
         "metric 'fid' does not take prompts",
     ),
+    ({"tags": "a"}, "tags: expected a list, got 'a'"),
+    ({"note": 5}, "note: expected text, got 5"),
     ({"previews": -1}, "previews: expected at least 0, got -1"),
     ({"previews": 257}, "previews: expected at most 256, got 257"),
     ({"prompts_are": "set"}, "prompts_are: expected 'sample' or 'list', got 'set'"),

@@ -91,7 +91,7 @@ class PickOperations:
         ids: Sequence[object] | None = None,
         embedding: str | None = None,
         embeddings: Mapping[str, str] | None = None,
-        previews: Sequence[Any] | None = None,
+        previews: Sequence[Any] | NDArray[Any] | None = None,
         next: bool = False,
     ) -> models.TellReply:
         """Tell the rows (n, d) of the generated samples. When this returns, they are stored and count once.
@@ -146,7 +146,7 @@ class PickOperations:
             await self._show(previews)
         return reply
 
-    async def _show(self, previews: Sequence[Any]) -> None:
+    async def _show(self, previews: Sequence[Any] | NDArray[Any]) -> None:
         """Send previews of the told batch. Whatever goes wrong is a warning: the batch is stored and counts."""
         try:
             request = await self._transport.apply(request_of, previews, self.info.start, self.prompts)
