@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FEW_PIECES = 32
 """Number of pieces, each of at most a megabyte, up to which an upload shows no progress by itself."""
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
+Urls = str | Sequence[str]
+"""URL of a service, or those of its replicas."""
 
 
 class ServiceOperations(Generic[ExperimentT]):
@@ -35,7 +37,7 @@ class ServiceOperations(Generic[ExperimentT]):
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8000",
+        url: Urls = "http://127.0.0.1:8000",
         *,
         api_key: str | None = None,
         timeout: float = 30.0,
@@ -43,7 +45,7 @@ class ServiceOperations(Generic[ExperimentT]):
     ) -> None:
         self._transport = self._driver(url, timeout, patience, api_key)
 
-    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
         raise NotImplementedError
 
     @operation
@@ -239,6 +241,8 @@ def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
 class Optimist(ServiceOperations[Experiment], Blocking):
     """A client of an Optimist service. One per process is enough: it is thread-safe.
 
+    `url` is that of the service, or a list of those of its replicas: then all calls go to the first one, and if it
+    cannot be reached or is not available, at once to the next one and from then on to that.
     `timeout` (seconds) limits one request. `patience` (seconds) limits all attempts of one call together, so that a
     restart of the service within this time causes no error. `api_key` is the access key, if the service requires one;
     by default the environment variable OPTIMIST_API_KEY. `AsyncOptimist` is the same for asyncio.
@@ -246,7 +250,7 @@ class Optimist(ServiceOperations[Experiment], Blocking):
 
     _experiment = Experiment
 
-    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
+    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
         return BlockingTransport(url, timeout, patience, api_key)
 
     def __enter__(self) -> Self:
@@ -261,7 +265,7 @@ class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
 
     _experiment = AsyncExperiment
 
-    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
         from optimist_client.async_driver import AsyncTransport
 
         return AsyncTransport(url, timeout, patience, api_key)
