@@ -58,14 +58,17 @@ def nobody_there() -> str:
 
 async def test_a_replica_that_cannot_be_reached_is_left_for_the_next_one():
     dead = nobody_there()
-    with answering(200, 503) as first, answering(200, 404) as spare:
-        with Optimist([dead, f"{first}/", spare], patience=0.0) as client:
-            assert client.references() == []
-            assert client._transport._url("/v1") == f"{first}/v1"
-            assert client.references() == []
-            with pytest.raises(NotFoundError):  # from the replica that answered last: no other one is asked
-                client.references()
-            assert client._transport._url("/v1") == f"{spare}/v1"
+    with (
+        answering(200, 503) as first,
+        answering(200, 404) as spare,
+        Optimist([dead, f"{first}/", spare], patience=0.0) as client,
+    ):
+        assert client.references() == []
+        assert client._transport._url("/v1") == f"{first}/v1"
+        assert client.references() == []
+        with pytest.raises(NotFoundError):  # from the replica that answered last: no other one is asked
+            client.references()
+        assert client._transport._url("/v1") == f"{spare}/v1"
     with answering(200) as url:
         async with AsyncOptimist([dead, url], patience=0.0) as client:
             assert await client.references() == []

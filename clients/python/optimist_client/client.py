@@ -147,25 +147,29 @@ class ServiceOperations(Generic[ExperimentT]):
         It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
         (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
         accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as "<name>-reference-2" and so on.
-        `direction` is checked, and may be left out: the metric says whether lower or higher scores are better. Further
-        arguments are the fields of `models.ExperimentConfig`. Among them are `tolerance`, the difference that does not
-        matter, for which "1%" of the best score is recommended (training a model again moves its FID by 1 to 2 %; with
-        0, the default, equal generators are never decided); `max_magnitude`: a batch with a value more than this many
-        times the usual size of features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an
-        earlier one of its generator is refused instead of causing a warning. `tags` and a `note` are for finding it
-        again; an experiment that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings,
-        `ConflictError` if an experiment of this name exists with another config.
+        `direction` may be left out: the metric says whether lower or higher scores are better. Another one is refused,
+        but a `Mean` that was not given `higher_is_better` takes it. Further arguments are the fields of
+        `models.ExperimentConfig`. Among them are `tolerance`, the difference that does not matter, for which "1%" of
+        the best score is recommended (training a model again moves its FID by 1 to 2 %; with 0, the default, equal
+        generators are never decided); `max_magnitude`: a batch with a value more than this many times the usual size of
+        features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an earlier one of its
+        generator is refused instead of causing a warning. `tags` and a `note` are for finding it again; an experiment
+        that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings, `ConflictError` if an
+        experiment of this name exists with another config.
         """
         found = ReferenceNames(name)
         settings: dict[str, Any] = {"metric": found.without_data(metric)}
         settings["reference"] = found.named(reference, metric)
         if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
             settings["watch"] = [found.without_data(each) for each in watch]
-        wanted = _valid({"name": name, "generators": generators, **config, **settings})
+        settings = {"name": name, "generators": generators, **config, **settings}
+        wanted = _valid(settings)
         try:
-            wanted.declared.check_direction(direction)
+            directed = wanted.declared.in_direction(direction)
         except ValueError as error:
             raise FixError(f"{error}") from None
+        if directed != wanted.declared:
+            wanted = _valid({**settings, "metric": directed})
         embeddings = {
             metric.setting("reference"): wanted.embedding_names.get(metric.first_name)
             for metric in reversed([*wanted.metrics.values()])
