@@ -34,7 +34,7 @@ export class Standings {
     this.behindAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
     const columns = [["Generator"], [["Behind the best by", this.behindAxis], "behind"],
       [`${metric} ± error`, "number"], [["Interval", this.axis], "wide own"],
-      ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
+      ["Samples", "number"], ["Cost", "number cost"], ["Share of batches", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("div", { class: "headed" }, [
