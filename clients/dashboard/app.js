@@ -3,10 +3,12 @@ import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
 import { showSignIn } from "./sign-in.js";
+import { themeChoice } from "./theme.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 const live = document.getElementById("live");
+document.getElementById("theme-choice").append(themeChoice());
 let lastSeen = null;
 let page = null;
 

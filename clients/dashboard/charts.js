@@ -1,11 +1,14 @@
-// The charts: regret, optimal pick ratio, pick shares, estimates with intervals.
-import { Choice } from "./choice.js";
+// The charts: regret, the current leader's share of batches, shares of the latest batches, estimates with intervals.
+import { Choice, Toggle } from "./choice.js";
 import { otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
 import { count, score, share } from "./format.js";
 import { metricsOf } from "./metrics.js";
 import { chart, line, plain, plotly, react } from "./plot.js";
-import { ranked, why } from "./standings.js";
+import { ranked } from "./ranking.js";
+import { why } from "./standings.js";
+import { onTheme } from "./theme.js";
+import { keep, seen } from "./view.js";
 
 const FLAT = 5; // the axis of the estimates shows the first values unless it gets this many times as long
 
@@ -18,24 +21,32 @@ export class Charts {
     this.charts = {
       regret: chart("regret", "Estimated regret",
         "The sum over all batches of the gap between the picked and the best generator, by current scores."),
-      ratio: chart("ratio", "Optimal pick ratio",
-        "The fraction of all batches that the currently best generator received."),
-      shares: chart("shares", "Pick share", "The fraction of the latest batches that each generator received."),
+      ratio: chart("ratio", "Share of batches given to the current leader",
+        "Of all batches so far, those that the generator with the best score now received (optimal pick ratio)."),
+      shares: chart("shares", "Shares of the latest batches", "How the latest batches were divided among the generators."),
       estimates: chart("estimates", "Estimates and intervals",
         `${this.metric} of each generator by its number of samples.`),
     };
-    this.metrics = new Choice("estimates-of", "Metric", () => this.redraw());
+    this.metrics = new Choice("estimates-of", "Metric", () => (keep("metric", this.metrics.value), this.redraw()));
+    this.bands = new Toggle("estimates-bands", "Intervals", seen("bands") !== "off", () => {
+      keep("bands", this.bands.isOn ? "" : "off");
+      this.redraw();
+    });
+    this.isLog = new Toggle("estimates-log", "Logarithmic axis", seen("axis") !== "linear", () => {
+      keep("axis", this.isLog.isOn ? "" : "linear");
+      this.redraw();
+    });
+    this.charts.estimates.choose(this.isLog, this.bands);
     this.problem = h("p", { class: "problem", role: "alert" });
     if (!hasBest) for (const name of ["regret", "ratio"]) delete this.charts[name];
     const cards = Object.values(this.charts).map((one) => one.card);
     this.section = h("section", { class: "charts", "aria-label": "Charts" }, cards, this.problem);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.redraw = () => this.latest && this.draw(...this.latest);
-    this.scheme.addEventListener("change", this.redraw);
+    this.unwatch = onTheme(this.redraw);
   }
 
   stop() {
-    this.scheme.removeEventListener("change", this.redraw);
+    this.unwatch();
     if (window.Plotly) for (const { plot } of Object.values(this.charts)) window.Plotly.purge(plot);
     this.latest = null;
   }
@@ -105,8 +116,11 @@ export class Charts {
 
   estimates(Plotly, report, progressCurve, drawn) {
     const metrics = metricsOf(report);
-    if (metrics.length > 1) this.charts.estimates.choose(this.metrics);
-    this.metrics.offer(metrics.map(({ label, title }) => [label, title]));
+    if (metrics.length > 1 && !this.metrics.element.isConnected) {
+      this.charts.estimates.choose(this.metrics, this.isLog, this.bands);
+    }
+    const linked = metrics.find(({ label }) => label === seen("metric"));
+    this.metrics.offer(metrics.map(({ label, title }) => [label, title]), linked?.label);
     const metric = metrics.find(({ label }) => label === this.metrics.value);
     const known = progressCurve.curvesBy(metric.label);
     const curves = drawn
@@ -117,14 +131,16 @@ export class Charts {
     this.charts.estimates.note(metric.decides ? why(report) : "");
     if (!curves.length) return;
     this.charts.estimates.label(`Latest: ${drawn.map(({ generator }) => `${generator} ${score(metric.of.get(generator).score)}`).join(", ")}`);
+    this.charts.estimates.rows(() => [["generator", "samples", "score", "lower", "upper"], ...curves.flatMap((one) =>
+      one.samples.map((n, i) => [one.generator, n, one.scores[i], one.lower[i], one.upper[i]]))]);
     const range = spread(curves);
     const traces = curves.flatMap((curve) => {
       const color = this.palette.colour(curve.generator);
-      return [...band(curve, color, range), ...path(curve, color, range)];
+      return [...(this.bands.isOn ? band(curve, color, range) : []), ...path(curve, color, range)];
     });
     react(Plotly, this.charts.estimates, traces, {
       showlegend: true,
-      xaxis: { type: "log", title: { text: "Samples of the generator" }, ...ticks(curves) },
+      xaxis: { title: { text: "Samples of the generator" }, ...(this.isLog.isOn ? ticks(curves) : { type: "linear" }) },
       yaxis: { range, title: { text: plain(metric.title) } },
     });
   }
@@ -198,5 +214,5 @@ function ticks(curves) {
   const steps = most / least > 2000 ? [1] : [1, 2, 5];
   const values = Array.from({ length: 12 }, (_, power) => steps.map((step) => step * 10 ** power)).flat();
   const tickvals = values.filter((value) => value >= least && value <= most);
-  return { tickvals, ticktext: tickvals.map(count) };
+  return { type: "log", tickvals, ticktext: tickvals.map(count) };
 }

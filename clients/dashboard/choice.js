@@ -1,3 +1,5 @@
+// Controls: a labelled select, and a checkbox.
+
 // A labelled select. Its options may change while it is open to the user: the choice stays while it is offered.
 import { fill, h } from "./dom.js";
 
@@ -20,5 +22,17 @@ export class Choice {
     this.offered = offered;
     fill(this.select, options.map(([value, text]) => h("option", { value }, text)));
     this.select.value = chosen;
+  }
+}
+
+// A labelled checkbox.
+export class Toggle {
+  constructor(id, label, isOn, changed) {
+    this.input = h("input", { id, type: "checkbox", checked: isOn, onchange: changed });
+    this.element = h("label", { class: "toggle", for: id }, this.input, label);
+  }
+
+  get isOn() {
+    return this.input.checked;
   }
 }

@@ -1,4 +1,5 @@
 // Assigns colours to the drawn generators. A generator keeps its colour, in charts and table, while it is drawn.
+import { isDark } from "./theme.js";
 
 export const DRAWN = 8;
 
@@ -6,8 +7,6 @@ export const DRAWN = 8;
 const LIGHT = ["#0072b2", "#c8500a", "#00805f", "#a3357a", "#8a6d00", "#4a7fb5", "#7a4f2a", "#5b5bd6"];
 const DARK = ["#56b4e9", "#f28c4b", "#2fc39a", "#e08bc4", "#e0c341", "#9dbde0", "#c89b72", "#a9a9ff"];
 const OTHERS = { light: "#9aa3ad", dark: "#6b7480" };
-
-const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
 export const otherColour = () => (isDark() ? OTHERS.dark : OTHERS.light);
 

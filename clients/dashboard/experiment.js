@@ -14,13 +14,16 @@ import { badges } from "./overview-row.js";
 import { openPicks } from "./picks.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
-import { ranked, Standings } from "./standings.js";
+import { ranked } from "./ranking.js";
+import { Standings } from "./standings.js";
+import { onTheme } from "./theme.js";
 
 export function showExperiment(main, name, connection, failed) {
   const progressCurve = new ProgressCurve();
   let parts = null;
   let shown = null;
   let asked = 0;
+  const unwatch = onTheme(() => shown && parts?.draw(shown, progressCurve));
   const polling = poll(
     async () => {
       let report = await ask();
@@ -50,6 +53,7 @@ export function showExperiment(main, name, connection, failed) {
     now: polling.now,
     stop() {
       forget("report");
+      unwatch();
       polling.stop();
       parts?.stop();
     },
@@ -130,11 +134,14 @@ function known(report, config) {
   const isRouter = config.goal === "route";
   const facts = [
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
-    [isRouter ? "Prompts" : "Rounds", count(report.rounds)],
+    [isRouter ? "Prompts" : "Batches", count(report.rounds)],
     ["Metric", `${metricTitle(report)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
     ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
   ];
-  if (config.goal !== "mixture" && !isRouter) facts.push(["Optimal pick ratio", share(report.optimal_pick_ratio)]);
+  const ratio = report.optimal_pick_ratio;
+  if (config.goal !== "mixture" && !isRouter) {
+    facts.push(["Given to the current leader", ratio === null ? "–" : `${share(ratio)} of the batches`]);
+  }
   if (report.cost !== undefined) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }

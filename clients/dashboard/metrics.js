@@ -4,7 +4,7 @@ import { count, error, metricTitle, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { Scatter } from "./scatter.js";
 import { labelled } from "./shares.js";
-import { ranked } from "./standings.js";
+import { ranked } from "./ranking.js";
 
 // All metrics of a report in one form, the one that decides first; its label is "". An older service gives one.
 export function metricsOf(report) {

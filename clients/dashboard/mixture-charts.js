@@ -3,6 +3,7 @@ import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { h } from "./dom.js";
 import { count, score, share } from "./format.js";
 import { chart, line, plain, plotly, rangeOf, react, within } from "./plot.js";
+import { onTheme } from "./theme.js";
 
 export class MixtureCharts {
   constructor(palette) {
@@ -11,13 +12,12 @@ export class MixtureCharts {
     this.blend = chart("blend", "The blend against one generator alone",
       "The score of the best blend with its interval, and that of the generator that was the best one alone.", "h3");
     this.element = h("div", { class: "charts" }, this.weights.card, this.blend.card);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.redraw = () => this.latest && this.draw(...this.latest);
-    this.scheme.addEventListener("change", this.redraw);
+    this.unwatch = onTheme(this.redraw);
   }
 
   stop() {
-    this.scheme.removeEventListener("change", this.redraw);
+    this.unwatch();
     if (window.Plotly) for (const { plot } of [this.weights, this.blend]) window.Plotly.purge(plot);
     this.latest = null;
   }

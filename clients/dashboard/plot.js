@@ -1,24 +1,9 @@
-// What all charts share: plotly.js from the service, a card for a chart, and its layout.
+// What all charts share: a card with downloads, and the layout.
 import { styleValue } from "./colours.js";
 import { fill, h, say } from "./dom.js";
+import { downloads, rowsOf } from "./download.js";
 
-const SCRIPT = "dashboard/plotly.min.js";
-let library = null;
-
-// Load plotly.js when the first chart is drawn: it is large, and the list of experiments does not need it.
-export function plotly() {
-  library ??= new Promise((resolve, reject) => {
-    document.head.append(h("script", {
-      src: SCRIPT,
-      onload: () => resolve(window.Plotly),
-      onerror: () => {
-        library = null;
-        reject(new Error("The chart library could not be loaded."));
-      },
-    }));
-  });
-  return library;
-}
+export { plotly } from "./plotly.js";
 
 export function line(name, x, y, color) {
   const mode = x.length > 1 ? "lines" : "markers";
@@ -32,8 +17,12 @@ export function chart(id, title, text, heading = "h2") {
   const noted = h("p", { class: "quiet" });
   const said = h("p", { class: "quiet" }, text);
   const choices = h("div", { class: "choices" });
+  // Of the table that the chart was made of, or else what it shows.
+  let table = null;
+  const figure = () => (plot.data ? { data: plot.data, layout: { ...plot.layout, title: { text: plain(title), font: { size: 15 } } } } : null);
+  const saves = downloads(id, title, { rows: () => table?.() ?? (plot.data ? rowsOf(figure()) : []), figure });
   const card = h("figure", { class: heading === "h2" ? "card chart" : "chart" }, [
-    h("figcaption", {}, h(heading, {}, title), said, noted), choices, plot, empty,
+    h("figcaption", {}, h("div", { class: "headed" }, h(heading, {}, title), saves), said, noted), choices, plot, empty,
   ]);
   return {
     card,
@@ -41,28 +30,36 @@ export function chart(id, title, text, heading = "h2") {
     say: (words) => say(said, words),
     note: (words) => say(noted, words),
     choose: (...made) => fill(choices, made.map(({ element }) => element)),
+    // Save these rows as CSV instead of the points of the chart; the header is the first of them.
+    rows: (given) => (table = given),
     label: (words) => plot.setAttribute("aria-label", `${title}. ${words}`),
     waiting(isEmpty) {
       plot.hidden = isEmpty;
       empty.hidden = !isEmpty;
+      saves.hidden = isEmpty;
     },
   };
 }
 
 export function react(Plotly, { plot }, traces, layout) {
+  // Escape names, because plotly interprets some HTML tags and links in text.
+  const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
+  const options = { displayModeBar: false, responsive: true, scrollZoom: false };
+  return Plotly.react(plot, shown, layoutOf(layout, plot.clientWidth < 480), options);
+}
+
+// The layout of a chart in the page's colours, with what is given besides.
+export function layoutOf(layout, isNarrow) {
   const ink = styleValue("--quiet");
   const rule = styleValue("--line");
   const axis = { gridcolor: rule, linecolor: rule, zeroline: false, automargin: true, tickfont: { color: ink } };
   const title = (given, text) => ({ text, standoff: 8, font: { size: 12, color: ink }, ...given?.title });
   const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
   const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
-  const narrow = plot.clientWidth < 480;
-  // Escape names, because plotly interprets some HTML tags and links in text.
-  const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
-  return Plotly.react(plot, shown, {
+  return {
     showlegend: false,
     legend: { orientation: "h", traceorder: "normal", y: -0.28, x: 0, font: { size: 11, color: styleValue("--ink") } },
-    hovermode: narrow ? "closest" : "x unified",
+    hovermode: isNarrow ? "closest" : "x unified",
     hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: rule },
     font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },
     paper_bgcolor: "transparent",
@@ -71,7 +68,7 @@ export function react(Plotly, { plot }, traces, layout) {
     ...layout,
     xaxis,
     yaxis,
-  }, { displayModeBar: false, responsive: true, scrollZoom: false });
+  };
 }
 
 // The axis of samples where a single point would otherwise be at its left end.

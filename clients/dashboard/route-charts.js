@@ -3,6 +3,7 @@ import { styleValue } from "./colours.js";
 import { h } from "./dom.js";
 import { count, score } from "./format.js";
 import { chart, line, plain, plotly, rangeOf, react, within } from "./plot.js";
+import { onTheme } from "./theme.js";
 
 export class RouteCharts {
   constructor() {
@@ -11,13 +12,12 @@ export class RouteCharts {
     this.routed = chart("routed", "Routing against one generator alone",
       "The expected score of routed prompts, and that of the generator that was the best one alone.", "h3");
     this.element = h("div", { class: "charts" }, this.gain.card, this.routed.card);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.redraw = () => this.latest && this.draw(...this.latest);
-    this.scheme.addEventListener("change", this.redraw);
+    this.unwatch = onTheme(this.redraw);
   }
 
   stop() {
-    this.scheme.removeEventListener("change", this.redraw);
+    this.unwatch();
     if (window.Plotly) for (const { plot } of [this.gain, this.routed]) window.Plotly.purge(plot);
     this.latest = null;
   }

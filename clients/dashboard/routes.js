@@ -1,6 +1,7 @@
 // Which generator is the best one for which prompts: what routing gains and saves, by type of prompt and over time.
 import { experimentPath, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
+import { downloads } from "./download.js";
 import { cost, count, precise, samples, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { RouteCharts } from "./route-charts.js";
@@ -29,7 +30,8 @@ export class Routes {
     this.shares = table("shares weights", "Shares of the prompts");
     this.charts = new RouteCharts();
     this.section = h("section", { class: "card mixture", "aria-labelledby": "routes" }, [
-      h("h2", { id: "routes" }, "Routing"),
+      h("div", { class: "headed" }, h("h2", { id: "routes" }, "Routing"),
+        (this.saves = downloads("routes", "the table of routes", { rows: () => asRows(this.table) }))),
       h("div", { class: "field wrapping asks" }, this.button,
         h("span", { class: "quiet" }, "Which generator is the best one for which prompts?")),
       this.status,
@@ -64,7 +66,7 @@ export class Routes {
     this.latest = [report, progressCurve];
     this.charts.draw(progressCurve.routes, report.title);
     const routes = newest(this.asked, report.routes);
-    this.found.hidden = !routes;
+    this.found.hidden = this.saves.hidden = !routes;
     if (!routes) {
       const soon = "The first table is made once generators have a few samples.";
       if (!this.status.textContent) say(this.status, soon);
@@ -75,6 +77,7 @@ export class Routes {
     const now = JSON.stringify([routes, routes.shares.map(({ generator }) => this.palette.colour(generator))]);
     if (now === this.shown) return;
     this.shown = now;
+    this.table = routes;
     say(this.basis, basis(routes));
     say(this.savings, routes.savings_text);
     fill(this.warnings, routes.warnings.map((warning) => h("li", {}, warning)));
@@ -154,6 +157,15 @@ export class Routes {
 export function busiest({ shares }, most) {
   const chosen = new Set([...shares].sort((a, b) => b.routed - a.routed || b.traffic - a.traffic).slice(0, most));
   return shares.filter((one) => chosen.has(one)).map(({ generator }) => generator);
+}
+
+// A row for each type and generator, as in the SDK's data frame.
+function asRows({ types }) {
+  const head = ["type", "generator", "score", "error", "traffic", "winner", "share", "gain", "gain_error", "example"];
+  return [head, ...types.flatMap((type, i) => type.scores.map((one) => [
+    i + 1, one.generator, one.score, one.error, one.traffic, type.winner, type.share, type.gain, type.gain_error,
+    type.examples[0],
+  ]))];
 }
 
 function basis({ title, score: routed, best, best_score: alone, error, price, prompts }) {

@@ -4,6 +4,7 @@ import { Choice } from "./choice.js";
 import { h } from "./dom.js";
 import { score } from "./format.js";
 import { chart, plain, plotly, react } from "./plot.js";
+import { onTheme } from "./theme.js";
 
 export class Scatter {
   constructor(palette) {
@@ -15,13 +16,11 @@ export class Scatter {
       "Filled: on the Pareto front, where no other generator scores better by both. The lines are intervals.", "h3");
     this.figure = this.chart.card;
     this.chart.choose(this.across, this.up);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
-    this.redraw = redraw;
-    this.scheme.addEventListener("change", redraw);
+    this.unwatch = onTheme(redraw);
   }
 
   stop() {
-    this.scheme.removeEventListener("change", this.redraw);
+    this.unwatch();
     window.Plotly?.purge(this.chart.plot);
     this.latest = null;
   }

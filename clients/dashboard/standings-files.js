@@ -1,0 +1,46 @@
+// The standings as a table for a file, and as a picture: each generator's score with its interval.
+import { styleValue } from "./colours.js";
+import { metricTitle } from "./format.js";
+import { layoutOf, plain } from "./plot.js";
+import { ranked } from "./ranking.js";
+
+const COLUMNS = ["generator", "state", "score", "error", "lower", "upper", "samples", "batches", "pick_ratio", "cost",
+  "cost_per_sample"];
+const WATCHED = ["score", "error", "lower", "upper"];
+
+// Best first; the watched metrics follow as columns such as "kid:score".
+export function asRows(report) {
+  const columns = report.cost === undefined ? COLUMNS.filter((column) => !column.startsWith("cost")) : COLUMNS;
+  const watched = Object.entries(report.watched ?? {}).map(([label, { standings }]) =>
+    [label, new Map(standings.map((one) => [one.generator, one]))]);
+  const head = [...columns, ...watched.flatMap(([label]) => WATCHED.map((column) => `${label}:${column}`))];
+  return [head, ...ranked(report).map((one) => [
+    ...columns.map((column) => one[column]),
+    ...watched.flatMap(([, of]) => WATCHED.map((column) => of.get(one.generator)?.[column])),
+  ])];
+}
+
+// null while nothing has a score.
+export function asFigure(report, palette) {
+  const found = ranked(report).filter(({ score }) => score !== null).reverse(); // the best at the top
+  if (!found.length) return null;
+  const colours = found.map(({ generator }) => palette.colour(generator));
+  const points = {
+    type: "scatter", mode: "markers", x: found.map(({ score }) => score), y: found.map((_, i) => i),
+    marker: { color: colours, size: 10 }, cliponaxis: false,
+    error_x: {
+      type: "data", symmetric: false, color: styleValue("--quiet"), thickness: 2, width: 5,
+      array: found.map(({ score, upper }) => (upper === null ? 0 : upper - score)),
+      arrayminus: found.map(({ score, lower }) => (lower === null ? 0 : score - lower)),
+    },
+  };
+  const better = report.lower_is_better ? "lower is better" : "higher is better";
+  return {
+    data: [points],
+    layout: layoutOf({
+      title: { text: plain(report.experiment), font: { size: 15 } },
+      xaxis: { title: { text: plain(`${metricTitle(report)}, ${better}`) } },
+      yaxis: { tickvals: points.y, ticktext: found.map(({ generator }) => plain(generator)), range: [-0.6, found.length - 0.4] },
+    }, false),
+  };
+}
