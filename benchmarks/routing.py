@@ -61,7 +61,7 @@ def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[
         played = [
             linucb(bed, trial)
             if name == "linucb"
-            else play(bed, RoutePolicy.named(name, len(bed.contexts), price), trial=trial, features=features)
+            else play(bed, RoutePolicy.named(name, len(bed.contexts), price, bed.tries), trial=trial, features=features)
             for trial in range(trials)
         ]
         means = np.array([each.values.mean() for each in played])
@@ -69,7 +69,13 @@ def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[
         over = (means.mean() - played[0].best) / abs(played[0].best)
         error = means.std(ddof=1) / math.sqrt(trials) if trials > 1 else math.nan
         share = np.mean([each.share_of_ideal for each in played])
-        row = (name, f"{means.mean():.4f} ± {error:.4f}", f"{late.mean():.4f}", f"{over:+.1%}", f"{share:.2f}")
+        row = (
+            name,
+            f"{means.mean():.4f} ± {error:.4f}",
+            f"{late.mean():.4f}",
+            f"{over:+.1%}",
+            "–" if math.isnan(share) else f"{share:.2f}",
+        )
         if bed.costs is not None:
             cost = float(np.mean([each.costs.mean() for each in played]))
             saved = (1.0 - cost / each for each in (played[0].single_cost, played[0].dearest_cost))
@@ -86,9 +92,12 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--features", type=int, default=128)
     parser.add_argument("--policies", nargs="*", default=[], help="only these")
+    parser.add_argument("--bed", default="", help="only beds whose names begin so")
     asked = parser.parse_args()
     console = Console(width=140)
     for bed in beds(asked.coding, asked.llms):
+        if not bed.name.startswith(asked.bed):
+            continue
         one = play(bed, RoutePolicy("best-single", price=0.0 if bed.costs is None else PRICE))
         title = (
             f"{bed.name}: best single {one.best:.4f}, best for each prompt {one.ideal:.4f}, {len(bed.scores)} prompts"

@@ -22,7 +22,7 @@ export function differences({ contrasts, scale }, standings) {
 export function behindCell() {
   const apart = h("span", { class: "apart" });
   const drawn = h("div", { class: "wide" });
-  const cell = h("td", { class: "behind" }, apart, drawn);
+  const cell = h("td", { class: "behind", role: "cell", "data-head": "Behind the best by" }, apart, drawn);
   cell.draw = (generator, called, behind, color) => {
     const one = behind?.known.get(generator);
     say(apart, called || (one ? one.text ?? "leads" : "–").replace("± ", "±\u00a0"));

@@ -1,4 +1,4 @@
-// The charts: regret, optimal pick ratio, pick shares, estimates with intervals.
+// The charts: regret, the current leader's share of batches, shares of the latest batches, estimates with intervals.
 import { Choice, Toggle } from "./choice.js";
 import { otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
@@ -21,9 +21,9 @@ export class Charts {
     this.charts = {
       regret: chart("regret", "Estimated regret",
         "The sum over all batches of the gap between the picked and the best generator, by current scores."),
-      ratio: chart("ratio", "Optimal pick ratio",
-        "The fraction of all batches that the currently best generator received."),
-      shares: chart("shares", "Pick share", "The fraction of the latest batches that each generator received."),
+      ratio: chart("ratio", "Share of batches given to the current leader",
+        "Of all batches so far, those that the generator with the best score now received (optimal pick ratio)."),
+      shares: chart("shares", "Shares of the latest batches", "How the latest batches were divided among the generators."),
       estimates: chart("estimates", "Estimates and intervals",
         `${this.metric} of each generator by its number of samples.`),
     };

@@ -139,11 +139,14 @@ function known(report, config) {
   const isRouter = config.goal === "route";
   const facts = [
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
-    [isRouter ? "Prompts" : "Rounds", count(report.rounds)],
+    [isRouter ? "Prompts" : "Batches", count(report.rounds)],
     ["Metric", `${metricTitle(report)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
     ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
   ];
-  if (config.goal !== "mixture" && !isRouter) facts.push(["Optimal pick ratio", share(report.optimal_pick_ratio)]);
+  const ratio = report.optimal_pick_ratio;
+  if (config.goal !== "mixture" && !isRouter) {
+    facts.push(["Given to the current leader", ratio === null ? "–" : `${share(ratio)} of the batches`]);
+  }
   if (report.cost !== undefined) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }

@@ -23,18 +23,19 @@ const ROUTED = "Each generator's mean is over the prompts that it was given, so 
 export class Standings {
   constructor(name, metric, palette, refresh) {
     this.name = name;
+    this.metric = metric;
     this.palette = palette;
     this.refresh = refresh;
     this.rows = new Map(); // reused in each draw, so that the focus is kept
     this.problem = h("p", { class: "problem", role: "alert" });
     this.why = h("p", { class: "quiet" });
-    this.body = h("tbody", {});
+    this.body = h("tbody", { role: "rowgroup" });
     this.overlap = h("p", { class: "quiet overlap" });
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
     this.behindAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
     const columns = [["Generator"], [["Behind the best by", this.behindAxis], "behind"],
       [`${metric} ± error`, "number"], [["Interval", this.axis], "wide own"],
-      ["Samples", "number"], ["Cost", "number cost"], ["Pick ratio", "number wide"],
+      ["Samples", "number"], ["Cost", "number cost"], ["Share of batches", "number wide"],
       [h("span", { class: "unseen" }, "Actions")]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("div", { class: "headed" }, [
@@ -43,8 +44,9 @@ export class Standings {
       ]),
       this.why,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Standings table" }, [
-        (this.table = h("table", { class: "standings" }, [
-          h("thead", {}, h("tr", {}, columns.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))),
+        (this.table = h("table", { class: "standings", role: "table" }, [
+          h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map(([head, kind]) =>
+            h("th", { scope: "col", role: "columnheader", class: kind }, head)))),
           this.body,
         ])),
       ]),
@@ -90,7 +92,7 @@ export class Standings {
   }
 
   row({ generator }) {
-    const { palette } = this;
+    const { palette, metric } = this;
     const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
     const marks = h("span", { class: "badges" });
     const verdict = h("p", { class: "quiet verdict" });
@@ -99,12 +101,12 @@ export class Standings {
     const value = h("strong", {});
     const spread = h("span", { class: "quiet spread" });
     const bracket = h("span", { class: "quiet bracket", title: "The score lies between these on average" });
-    const interval = h("td", { class: "wide own" });
+    const interval = cell("Interval", "wide own");
     const told = h("span", {});
     const pending = h("span", { class: "quiet" });
     const spent = h("span", {});
     const each = h("span", { class: "quiet each" });
-    const ratio = h("td", { class: "number wide" });
+    const ratio = cell("Share of batches", "number wide");
     const pause = h("button", { class: "small" });
     const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
     let state = "active";
@@ -113,8 +115,8 @@ export class Standings {
       const text = `${generator} is removed from the experiment permanently. Its name cannot be used again.`;
       if (await confirm("Retire this generator?", text, "Retire")) this.set(generator, "retired");
     });
-    const element = h("tr", {}, [
-      h("th", { scope: "row" }, [
+    const element = h("tr", { role: "row" }, [
+      h("th", { scope: "row", role: "rowheader" }, [
         h("div", { class: "generator" }, [
           h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)),
           marks,
@@ -123,12 +125,12 @@ export class Standings {
         warnings,
       ]),
       apart,
-      h("td", { class: "number" }, value, " ", spread, bracket),
+      cell(metric, "number", value, " ", spread, bracket),
       interval,
-      h("td", { class: "number" }, told, pending),
-      h("td", { class: "number cost" }, spent, each),
+      cell("Samples", "number", told, pending),
+      cell("Cost", "number cost", spent, each),
       ratio,
-      h("td", { class: "row-actions" }, pause, retire),
+      cell("", "row-actions", pause, retire),
     ]);
     return {
       element,
@@ -150,6 +152,7 @@ export class Standings {
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
         const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
         const label = `From ${ends[0]} to ${ends[1]}`;
+        interval.dataset.head = standing.score === null ? "Interval" : `Interval, ${ends[0]} to ${ends[1]}`;
         fill(interval, standing.score === null ? null : bar(asInterval(standing), scale, color, label));
         say(told, count(standing.samples));
         say(pending, standing.pending ? ` +${count(standing.pending)}` : "");
@@ -174,3 +177,7 @@ export class Standings {
     this.refresh();
   }
 }
+
+// head: the heading, which stands above the value on a phone, where rows are blocks. A browser forgets what such a table
+// is unless roles say so.
+const cell = (head, kind, ...children) => h("td", { class: kind, role: "cell", "data-head": head }, ...children);

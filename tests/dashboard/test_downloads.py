@@ -49,7 +49,7 @@ def test_tables_are_saved_as_they_are(page: Page, client: Optimist):
     rows = list(csv.DictReader(io.StringIO(saved(page, "Estimates and intervals as CSV").decode())))
     assert {row["generator"] for row in rows} == {NAMES[1], f"'{NAMES[0]}"}
     assert all(float(row["lower"]) <= float(row["score"]) <= float(row["upper"]) for row in rows if row["lower"])
-    rows = list(csv.DictReader(io.StringIO(saved(page, "Pick share as CSV").decode())))
+    rows = list(csv.DictReader(io.StringIO(saved(page, "Shares of the latest batches as CSV").decode())))
     assert {row["series"] for row in rows} == {NAMES[1], f"'{NAMES[0]}"}
 
 

@@ -40,12 +40,15 @@ def work(experiment: Experiment, prompts: int, with_texts: bool = True) -> None:
 
 
 def table(experiment: Experiment, samples: int) -> Routes:
-    """The table in the report once it is made of so many samples."""
+    """The table in the report once it is made of so many samples, and no other one is on its way."""
     ends = time.monotonic() + WAIT / 1000
-    while (routes := experiment.report().routes) is None or routes.samples < samples:
+    before = None
+    while (routes := experiment.report().routes) is None or routes.samples < samples or routes != before:
         assert time.monotonic() < ends, routes
-        experiment.route_table()
-        time.sleep(0.05)
+        before = routes
+        if routes is None or routes.samples < samples:
+            experiment.route_table()
+        time.sleep(1.5)
     return routes
 
 

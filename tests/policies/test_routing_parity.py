@@ -11,7 +11,7 @@ from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.kernel_ridge import KernelRidge
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Published
-from optimist.policies.routing import RoutePolicy, reservation_index, value_of_tries
+from optimist.policies.routing import RoutePolicy, reservation_index, values_of_tries
 
 DATA = Path(__file__).parent.parent / "data"
 PAK = np.load(DATA / "pak_ucb.npz")
@@ -57,5 +57,5 @@ def test_promptwise_calls_the_generator_of_the_best_index():
     np.testing.assert_allclose(index, WISE["index"], rtol=1e-12)
     arm = int(WISE["arm"])
     assert int(np.argmax(index)) == arm
-    value = value_of_tries(float(WISE["success"][arm]), float(WISE["cost"][arm]), price, tries)
-    assert value == pytest.approx(float(WISE["value_of_up_to_tries"]), rel=1e-9)
+    values = values_of_tries(WISE["success"], WISE["cost"], price, tries)
+    assert values[arm] == pytest.approx(float(WISE["value_of_up_to_tries"]), rel=1e-9)

@@ -14,6 +14,7 @@ from optimist_client import (
     AsyncOptimist,
     BusyError,
     FixError,
+    NotFoundError,
     Optimist,
     OptimistError,
     RetryError,
@@ -47,6 +48,43 @@ async def test_a_busy_service_is_asked_again_until_it_answers():
     with answering(502, 504, 200) as url:
         async with AsyncOptimist(url) as client:
             assert await client.references() == []
+
+
+def nobody_there() -> str:
+    """URL of a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+async def test_a_replica_that_cannot_be_reached_is_left_for_the_next_one():
+    dead = nobody_there()
+    with (
+        answering(200, 503) as first,
+        answering(200, 404) as spare,
+        Optimist([dead, f"{first}/", spare], patience=0.0) as client,
+    ):
+        assert client.references() == []
+        assert client._transport._url("/v1") == f"{first}/v1"
+        assert client.references() == []
+        with pytest.raises(NotFoundError):  # from the replica that answered last: no other one is asked
+            client.references()
+        assert client._transport._url("/v1") == f"{spare}/v1"
+    with answering(200) as url:
+        async with AsyncOptimist([dead, url], patience=0.0) as client:
+            assert await client.references() == []
+
+
+def test_no_replica_can_be_reached():
+    dead = nobody_there()
+    with (
+        Optimist([dead, nobody_there()], patience=0.1) as client,
+        pytest.raises(UnreachableError, match=f"{dead} or h"),
+    ):
+        client.references()
+    with answering(429) as busy, Optimist([busy, dead], patience=0.1) as client, pytest.raises(BusyError):
+        client.references()  # too many requests of this key, whichever replica gets them
+    with pytest.raises(ValueError, match="expected at least one"):
+        Optimist([])
 
 
 def test_a_service_that_stays_busy_is_said_to_be():

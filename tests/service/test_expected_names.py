@@ -53,3 +53,16 @@ def test_a_wrong_direction_is_refused(client: Optimist, name: str, reference):
         with pytest.raises(ValueError, match=said):
             optimist.Evaluation(["a"], reference=reference, direction=wrong)
     assert optimist.Evaluation(["a"], metric=Mean(), direction="maximize").best is None
+    with pytest.raises(FixError, match="higher scores of 'mean' are better"):
+        client.create_experiment(name, ["a"], metric=Mean(higher_is_better=True), direction="minimize")
+
+
+def test_a_mean_takes_the_direction(client: Optimist, name: str):
+    for number, metric in enumerate(("mean", Mean(), Mean(range=(0.0, 9.0)))):
+        made = client.create_experiment(f"{name}-{number}", ["a", "b"], metric=metric, direction="minimize")
+        again = client.create_experiment(f"{name}-{number}", ["a", "b"], metric=metric, direction="minimize")
+        assert made.report().lower_is_better
+        assert again.info.config == made.info.config
+        assert not client.create_experiment(f"{name}-{number}-up", ["a"], metric=metric).report().lower_is_better
+        here = optimist.Evaluation(["a", "b"], metric=metric, direction="minimize")
+        assert here.report().lower_is_better

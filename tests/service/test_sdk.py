@@ -148,10 +148,13 @@ def test_twenty_asks_through_lost_replies_open_twenty_picks(service: Service, cl
     assert experiment.report().open_picks == 20
 
 
-def test_a_loop_through_lost_replies_counts_every_batch_once(service: Service, client: Optimist, name: str, reference):
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_loop_through_lost_replies_counts_every_batch_once(
+    service: Service, client: Optimist, name: str, reference, replicas: int
+):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, stop=False, budget=150)
     told = 0
-    with losing_replies(service.url, every=3) as url, Optimist(url) as unlucky:
+    with losing_replies(service.url, every=3) as url, Optimist([url] * replicas) as unlucky:
         for pick in unlucky.experiment(name).picks():
             told += pick.tell(samples(pick.generator, pick.size, pick.seed)).pick > 0
     report = experiment.report()

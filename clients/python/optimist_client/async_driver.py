@@ -9,22 +9,22 @@ from typing import Any, BinaryIO
 
 import httpx
 
-from optimist_client.drivers import PIECE, settings
+from optimist_client.drivers import PIECE, replicas, settings
 from optimist_client.transport import Loop, Transport
 
 
 class AsyncTransport(Transport[httpx.AsyncClient]):
     """A transport that never blocks the event loop."""
 
-    def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
-        super().__init__(timeout, patience)
-        self._http = httpx.AsyncClient(**settings(url, timeout, api_key))
+    def __init__(self, url: str | Sequence[str], timeout: float, patience: float, api_key: str | None = None) -> None:
+        super().__init__(replicas(url), timeout, patience)
+        self._http = httpx.AsyncClient(**settings(self._urls[0], timeout, api_key))
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        return await self._http.request(method, path, **sent)
+        return await self._http.request(method, self._url(path), **sent)
 
     async def _stream(self, path: str, file: BinaryIO) -> httpx.Response:
-        async with self._http.stream("GET", path, timeout=self._of_files) as reply:
+        async with self._http.stream("GET", self._url(path), timeout=self._of_files) as reply:
             if not reply.is_success:
                 await reply.aread()
                 return reply

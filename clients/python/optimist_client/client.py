@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FEW_PIECES = 32
 """Number of pieces, each of at most a megabyte, up to which an upload shows no progress by itself."""
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
+Urls = str | Sequence[str]
+"""URL of a service, or those of its replicas."""
 
 
 class ServiceOperations(Generic[ExperimentT]):
@@ -35,7 +37,7 @@ class ServiceOperations(Generic[ExperimentT]):
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8000",
+        url: Urls = "http://127.0.0.1:8000",
         *,
         api_key: str | None = None,
         timeout: float = 30.0,
@@ -43,7 +45,7 @@ class ServiceOperations(Generic[ExperimentT]):
     ) -> None:
         self._transport = self._driver(url, timeout, patience, api_key)
 
-    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
         raise NotImplementedError
 
     @operation
@@ -145,25 +147,29 @@ class ServiceOperations(Generic[ExperimentT]):
         It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
         (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
         accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as "<name>-reference-2" and so on.
-        `direction` is checked, and may be left out: the metric says whether lower or higher scores are better. Further
-        arguments are the fields of `models.ExperimentConfig`. Among them are `tolerance`, the difference that does not
-        matter, for which "1%" of the best score is recommended (training a model again moves its FID by 1 to 2 %; with
-        0, the default, equal generators are never decided); `max_magnitude`: a batch with a value more than this many
-        times the usual size of features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an
-        earlier one of its generator is refused instead of causing a warning. `tags` and a `note` are for finding it
-        again; an experiment that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings,
-        `ConflictError` if an experiment of this name exists with another config.
+        `direction` may be left out: the metric says whether lower or higher scores are better. Another one is refused,
+        but a `Mean` that was not given `higher_is_better` takes it. Further arguments are the fields of
+        `models.ExperimentConfig`. Among them are `tolerance`, the difference that does not matter, for which "1%" of
+        the best score is recommended (training a model again moves its FID by 1 to 2 %; with 0, the default, equal
+        generators are never decided); `max_magnitude`: a batch with a value more than this many times the usual size of
+        features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an earlier one of its
+        generator is refused instead of causing a warning. `tags` and a `note` are for finding it again; an experiment
+        that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings, `ConflictError` if an
+        experiment of this name exists with another config.
         """
         found = ReferenceNames(name)
         settings: dict[str, Any] = {"metric": found.without_data(metric)}
         settings["reference"] = found.named(reference, metric)
         if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
             settings["watch"] = [found.without_data(each) for each in watch]
-        wanted = _valid({"name": name, "generators": generators, **config, **settings})
+        settings = {"name": name, "generators": generators, **config, **settings}
+        wanted = _valid(settings)
         try:
-            wanted.declared.check_direction(direction)
+            directed = wanted.declared.in_direction(direction)
         except ValueError as error:
             raise FixError(f"{error}") from None
+        if directed != wanted.declared:
+            wanted = _valid({**settings, "metric": directed})
         embeddings = {
             metric.setting("reference"): wanted.embedding_names.get(metric.first_name)
             for metric in reversed([*wanted.metrics.values()])
@@ -239,6 +245,8 @@ def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
 class Optimist(ServiceOperations[Experiment], Blocking):
     """A client of an Optimist service. One per process is enough: it is thread-safe.
 
+    `url` is that of the service, or a list of those of its replicas: then all calls go to the first one, and if it
+    cannot be reached or is not available, at once to the next one and from then on to that.
     `timeout` (seconds) limits one request. `patience` (seconds) limits all attempts of one call together, so that a
     restart of the service within this time causes no error. `api_key` is the access key, if the service requires one;
     by default the environment variable OPTIMIST_API_KEY. `AsyncOptimist` is the same for asyncio.
@@ -246,7 +254,7 @@ class Optimist(ServiceOperations[Experiment], Blocking):
 
     _experiment = Experiment
 
-    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
+    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
         return BlockingTransport(url, timeout, patience, api_key)
 
     def __enter__(self) -> Self:
@@ -261,7 +269,7 @@ class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
 
     _experiment = AsyncExperiment
 
-    def _driver(self, url: str, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
+    def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
         from optimist_client.async_driver import AsyncTransport
 
         return AsyncTransport(url, timeout, patience, api_key)

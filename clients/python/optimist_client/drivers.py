@@ -23,15 +23,15 @@ PIECE = 1 << 20
 class BlockingTransport(Transport[httpx.Client]):
     """A transport that blocks the calling thread. It is thread-safe."""
 
-    def __init__(self, url: str, timeout: float, patience: float, api_key: str | None = None) -> None:
-        super().__init__(timeout, patience)
-        self._http = httpx.Client(**settings(url, timeout, api_key))
+    def __init__(self, url: str | Sequence[str], timeout: float, patience: float, api_key: str | None = None) -> None:
+        super().__init__(replicas(url), timeout, patience)
+        self._http = httpx.Client(**settings(self._urls[0], timeout, api_key))
 
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        return self._http.request(method, path, **sent)
+        return self._http.request(method, self._url(path), **sent)
 
     async def _stream(self, path: str, file: BinaryIO) -> httpx.Response:
-        with self._http.stream("GET", path, timeout=self._of_files) as reply:
+        with self._http.stream("GET", self._url(path), timeout=self._of_files) as reply:
             if not reply.is_success:
                 reply.read()
             for piece in reply.iter_bytes() if reply.is_success else ():
@@ -84,11 +84,19 @@ class BlockingTransport(Transport[httpx.Client]):
         self._http.close()
 
 
+def replicas(url: str | Sequence[str]) -> list[str]:
+    """The URLs of a service's replicas, without the slash at the end. Raises ValueError if there is none."""
+    urls = [one.rstrip("/") for one in ([url] if isinstance(url, str) else url)]
+    if not urls:
+        raise ValueError("url: expected at least one")
+    return urls
+
+
 def settings(url: str, timeout: float, api_key: str | None) -> dict[str, Any]:
     """Arguments for an httpx client. Without `api_key` the environment variable OPTIMIST_API_KEY is used."""
     key = api_key or os.environ.get("OPTIMIST_API_KEY")
     return {
-        "base_url": url.rstrip("/"),
+        "base_url": url,
         "timeout": httpx.Timeout(timeout, connect=5.0),
         "limits": _LIMITS,
         "headers": {"authorization": f"Bearer {key}"} if key else {},

@@ -16,6 +16,8 @@ from optimist_client.errors import BusyError, FixError, OptimistError, Unreachab
 from optimist_client.models import Problem
 
 _BUSY = frozenset({429, 502, 503, 504, 507})
+_ELSEWHERE = frozenset({502, 503, 504})
+"""The busy responses that may be those of one replica alone."""
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 Loop = Callable[[], Coroutine[Any, Any, None]]
@@ -25,12 +27,16 @@ class Transport(ABC, Generic[Http]):
     """A connection pool to one service, with retries.
 
     All calls of the API are idempotent (picks are told by their number, asks have a request id). After a lost
-    connection or a busy response, a call is therefore retried for up to `patience` seconds.
+    connection or a busy response, a call is therefore retried for up to `patience` seconds. Where a service has several
+    replicas, all calls go to one of them, until it cannot be reached or is not available: then to the next one.
     """
 
     _http: Http
 
-    def __init__(self, timeout: float, patience: float) -> None:
+    def __init__(self, urls: Sequence[str], timeout: float, patience: float) -> None:
+        self._urls = urls
+        self._at = 0
+        """The place of the replica that calls go to."""
         # The service reads or writes a whole archive before it responds.
         self._of_files = httpx.Timeout(max(timeout, 600.0), connect=5.0)
         self._patience = patience
@@ -94,11 +100,14 @@ class Transport(ABC, Generic[Http]):
     ) -> httpx.Response:
         """Send until the service replies and is not busy.
 
-        Raises `UnreachableError` or `BusyError` after `patience` seconds.
+        Raises `UnreachableError` or `BusyError` after `patience` seconds, but not before every replica was tried.
         """
         patience = self._patience if patience is None else patience
         deadline = time.monotonic() + patience
-        for attempt in range(1_000_000):
+        others = len(self._urls) - 1  # replicas to try before it waits
+        attempt = 0
+        while True:
+            at, goes_on = self._at, True
             wait = min(5.0, 0.05 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
             try:
                 reply = await send()
@@ -115,10 +124,20 @@ class Transport(ABC, Generic[Http]):
                     return reply
                 kind, failure = BusyError, f"the service answered {reply.status_code}: {_refusal(reply)}"
                 wait = max(wait, _seconds(reply.headers.get("retry-after")))
+                goes_on = reply.status_code in _ELSEWHERE
+            if goes_on and self._at == at:  # not if another thread has just gone on
+                self._at = (at + 1) % len(self._urls)
+            if goes_on and others and (attempt == 0 or time.monotonic() < deadline):
+                others -= 1
+                continue
             if time.monotonic() + wait > deadline:
-                raise kind(f"no answer from {self._http.base_url} within {patience:g} s: {failure}")
+                raise kind(f"no answer from {' or '.join(self._urls)} within {patience:g} s: {failure}")
             await self.sleep(wait)
-        raise AssertionError("unreachable")
+            attempt, others = attempt + 1, len(self._urls) - 1
+
+    def _url(self, path: str) -> str:
+        """The URL of a path at the replica that calls go to."""
+        return self._urls[self._at] + path
 
     @abstractmethod
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:

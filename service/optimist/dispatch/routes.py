@@ -125,8 +125,11 @@ def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, kno
     was made of batches that were retracted since.
     """
     config = experiment.config
+    # Calls until success are worth something else than one call; other scores have no success.
+    is_success = config.declared.limits.get("values") == (0.0, 1.0) and not config.declared.lower_is_better
+    tries = config.tries if is_success else 1
     return ForRoutes(
-        replace(RoutePolicy.named(config.policy), price=config.price, seed=config.seed),
+        replace(RoutePolicy.named(config.policy), price=config.price, seed=config.seed, tries=tries),
         max(config.warmup or 1, needed),
         Stopping(config.delta, config.tolerance, experiment.rules),
         tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),

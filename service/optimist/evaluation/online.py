@@ -55,9 +55,9 @@ class Evaluation(Session):
     seed, or prompt: from rules 4 on and under the bound "influence", generators are then compared by index. It is
     harmless where it is not true. `watch` are further metrics, as objects, of the same samples; a batch then holds the
     arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
-    equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is
-    checked against the metric's. `next_start` gives the index from which seeds
-    can be made:
+    equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is that
+    of the metric, or is refused; a `Mean` that was not given `higher_is_better` takes it. `next_start` gives the index
+    from which seeds can be made:
 
         name = evaluation.ask()
         start = evaluation.next_start(name)
@@ -98,7 +98,7 @@ class Evaluation(Session):
     ) -> None:
         names, place = names_of(generators), find_device(device)
         self._given = {name: value for name, value in locals().items() if name in _GIVEN}  # what `save` writes
-        declared = with_real_data(
+        directed = with_real_data(
             metric,
             reference=reference,
             order=order,
@@ -106,10 +106,10 @@ class Evaluation(Session):
             kernel=kernel,
             prompt_kernel=prompt_kernel,
         )
+        declared = directed.in_direction(direction)
         plan = Plan.of(goal, policy, bound, declared, prompts_are, warmup=warmup, growth=rescore_growth)
         tolerance = checked_tolerance(tolerance)
         declared.check_decides()
-        declared.check_direction(direction)
         declared.check_tolerance(tolerance)
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)

@@ -99,7 +99,8 @@ class Outcomes:
             return Mean(0.0, 0.0 if len(self._beyond) else None)
         share = part / count
         value = float(predicted[where].mean())
-        variance = float(predicted[where].var(ddof=1)) / part if part > 1 else self._spread
+        covariate = predicted - value
+        variance, slope = 0.0, 1.0
         is_known = True
         prompt, generator = self._drawn
         for sign, chosen in sides:
@@ -108,19 +109,21 @@ class Outcomes:
                 is_known = is_known and part <= UNTRIED * int(self.judged.sum()) and len(self._beyond) > 0
                 variance += self._spread
                 continue
-            covariate = predicted - value
-            off, spread = _regressed(
+            off, steeper, spread = _regressed(
                 self._beyond[mine], self._weights[mine], covariate[prompt[mine]], floor=self._spread
             )
+            slope += sign * steeper
             value += sign * off
             variance += spread
+        # What is predicted differs from prompt to prompt by the slope times as much.
+        variance += slope**2 * float(predicted[where].var(ddof=1)) / part if part > 1 else self._spread
         if not is_known:
             return Mean(share * float(predicted[where].mean()), None)
         return Mean(share * value, math.sqrt(share**2 * variance + value**2 * share * (1.0 - share) / count))
 
 
-def _regressed(beyond: Floats, weights: Floats, covariate: Floats, *, floor: float) -> tuple[float, float]:
-    """The weighted regression (n,) on 1 and the covariate, at the covariate 0; and its variance."""
+def _regressed(beyond: Floats, weights: Floats, covariate: Floats, *, floor: float) -> tuple[float, float, float]:
+    """The weighted regression (n,) on 1 and the covariate, at the covariate 0; its slope; and the variance at 0."""
     columns = np.stack([np.ones(len(beyond)), covariate], axis=1)
     gram = (columns * weights[:, None]).T @ columns
     # Predictions are off by a factor of about 2 at most: a slope as far from 0 as 1 is one standard deviation.
@@ -130,7 +133,8 @@ def _regressed(beyond: Floats, weights: Floats, covariate: Floats, *, floor: flo
     pull = (columns @ inverse[0]) * weights
     leverage = np.einsum("nk,kl,nl->n", columns, inverse, columns) * weights
     left = (beyond - columns @ fitted) / np.maximum(1.0 - leverage, 1e-3)
-    return float(fitted[0]), max(float(np.square(pull * left).sum()), floor * float(np.square(pull).sum()))
+    variance = max(float(np.square(pull * left).sum()), floor * float(np.square(pull).sum()))
+    return float(fitted[0]), float(fitted[1]), variance
 
 
 def _table(known: ScoredPrompts, charged: Floats) -> Floats:

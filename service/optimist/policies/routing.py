@@ -34,6 +34,9 @@ class RoutePolicy:
     seed: int = 0
     rounds: int = 1000
     """T, which the width of `pak-ucb` depends on."""
+    tries: int = 1
+    """τ: a generator is called until it succeeds, at most so often, and scores are successes. Our policies then compare
+    what all calls are worth; the published ones have an index of their own."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.price < math.inf:
@@ -42,11 +45,11 @@ class RoutePolicy:
             raise ValueError(f"floor: expected a probability, got {self.floor}")
 
     @classmethod
-    def named(cls, name: str, rounds: int = 1000, price: float = 0.0) -> RoutePolicy:
+    def named(cls, name: str, rounds: int = 1000, price: float = 0.0, tries: int = 1) -> RoutePolicy:
         """The policy of this name with its defaults. Raises ValueError for an unknown one."""
         for known in get_args(RouteName):
             if known == name:
-                return cls(known, rounds=rounds, price=price)
+                return cls(known, rounds=rounds, price=price, tries=tries)
         raise ValueError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
 
     @property
@@ -63,6 +66,8 @@ class RoutePolicy:
         """The probability (G,) of each generator, from means and widths (G,) of its score. One-hot without chance."""
         count = len(means)
         values = means if costs is None else means - self.price * costs
+        if self.tries > 1 and not self.is_published:
+            values, widths = self._after_tries(means, widths, np.zeros(count) if costs is None else costs)
         if self.name == "uniform":
             return np.full(count, 1.0 / count)
         if self.name == "thompson":
@@ -74,6 +79,14 @@ class RoutePolicy:
         if chances.max() == 1.0:
             return int(np.argmax(chances))
         return drawn(chances, np.random.default_rng((self.seed, number)).random())
+
+    def _after_tries(self, means: Floats, widths: Floats, costs: Floats) -> tuple[Floats, Floats]:
+        """Values and their widths (G,) of calling until success, which grow with the probability of success."""
+        middle, above, below = (
+            values_of_tries(success, costs, self.price, self.tries)
+            for success in (means, means + widths, means - widths)
+        )
+        return middle, 0.5 * (above - below)
 
     def _index(self, values: Floats, means: Floats, widths: Floats, costs: Floats | None) -> Floats:
         count = len(means)
@@ -97,7 +110,8 @@ def reservation_index(success: Floats, costs: Floats, price: float) -> Floats:
     return 1.0 - price * costs / np.clip(success, 1e-12, 1.0)
 
 
-def value_of_tries(success: float, cost: float, price: float, tries: int) -> float:
-    """The expected success minus λ times the cost of calling one generator until success, at most `tries` times."""
-    reached = 1.0 - (1.0 - success) ** tries
-    return reached * (1.0 - price * cost / success) if success > 0.0 else -price * cost * tries
+def values_of_tries(success: Floats, costs: Floats, price: float, tries: int) -> Floats:
+    """The expected success (G,) minus λ times the cost of calling each generator until success, at most `tries` times:
+    (1 − (1 − q)^τ)(1 − λc/q). success: probabilities q, clipped to (0, 1]."""
+    q = np.clip(success, 1e-9, 1.0)
+    return (1.0 - (1.0 - q) ** tries) * (1.0 - price * costs / q)

@@ -95,7 +95,7 @@ def played(
     single = play(bed, RoutePolicy("best-single", price=price))
     rows: list[PlayedPolicy] = []
     for name in policies:
-        policy = RoutePolicy.named(name, len(chosen), price)
+        policy = RoutePolicy.named(name, len(chosen), price, tries)
         runs = [play(bed, policy, trial=trial, seed=seed) for trial in range(trials)]
         means = np.array([run.values.mean() for run in runs])
         counts = sum(np.bincount(run.chosen, minlength=len(known.names)) for run in runs)

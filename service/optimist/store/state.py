@@ -145,7 +145,7 @@ class GeneratorState:
     damage: str | None = None
     """Why it cannot be scored; the next estimate removes this note."""
     handed: int = 0
-    """The first index of its sequence that no pick has had, and none will be handed out below but those `returned`."""
+    """The first index of its sequence that no pick has had; below it only those `returned` will be handed out."""
     returned: list[Returned] = field(default_factory=list)
     """Slices to be handed out again, by `pick`."""
     state: State = "active"
@@ -235,8 +235,7 @@ class ExperimentState:
 
     @property
     def basis_digest(self) -> str:
-        """SHA-1 (hex) of what a decision is made from, which `latch_decision` compares: the present estimates, or where
-        the mixture is the goal, its name."""
+        """SHA-1 (hex) of what `latch_decision` compares: the estimates, or where it is the goal, the mixture's name."""
         entries = [f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators]
         if self.mixture_growth is not None:
             entries = ["" if self.mixture is None else self.mixture.made]

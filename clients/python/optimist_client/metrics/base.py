@@ -177,14 +177,21 @@ class Metric(Wire):
         if not self.decides:
             raise ValueError(f"metric {self.name!r} cannot decide: it can only be watched")
 
-    def check_direction(self, direction: str | None) -> None:
-        """Raise ValueError unless the direction, "minimize" or "maximize", is that of its scores. None is."""
-        own = "minimize" if self.lower_is_better else "maximize"
+    def in_direction(self, direction: str | None) -> Self:
+        """The metric whose better scores are lower ("minimize") or higher ("maximize") ones; None is either.
+
+        One with a setting for it that was not given, `higher_is_better`, takes the direction. Raises ValueError where
+        it is another than that of the metric.
+        """
         if direction not in (None, "minimize", "maximize"):
             raise ValueError(f"direction: expected 'minimize' or 'maximize', got {direction!r}")
-        if direction not in (None, own):
-            better = "lower" if self.lower_is_better else "higher"
-            raise ValueError(f"direction: {better} scores of {self.name!r} are better: expected {own!r}")
+        own = "minimize" if self.lower_is_better else "maximize"
+        if direction in (None, own):
+            return self
+        if "higher_is_better" in type(self).model_fields and "higher_is_better" not in self.model_fields_set:
+            return self.model_copy(update={"higher_is_better": not self.setting("higher_is_better")})
+        better = "lower" if self.lower_is_better else "higher"
+        raise ValueError(f"direction: {better} scores of {self.name!r} are better: expected {own!r}")
 
     def check_tolerance(self, tolerance: float | str) -> None:
         """Raise ValueError if the tolerance is a share of the best score, which may be 0 or negative."""
