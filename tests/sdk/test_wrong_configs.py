@@ -117,6 +117,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"reference": "nowhere.npz", "metric": "fid", "dimension": None, "kernel": None},
         "reference: nowhere.npz: no such",
     ),
+    ({"tags": "abc"}, "tags: expected a list, got 'abc'"),
+    ({"tags": ["a,b"]}, r"tags\.0: expected text without commas and control characters, got 'a,b'"),
+    ({"tags": [" a"]}, r"tags\.0: expected a tag without white space around it, got ' a'"),
+    ({"tags": [""]}, r"tags\.0: expected text of at least 1"),
+    ({"tags": [str(number) for number in range(33)]}, "tags: expected at most 32"),
+    ({"note": "a" * 10_001}, "note: expected text of at most 10000 characters"),
+    ({"note": "a\x00"}, r"note: expected text without control characters, got 'a\\x00'"),
     ({"batchsize": 5}, "batchsize: unknown field, did you mean batch_size?"),
 ]
 

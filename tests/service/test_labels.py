@@ -48,25 +48,13 @@ def test_experiments_are_found_by_tag_and_text(service: Service, client: Optimis
     assert (moved.tags, moved.note) == ([f"{mark}-2"], "why")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"tags": ["a,b"]}, "tags"),
-        ({"tags": [" a"]}, "white space"),
-        ({"tags": [""]}, "tags"),
-        ({"tags": [str(number) for number in range(33)]}, "tags"),
-        ({"tags": "abc"}, "tags"),
-        ({"note": "a" * 10_001}, "note"),
-        ({"note": "a\x00"}, "note"),
-    ],
-)
-def test_wrong_labels_are_refused(client: Optimist, name: str, wrong: dict[str, Any], said: str):
-    with pytest.raises(FixError, match=said):
-        client.create_experiment(name, ["a"], metric=Mean(), **wrong)
-    made = client.create_experiment(name, ["a"], metric=Mean())
-    with pytest.raises(FixError, match=said):
-        made.annotate(**wrong)
-    assert (made.report().tags, made.report().note) == ([], "")
+def test_wrong_labels_are_refused(client: Optimist, name: str):
+    made = client.create_experiment(name, ["a"], metric=Mean(), tags=["kept"])
+    wrong: list[dict[str, Any]] = [{"tags": ["a,b"], "note": "new"}, {"tags": "abc"}, {"note": "a\x00"}]
+    for labels in wrong:
+        with pytest.raises(FixError, match="expected"):
+            made.annotate(**labels)
+    assert (made.report().tags, made.report().note) == (["kept"], "")
 
 
 async def test_the_asyncio_client_has_them(service: Service, name: str):

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+TAG = r"^[^\x00-\x1f\x7f,]+$"
+NOTE = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 MOST_TAGS = 32
 """How many tags an experiment can have."""
 
@@ -22,11 +24,9 @@ def _distinct(tags: list[str]) -> list[str]:
     return list(dict.fromkeys(tags))
 
 
-Tag = Annotated[
-    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f,]+$"), AfterValidator(_plain)
-]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=TAG), AfterValidator(_plain)]
 """A tag: at most 64 characters, without commas and control characters."""
 Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS), AfterValidator(_distinct)]
 """Distinct tags, in the order in which they are shown."""
-Note = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$")]
+Note = Annotated[str, StringConstraints(max_length=10_000, pattern=NOTE)]
 """A text of several lines, of at most 10,000 characters."""

@@ -10,9 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from optimist_client.labels import NOTE, TAG
 from optimist_client.wire import IDENTIFIER, IDENTIFIER_IN_WORDS
 
-_PATTERNS = {IDENTIFIER: IDENTIFIER_IN_WORDS}
+_PATTERNS = {
+    IDENTIFIER: IDENTIFIER_IN_WORDS,
+    TAG: "text without commas and control characters",
+    NOTE: "text without control characters",
+}
 _LIMITS = {
     "greater_than_equal": "at least {ge:,.10g}",
     "greater_than": "a number above {gt:,.10g}",
