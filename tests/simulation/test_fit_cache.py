@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from optimist import places
 from optimist.simulation.digits import cache
 from optimist.simulation.digits.recipe import Recipe
 from optimist.simulation.digits.world import load
@@ -97,11 +98,11 @@ def test_arrays_of_any_layout_come_back_as_they_were(tmp_path):
 def test_where_fits_are_kept(monkeypatch, tmp_path):
     monkeypatch.delenv("OPTIMIST_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache.directory() == Path.home() / ".cache" / "optimist"
+    assert places.cache_directory() == Path.home() / ".cache" / "optimist"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.directory() == tmp_path / "optimist"
+    assert places.cache_directory() == tmp_path / "optimist"
     monkeypatch.setenv("OPTIMIST_CACHE", str(tmp_path / "own"))
-    assert cache.directory() == tmp_path / "own"
+    assert places.cache_directory() == tmp_path / "own"
 
 
 def test_progress_goes_to_stderr(tmp_path, capfd):

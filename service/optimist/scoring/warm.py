@@ -224,7 +224,7 @@ class WarmGenerator:
         return warm
 
 
-def _meaning(bound: Bound, contexts: ContextMap | None) -> Tensor:
+def _meaning(bound: Bound, contexts: ContextMap | None = None) -> Tensor:
     """SHA-256 (32,) of everything but the log that determines a statistic's numbers: metric, layout, feature maps."""
     metric = bound.metric
     sha = hashlib.sha256(f"{metric.name} {metric.widths}".encode())

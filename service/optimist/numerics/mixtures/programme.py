@@ -188,10 +188,13 @@ def _descended(quadratic: Quadratic) -> Floats:
         if reached > value and momentum > 1.0:
             ahead, momentum = weights, 1.0
             continue
-        moved = float(np.abs(tried - weights).max())
+        moved, is_plain = float(np.abs(tried - weights).max()), momentum == 1.0
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         ahead = tried + (momentum - 1.0) / following * (tried - weights)
         weights, value, momentum = tried, reached, following
         if moved < STILL:
-            break
+            if is_plain:
+                break
+            # Momentum may hold it at a corner from which the gradient alone would lead on.
+            ahead, momentum = weights, 1.0
     return weights
