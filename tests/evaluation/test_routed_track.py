@@ -193,7 +193,7 @@ def test_the_model_is_that_of_the_regressions_on_all_tracks():
         np.testing.assert_allclose(found, own, rtol=1e-5, atol=1e-5)
     # The mean of the predictions over the prompts of both.
     contexts = [np.repeat(batch.prompt.context[None], len(batch.scores), 0) for one in told.values() for batch in one]
-    np.testing.assert_allclose(model.single, model.predict(np.concatenate(contexts))[0].mean(0), atol=1e-5)
+    np.testing.assert_allclose(model.singles, model.predict(np.concatenate(contexts))[0].mean(0), atol=1e-5)
     published = model_of(tracks, "rff-ucb")
     assert published.floors.tolist() == [0.0, 0.0]
     assert published.samples == model.samples

@@ -43,7 +43,7 @@ def test_predictions_are_those_of_the_regressions_to_the_rounding_of_singles(
     model, found, contexts = made(kind)
     again = RouteModel.unpack(model.pack())
     assert (again.generators, again.samples) == ((0, 3, 4), (1, 301, 601))
-    np.testing.assert_array_equal(again.single, [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(again.singles, [1.0, 2.0, 3.0], rtol=1e-6)
     rows = np.random.default_rng(2).standard_normal((7, COLUMNS)).astype(np.float32)
     means, widths = found.predict(contexts(rows))
     for shown, expected in zip(again.predict(rows), (means, widths), strict=True):
@@ -95,3 +95,36 @@ def test_a_bandwidth_is_found_whatever_the_first_contexts_are():
     assert fitted.bandwidth == pytest.approx(np.hypot(3.0, 3.9))
     assert replace(settings, bandwidth=2.0).fitted([]).bandwidth == 2.0
     assert fitted.made().width == 8
+
+
+def test_scores_far_from_0_keep_their_differences() -> None:
+    rng = np.random.default_rng(2)
+    contexts = rng.standard_normal((300, 3)).astype(np.float32)
+    map_ = ContextMap.drawn(3, 16, 2.0)
+    scores = [1e6 + np.sign(contexts[:, 0]) * sign + rng.standard_normal(300) for sign in (1.0, -1.0)]
+    sums = [Moments.of(map_(contexts), each) for each in scores]
+    found = Regressions.of(sums)
+    model = RouteModel.of((0, 1), (300, 300), map_, found, np.array([each.mean for each in sums]))
+    model = RouteModel.unpack(model.pack())
+    means, widths = model.predict(contexts)
+    np.testing.assert_allclose(means, found.predict(map_(contexts))[0], rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(model.singles, [each.mean() for each in scores], rtol=0.0, atol=1e-5)
+    assert np.mean((means[:, 0] > means[:, 1]) == (contexts[:, 0] > 0.0)) > 0.9
+    assert np.isfinite(widths).all()
+
+
+@pytest.mark.parametrize("size", [1e30, 3e38])
+def test_contexts_far_beyond_the_bandwidth_have_predictions(size: float) -> None:
+    map_ = ContextMap.drawn(3, 16, 1e-30)
+    sums = [Moments.of(map_(np.eye(3)), np.array([0.0, 1.0, 1.0]))]
+    model = RouteModel.of((0,), (3,), map_, Regressions.of(sums), np.zeros(1))
+    means, widths = model.predict(np.full((1, 3), size, dtype=np.float32))
+    assert np.isfinite(means).all()
+    assert np.isfinite(widths).all()
+
+
+def test_one_context_of_a_wrong_size_does_not_set_the_bandwidth() -> None:
+    contexts = np.random.default_rng(0).standard_normal((50, 3))
+    usual = usual_distance(contexts)
+    assert usual_distance(np.vstack([contexts, np.full((1, 3), 1e9)])) == pytest.approx(usual, rel=0.1)
+    assert usual_distance(1e-44 * contexts) == 1e-30  # float32 cannot hold a frequency of 1e44

@@ -143,6 +143,7 @@ def test_chances_are_those_of_drawing_all_and_taking_the_largest(seed: int):
 
 def test_chances_where_one_is_known_exactly_and_where_all_are_alike():
     assert best_chances(np.array([0.0, 1.0]), np.array([1e-9, 1e-9])) == pytest.approx([0.0, 1.0], abs=1e-6)
+    assert best_chances(np.full(2, 1e6 + 0.1), np.full(2, 1e-12)) == pytest.approx([0.5, 0.5])
     assert best_chances(np.zeros(4), np.ones(4)) == pytest.approx(np.full(4, 0.25))
     found = best_chances(np.array([0.0, 0.0]), np.array([1e-6, 1.0]))
     assert found == pytest.approx([0.5, 0.5], abs=0.01)

@@ -21,9 +21,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"context_features": 7}, "context_features: .*multiple of 2.*got 7"),
     (
         {"context_features": 1500},
-        r"context_features: 1500² times 2 generators are 4,500,000, .* can have 1414 features",
+        r"context_features: 1500² times 2 generators is 4,500,000; .* can have 1414 features",
     ),
-    ({"context_bandwidth": 0}, "context_bandwidth: expected a number above 0 or 'median', got 0"),
+    ({"context_bandwidth": 0}, "context_bandwidth: expected at least 1e-30 or 'median', got 0"),
     ({"context_bandwidth": "mean"}, "context_bandwidth: expected a number or 'median', got 'mean'"),
     ({"price": -1}, "price: expected at least 0, got -1"),
     ({"price": 0.1, "costs": {"x": 1.0}}, "price: every generator needs a cost; y have none"),

@@ -103,7 +103,7 @@ class ExperimentConfig(Wire):
     context_features: Annotated[int, Field(ge=2, le=2000, multiple_of=2)] = optional(256)
     """r, the random features of a context in which scores are linear, an even number. r² times the number of generators
     is at most 4 million."""
-    context_bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["median"] = optional("median")
+    context_bandwidth: Annotated[float, Field(ge=1e-30, le=1e30)] | Literal["median"] = optional("median")
     """Bandwidth of the Gaussian kernel of the contexts; "median" is fixed once, by the first contexts."""
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = optional(0.0)
     """What a unit of cost is worth in units of the score, with the goal "route"; every generator then needs a cost."""

@@ -85,6 +85,6 @@ def check_route_size(features: int, generators: int) -> None:
     if numbers > MOST_ROUTE_NUMBERS:
         most = math.isqrt(MOST_ROUTE_NUMBERS // generators) // 2 * 2
         raise ValueError(
-            f"context_features: {features}² times {generators} generators are {numbers:,}, of at most "
-            f"{MOST_ROUTE_NUMBERS:,}; {generators} generators can have {most} features"
+            f"context_features: {features}² times {generators} generators is {numbers:,}; expected at most "
+            f"{MOST_ROUTE_NUMBERS:,}: {generators} generators can have {most} features"
         )

@@ -72,7 +72,7 @@ class ForRoutes:
             return Choice(able[chosen], float(chances[chosen]))
         at = [within[self.ordinals[place]] for place in known]
         if self.policy.name == "best-single":
-            means, widths = model.single.astype(np.float64), np.zeros(len(model.single))
+            means, widths = model.singles, np.zeros(len(model.single))
         else:
             means, widths = context.predicted(model)
         costs = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,7 @@ def route_table(
     policy: str,
     price: float = 0.0,
     costs: Sequence[float] | None = None,
+    retired: Collection[str] = (),
     tries: int = 1,
     features: int = 256,
     bandwidth: float | None = None,
@@ -54,6 +55,7 @@ def route_table(
 ) -> Routes:
     """What is known of routing among the generators `names` (G,) from told rows; `positions` are left to the caller.
 
+    retired: names of generators of which there are no rows any more.
     bandwidth: that of the experiment's contexts; by default a usual distance of them. A pick of several rows counts by
     its first one: the others are there only if the first ones failed, so that from them is learned, but no gain is
     judged by them. Raises ValueError without rows, and unless there is a name, and a cost, for each generator.
@@ -68,7 +70,7 @@ def route_table(
     has_chances = RoutePolicy.named(policy).has_chances
     bed = _bed(rows, names, paid, -1.0 if lower_is_better else 1.0, has_chances)
     prompts = len(np.unique(rows.pick))
-    warnings = _missing(rows, names)
+    warnings = _missing(rows, names, retired)
     if bed is None:
         few = f"{prompts} prompts are too few: {FEWEST}, and two generators with {FEWEST_PICKS} each, are needed"
         return _few(rows, names, paid, prompts, lower_is_better, title, scale, price, tries, (*warnings, few))
@@ -92,6 +94,7 @@ def route_table(
         error=found.error,
         basis="model" if found.error is None else "doubly robust",
         price=price,
+        costs=None if paid is None else paid.tolist(),
         prompts=prompts,
         types=[_type(kind, bed, names) for kind in kinds],
         shares=_shares(rows, names, routed),
@@ -175,7 +178,8 @@ def _savings(rows: RoutedRows, paid: Floats, single: int, tries: int, success: F
     calls = len(rows.score) / len(np.unique(rows.pick))
     prompts = float(rows.samples.sum()) / calls
     cost = float(rows.samples @ paid) / prompts
-    dearest = int(np.argmax(paid))
+    # Of those that prompts can be given to: neither retired nor without samples.
+    dearest = int(np.argmax(np.where(rows.samples > 0, paid, -np.inf)))
     alone, most = (float(paid[place]) * _calls(success, place, tries, calls) for place in (single, dearest))
     return RouteSavings(
         cost=cost,
@@ -196,9 +200,9 @@ def _calls(success: Floats | None, place: int, tries: int, usual: float) -> floa
     return float(((1.0 - (1.0 - q) ** tries) / q).mean())
 
 
-def _missing(rows: RoutedRows, names: Sequence[str]) -> list[str]:
+def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -> list[str]:
     """Warnings about generators of which too little is known."""
-    untold = [name for name, samples in zip(names, rows.samples, strict=True) if not samples]
+    untold = [name for name, samples in zip(names, rows.samples, strict=True) if not samples and name not in retired]
     picks = _picks(rows, len(names))
     rare = [
         name for name, samples, had in zip(names, rows.samples, picks, strict=True) if samples and had < FEWEST_PICKS
@@ -245,6 +249,7 @@ def _few(
         error=None,
         basis="model",
         price=price,
+        costs=None if paid is None else paid.tolist(),
         prompts=prompts,
         types=[],
         shares=_shares(rows, names, np.eye(len(names))[single]),

@@ -71,7 +71,10 @@ class RoutePolicy:
         if self.name == "uniform":
             return np.full(count, 1.0 / count)
         if self.name == "thompson":
-            return best_chances(values, np.maximum(widths, 1e-12), self.floor)
+            # Scores of any size: those that are all the same have no error.
+            return best_chances(
+                values, np.maximum(widths, max(1e-12 * float(np.abs(values).max()), 1e-100)), self.floor
+            )
         return np.eye(count)[int(np.argmax(self._index(values, means, widths, costs)))]
 
     def pick(self, chances: Floats, number: int) -> int:

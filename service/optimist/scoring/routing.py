@@ -55,7 +55,8 @@ def _table(
         lower_is_better=metric.lower_is_better,
         policy=config.policy,
         price=config.price,
-        costs=_costs(config, state, names),
+        costs=_costs(config, state),
+        retired=[generator.name for generator in state.generators if generator.state == "retired"],
         tries=config.tries,
         features=config.context_features,
         bandwidth=sigma,
@@ -69,8 +70,9 @@ def _table(
     return made.model_copy(update={"experiment": config.name, "positions": positions, "samples": samples})
 
 
-def _costs(config: ExperimentConfig, state: ExperimentState, names: list[str]) -> list[float] | None:
+def _costs(config: ExperimentConfig, state: ExperimentState) -> list[float] | None:
     """The cost of a sample of each generator, as it is now; None unless all are known."""
+    names = [generator.name for generator in state.generators]
     changed = {name.removeprefix(COST): float(cost) for name, cost in state.controls.items() if name.startswith(COST)}
     known = {**(config.costs or {}), **changed}
     return [known[name] for name in names] if known.keys() >= set(names) else None
@@ -112,9 +114,12 @@ class Routing:
         if state.route_growth is None or not state.routable:
             return
         makes_model = state.owes_routes and record.may_publish and self._has_news(state)
-        makes_table = is_wanted and {ordinal: seq for ordinal, (seq, _) in tabled.items()} != {
-            ordinal: seq for ordinal, (seq, _) in self._readable(state).items()
-        }
+        makes_table = is_wanted and (
+            {ordinal: seq for ordinal, (seq, _) in tabled.items()}
+            != {ordinal: seq for ordinal, (seq, _) in self._readable(state).items()}
+            or (standing is not None
+            and await self._has_other_costs(standing[1], state))
+        )
         if not makes_model and not makes_table:
             return
         taken = await self._taken(state, makes_model, makes_table)
@@ -135,6 +140,12 @@ class Routing:
         if state.routes is None or not self._record.left_out:
             return True
         return is_outgrown(state.routes.parts, self._readable(state), state.route_growth or 0.0)
+
+    async def _has_other_costs(self, table: str, state: ExperimentState) -> bool:
+        """Whether costs have changed since the table was made."""
+        text = await self._store.config(self._record.name)
+        config = None if text is None else Experiment.model_validate_json(text).config
+        return config is not None and Routes.model_validate_json(table).costs != _costs(config, state)
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
         record, model, rows = self._record, b"", None

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import State
-from optimist_client.wire import Answer, GeneratorName, Identifier, Prompt, Wire, WorkerName, optional
+from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, WorkerName, optional
 
 # Only the first error is reported: a body may have millions of numbers.
 Context = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
@@ -29,8 +29,10 @@ class AskRequest(Wire):
     """With the goal "route", the embedding of each prompt that a pick is wanted for. There is one pick for each, in
     this order; `count` is left out. A worker that asks again with the same `request_id` gets the same picks, with
     another one new picks."""
-    prompts: Annotated[list[Prompt], Field(min_length=1, max_length=1000)] | None = optional()
-    """The text of each of these prompts, for reports. None: no texts are kept."""
+    prompts: (
+        Annotated[list[Annotated[str, StringConstraints(max_length=4096)]], Field(min_length=1, max_length=1000)] | None
+    ) = optional()
+    """The text of each of these prompts, for reports; "" for one without a text. None: no texts are kept."""
 
 
 class Pick(Answer):

@@ -103,6 +103,8 @@ class Routes(Answer):
     """Where the gain comes from: from the recorded probabilities of the picks, corrected by what was told; or, under a
     policy without randomness, from the regressions alone, which has no interval."""
     price: float
+    costs: list[float] | None = optional()
+    """Of a sample of each generator, in order, when it was made; None unless all are known."""
     prompts: int
     """Told prompts that this rests on, a uniform sample of all."""
     types: list[RouteType]
@@ -115,7 +117,7 @@ class Routes(Answer):
     samples: int
     """Samples of all generators that it was made from."""
     stale: bool = False
-    """Whether samples have grown by a quarter since."""
+    """Whether samples have grown by a quarter, or costs have changed, since."""
     warnings: tuple[str, ...] = ()
 
     @computed_field

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from optimist.api.context import Context, ContextDep
 from optimist.api.problems import invalid
 from optimist.api.requested import missing, requested
+from optimist.dispatch.shown_routes import has_other_costs
 from optimist.dispatch.state import PolicyState
 from optimist.store import LEAST_ROUTED, Conflict, NotFound
 from optimist_client.models import Experiment, Identifier, Routes
@@ -28,7 +29,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
 
     async def look() -> tuple[Routes | None, bool]:
         made = await context.routes(await _state(context, experiment))
-        return made, made is not None and _is_of(begun, made)
+        return made, made is not None and _is_of(begun, made) and not has_other_costs(begun, made)
 
     async def damage() -> str | None:
         return (await context.state(experiment)).stored.routes_damage

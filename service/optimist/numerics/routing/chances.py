@@ -29,6 +29,8 @@ def best_chances(means: Floats, errors: Floats, floor: float = 0.0) -> Floats:
     the probability that it lies there times that of all others to lie below.
     """
     count = means.shape[-1]
+    # Only differences count, and a grid about a large mean would be too coarse for small errors.
+    means = means - means.max(axis=-1, keepdims=True)
     low = (means - REACH * errors).max(axis=-1, keepdims=True)
     high = (means + REACH * errors).max(axis=-1, keepdims=True)
     grid = low + (high - low) * _STEPS

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 MOST_DISTANCES = 1000
 """Contexts from which the median distance is taken."""
+BANDWIDTHS = (1e-30, 1e30)
+"""The smallest and the largest bandwidth: float32 holds the frequencies of others badly, or not at all."""
 
 
 class ContextMap:
@@ -62,9 +64,9 @@ def median_distance(contexts: NDArray[Any], seed: int = 0) -> float:
 
     Raises ValueError if at least half of all pairs are equal: then there is no scale.
     """
-    apart, least = _distances(contexts, seed)
+    apart = _distances(contexts, seed)
     found = float(np.median(apart)) if len(apart) else 0.0
-    if found <= least:
+    if found <= 0.0:
         raise ValueError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
     return found
 
@@ -73,20 +75,23 @@ def usual_distance(contexts: NDArray[Any], seed: int = 0) -> float:
     """A distance of contexts (n, d) that is always there: the median, else the mean of those above 0, else 1.
 
     The second serves where at least half of all pairs are equal, the third where all are: an experiment must not wait
-    for contexts that differ.
+    for contexts that differ. It is a distance that float32 can divide by.
     """
-    apart, least = _distances(contexts, seed)
-    if len(apart) and (found := float(np.median(apart))) > least:
-        return found
-    above = apart[apart > least]
-    return float(above.mean()) if len(above) else 1.0
+    apart = _distances(contexts, seed)
+    above = apart[apart > 0.0]
+    if not len(above):
+        return 1.0
+    middle = float(np.median(apart))
+    return float(np.clip(middle if middle > 0.0 else above.mean(), *BANDWIDTHS))
 
 
-def _distances(contexts: NDArray[Any], seed: int) -> tuple[Floats, float]:
-    """The distances of all pairs of at most `MOST_DISTANCES` contexts, and the largest that is but rounding."""
+def _distances(contexts: NDArray[Any], seed: int) -> Floats:
+    """The distances of all pairs of at most `MOST_DISTANCES` contexts; 0 where one is but rounding of the two."""
     chosen = np.random.default_rng(seed).permutation(len(contexts))[:MOST_DISTANCES]
     rows = np.asarray(contexts, dtype=np.float64)[np.sort(chosen)]
     squares = np.square(rows).sum(1)
+    first, second = np.triu_indices(len(rows), 1)
     apart = squares[:, None] + squares[None, :] - 2.0 * (rows @ rows.T)
-    pairs = np.sqrt(np.maximum(apart[np.triu_indices(len(rows), 1)], 0.0))
-    return pairs, 1e-6 * float(np.sqrt(squares.max(initial=0.0)))
+    pairs = np.sqrt(np.maximum(apart[first, second], 0.0))
+    # By the pair: one context of a wrong size must not make all others equal.
+    return np.where(pairs > 1e-6 * np.sqrt(np.maximum(squares[first], squares[second])), pairs, 0.0)

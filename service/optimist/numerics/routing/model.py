@@ -43,7 +43,7 @@ class RouteModel:
     frequencies: Singles
     """W of the `ContextMap` (r/2, d)."""
     offsets: Singles
-    """(G,): the mean of generator g at φ is offsets[g] + weights[g]·φ."""
+    """(G,): the mean of generator g at φ is level + offsets[g] + weights[g]·φ."""
     weights: Singles
     """(G, r)."""
     factors: Singles
@@ -55,7 +55,14 @@ class RouteModel:
     scales: Singles
     """(G,)."""
     single: Singles
-    """Expected score (G,) over the prompts of all generators: the best single one has the largest."""
+    """Expected score (G,) over the prompts of all generators, less the level: the best single one has the largest."""
+    level: float = 0.0
+    """About what all score: float32 would lose the differences of scores such as 1,000,000.1 and 1,000,000.2."""
+
+    @property
+    def singles(self) -> Floats:
+        """Expected score (G,) over the prompts of all generators."""
+        return self.level + self.single.astype(np.float64)
 
     @classmethod
     def of(
@@ -68,22 +75,26 @@ class RouteModel:
     ) -> RouteModel:
         """The model of regressions of generators with these ordinals, as of `RoutePolicy.is_published`."""
         shown = found if isinstance(found, Regressions) else None
+        level = 0.0 if shown is None else float(shown.means.mean())
         arrays = {
             "frequencies": contexts.frequencies,
-            "offsets": np.zeros(len(generators)) if shown is None else shown.offsets,
+            "offsets": np.zeros(len(generators)) if shown is None else shown.offsets - level,
             "weights": found.weights,
             "factors": found.factors,
             "centres": np.zeros(found.weights.shape) if shown is None else shown.factored_centres,
             "floors": np.zeros(len(generators)) if shown is None else 1.0 / shown.samples,
             "scales": np.ones(len(generators)) if shown is None else shown.noise,
-            "single": single,
+            "single": single - level,
         }
-        return cls(tuple(generators), tuple(samples), **_checked(len(generators), _as_singles(arrays)))
+        return cls(tuple(generators), tuple(samples), **_checked(len(generators), _as_singles(arrays)), level=level)
 
     def predict(self, contexts: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Means (n, G) and widths (n, G) of the expected scores at contexts (n, d)."""
-        angles = np.asarray(contexts, dtype=np.float32) @ self.frequencies.T
-        features = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            angles = np.asarray(contexts, dtype=np.float32) @ self.frequencies.T
+        if not np.isfinite(angles).all():  # contexts far beyond those that the bandwidth was taken from
+            angles = np.asarray(contexts, dtype=np.float64) @ self.frequencies.T.astype(np.float64)
+        features = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32, copy=False)
         features *= np.float32(1.0 / np.sqrt(len(self.frequencies)))
         means = features @ self.weights.T + self.offsets
         # All factors in one product.
@@ -91,12 +102,17 @@ class RouteModel:
         stretched -= self.centres.reshape(-1)
         parts = stretched.reshape(len(features), *self.centres.shape)
         squares = np.einsum("ngr,ngr->ng", parts, parts)
-        return means.astype(np.float64), (self.scales * np.sqrt(self.floors + squares)).astype(np.float64)
+        return self.level + means.astype(np.float64), (self.scales * np.sqrt(self.floors + squares)).astype(np.float64)
 
     def pack(self) -> bytes:
-        """As safetensors: the arrays, and the version of this format, ordinals and samples as float64."""
+        """As safetensors: the arrays, and the version of this format, ordinals, samples and level as float64."""
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _SHAPES}
-        numbers = {"format": [FORMAT], "generators": self.generators, "samples": self.samples}
+        numbers = {
+            "format": [FORMAT],
+            "generators": self.generators,
+            "samples": self.samples,
+            "level": [self.level],
+        }
         return tensors.encode(arrays | {name: np.array(each, dtype=np.float64) for name, each in numbers.items()})
 
     @classmethod
@@ -111,7 +127,10 @@ class RouteModel:
         )
         if len(samples) != len(generators):
             raise ValueError(f"a model of {len(generators)} generators has the samples of {len(samples)}")
-        return cls(generators, samples, **_checked(len(generators), arrays))
+        level = float(arrays.pop("level", np.zeros(1))[0])
+        if not np.isfinite(level):
+            raise ValueError(f"level: expected a finite number, found {level}")
+        return cls(generators, samples, **_checked(len(generators), arrays), level=level)
 
 
 def _as_singles(arrays: Mapping[str, Floats]) -> dict[str, Singles]:
