@@ -137,6 +137,7 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
     assert drawn == [curve.best_scores, curve.scores]
 
 
+@pytest.mark.long
 def test_tables_come_as_prompts_do(open_page: OpenPage, client: Optimist):
     experiment = create(client, "router-live", policy="greedy")
     page = open_page("/#/e/router-live", charts=False)

@@ -18,6 +18,7 @@ def bands(page: Page) -> int:
     return page.evaluate("() => document.getElementById('plot-estimates').data.filter(({ fill }) => fill).length")
 
 
+@pytest.mark.long
 def test_the_theme_is_chosen_and_remembered(open_page: OpenPage, million: str, axe: str):
     page = open_page(f"/#/e/{million}", bypass_csp=True, color_scheme="light")
     page.wait_for_selector("#plot-estimates.js-plotly-plot")
@@ -38,6 +39,7 @@ def test_the_theme_is_chosen_and_remembered(open_page: OpenPage, million: str, a
     assert page.evaluate(BACKGROUND) == DARK
 
 
+@pytest.mark.long
 def test_a_link_keeps_what_a_chart_shows(open_page: OpenPage, million: str):
     page = open_page(f"/#/e/{million}")
     page.wait_for_selector("#plot-estimates.js-plotly-plot")

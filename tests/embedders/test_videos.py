@@ -22,6 +22,7 @@ def embedder(directory: Path) -> VideoMAE:
     return VideoMAE(directory / "videomae-small", device="cpu")
 
 
+@pytest.mark.long
 def test_it_gives_the_mean_token_of_sixteen_frames(embedder: VideoMAE, pictures: np.ndarray):
     assert (embedder.name, embedder.dimension) == ("videomae-small", 384)
     assert embedder._network.config.num_frames == 16

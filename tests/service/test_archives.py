@@ -288,6 +288,7 @@ def test_an_export_while_workers_tell_is_of_one_moment(
     assert all(row.score is not None and not row.warnings for row in report.standings)
 
 
+@pytest.mark.long
 def test_a_run_of_two_workers_is_replayed(client: Optimist, name: str, reference, tmp_path: Path):
     original = client.create_experiment(name, ["a", "b", "c"], reference=reference, keep_log=True, seed=5, stop=False)
 

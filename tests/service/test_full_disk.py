@@ -80,6 +80,7 @@ def status(service: Service, path: str) -> int:
     return 0
 
 
+@pytest.mark.long
 def test_growth_is_refused_while_the_disk_still_has_room_for_redis(disk: Path, reference):
     least = str(16 * 2**20)
     with serving(disk, OPTIMIST_MIN_FREE_BYTES=least) as service, Optimist(service.url, patience=0.5) as client:

@@ -30,6 +30,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
+@pytest.mark.long
 def test_counters_add_up_to_what_clients_did(fresh: Service):
     with Optimist(fresh.url) as client, httpx.Client(base_url=fresh.url) as http:
         experiment = client.create_experiment("counted", ["a", "b"], reference=REFERENCE, stop=False)

@@ -24,6 +24,7 @@ def picks(http: httpx.Client, count: int, worker: str | None = None) -> list[int
     return [pick["number"] for pick in reply["picks"]]
 
 
+@pytest.mark.long
 def test_one_worker_and_one_key_leave_picks_for_others(tmp_path: Path):
     with ExitStack() as stack:
         service, admin = stack.enter_context(guarded(tmp_path, "--no-scoring", environment=LIMITS))

@@ -62,6 +62,7 @@ def same(experiment: Experiment, evaluation: Evaluation) -> None:
 
 
 @pytest.mark.parametrize("config", [RKE, PAIRS], ids=["rke", "conditional-vendi"])
+@pytest.mark.long
 def test_the_service_scores_as_in_memory_and_after_an_import(
     service: Service, client: Optimist, name: str, tmp_path: Path, config: dict
 ):

@@ -85,6 +85,7 @@ def service(redis: OldRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 LOST, BACK = "WARNING: Redis does not answer: ", "INFO: Redis answers again, after "
 
 
+@pytest.mark.long
 def test_api_and_scorer_log_the_loss_of_redis_and_its_return_once(service: Service, redis: OldRedis):
     """The first here: a later test's loss may be noticed by both of them, by one or by none."""
     redis.stop()

@@ -107,6 +107,7 @@ def test_a_scorer_process_has_metrics_of_its_own(pair: Pair):
     assert there("optimist_sweep_timestamp_seconds") > 0
 
 
+@pytest.mark.long
 def test_a_generator_of_which_nothing_can_be_read_has_no_modes(pair: Pair):
     rng = np.random.default_rng(0)
     with pair.experiments() as client, Redis.from_url(pair.redis_url) as redis:

@@ -39,6 +39,7 @@ def fid(features, reference):
     return np.sum((features.mean(axis=0) - mean) ** 2) + np.trace(own) + np.trace(covariance) - 2 * cross
 
 
+@pytest.mark.long
 def test_the_generators(digits):
     assert set(digits.generators) == NAMES
     for generator in digits.generators.values():
