@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pages import WAIT, OpenPage, serious_violations
 from playwright.sync_api import Page, expect
 
