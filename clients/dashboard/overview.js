@@ -10,6 +10,7 @@ import { keep, seen } from "./view.js";
 
 const NEW = 50; // experiments that come with each poll: the newest ones
 const PAGE = 200; // the service gives no more at a time
+const FIRST = 100; // rows shown before somebody asks for all: a browser takes long to lay out many
 const OFTEN = 15; // polls after which all others are asked for again
 const STATES = ["running", "warming up", "decided", "stopped", "out of budget"];
 const NEWEST = "created";
@@ -27,6 +28,7 @@ export function showOverview(main, connection, failed) {
   const rows = new Map(); // name → its row and the JSON that it shows
   let total = null;
   let turns = 0;
+  let showsAll = false;
   let [sorted, isReversed] = direction(seen("sort", NEWEST));
 
   const search = h("input", { id: "search", type: "search", value: seen("q"), placeholder: "Name, tag, leader, …",
@@ -60,6 +62,8 @@ export function showOverview(main, connection, failed) {
     problem,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Experiments table" }, table),
   ]);
+  const more = h("button", { class: "small more", onclick: () => ((showsAll = true), draw()) });
+  list.append(more);
   const empty = nothing();
   empty.hidden = true;
   fill(main, h("h1", {}, "Experiments"), list, empty);
@@ -108,7 +112,9 @@ export function showOverview(main, connection, failed) {
       else head.removeAttribute("aria-sort");
     }
     const focused = document.activeElement;
-    const elements = found.map(rowOf);
+    const elements = (showsAll ? found : found.slice(0, FIRST)).map(rowOf);
+    say(more, `Show all ${count(found.length)}`);
+    more.hidden = elements.length === found.length;
     if (elements.length !== body.children.length || elements.some((one, i) => one !== body.children[i])) {
       body.replaceChildren(...elements);
     }
