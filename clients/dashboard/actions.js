@@ -55,20 +55,22 @@ export function actions(config, refresh) {
   const limiting = form("Budget, in cost", limit, "Set cost", () =>
     run(`The budget is now ${cost(Number(limit.value))} in cost.`, "PATCH", path, { max_cost: Number(limit.value) }));
   const spending = h("p", { class: "quiet" });
+  const counting = form("Budget, in samples", budget, "Set budget", () => {
+    const wanted = Number(budget.value);
+    return run(`The budget is now ${count(wanted)} samples.`, "PATCH", path, { budget: wanted });
+  });
+  const adding = form("Another generator", generator, "Add", async () => {
+    const wanted = { name: generator.value, ...(price.value !== "" && { cost: Number(price.value) }) };
+    await run(`${generator.value} was added.`, "POST", `${path}/generators`, wanted);
+    if (problem.textContent === "") generator.value = price.value = "";
+  }, price);
   const section = h("section", { class: "card manage", "aria-labelledby": "manage" }, [
     h("h2", { id: "manage" }, "Manage"),
     h("div", {}, toggle),
-    form("Budget, in samples", budget, "Set budget", () => {
-      const wanted = Number(budget.value);
-      return run(`The budget is now ${count(wanted)} samples.`, "PATCH", path, { budget: wanted });
-    }),
+    counting,
     limiting,
     spending,
-    form("Another generator", generator, "Add", async () => {
-      const wanted = { name: generator.value, ...(price.value !== "" && { cost: Number(price.value) }) };
-      await run(`${generator.value} was added.`, "POST", `${path}/generators`, wanted);
-      if (problem.textContent === "") generator.value = price.value = "";
-    }, price),
+    adding,
     note,
     problem,
   ]);
@@ -82,10 +84,17 @@ export function actions(config, refresh) {
         now.budget !== null && `${count(now.samples)} of ${count(now.budget)} samples`,
         now.max_cost !== undefined && `${cost(now.cost)} of ${cost(now.max_cost)} in cost`,
       ].filter(Boolean);
-      const end = now.goal === "route" ? "stopped" : "decided";
+      const end = now.goal === "route" || config.stop === false ? "stopped" : "decided";
       const unlimited = `No budget is set: the experiment runs until it is ${end}.`;
-      say(spending, spent.length ? `${spent.join(" and ")} are spent.` : unlimited);
-      limiting.hidden = price.hidden = now.cost === undefined;
+      // Only what does something now is offered: what was decided or stopped has to go on before it can be changed.
+      const isOver = now.state === "decided" || now.state === "stopped";
+      counting.hidden = isOver;
+      adding.hidden = now.ended;
+      const again = now.state === "decided" ? "Reopen" : "Resume";
+      const over = `${again} it to change its generators and budgets.`;
+      say(spending, isOver ? over : spent.length ? `${spent.join(" and ")} are spent.` : unlimited);
+      limiting.hidden = isOver || now.cost === undefined;
+      price.hidden = now.cost === undefined;
       price.required = now.max_cost !== undefined;
     },
   };

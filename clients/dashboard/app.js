@@ -1,4 +1,6 @@
-// Shows the page that the URL's hash selects ("#/": the list, "#/e/<name>": one experiment) and the connection status.
+// Shows the page that the URL's hash selects ("#/": the list, "#/e/<name>": one experiment, "#/c/<name>/<name>": two of
+// them) and the connection status.
+import { showComparison } from "./compare.js";
 import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
@@ -32,10 +34,13 @@ function route() {
   // "#main" is the target of the skip link, not a page.
   if (location.hash === "#main") return;
   page?.stop();
-  const name = location.hash.startsWith("#/e/") ? decoded(location.hash.slice(4).split("?")[0]) : null;
-  document.title = name === null ? "Optimist" : `${name} · Optimist`;
+  const [, kind, ...names] = location.hash.split("?")[0].split("/").map(decoded);
+  const shows = kind === "e" ? 1 : kind === "c" && names.length === 2 ? 2 : 0;
+  document.title = [...(shows ? [names.join(" and ")] : []), "Optimist"].join(" · ");
   fill(main);
-  page = name === null ? showOverview(main, connection, failed) : showExperiment(main, name, connection, failed);
+  if (shows === 2) page = showComparison(main, names, connection, failed);
+  else if (shows === 1) page = showExperiment(main, names.join("/"), connection, failed);
+  else page = showOverview(main, connection, failed);
 }
 
 function decoded(text) {

@@ -1,4 +1,4 @@
-// The charts: regret, the current leader's share of batches, shares of the latest batches, estimates with intervals.
+// The charts: estimates with intervals; regret, the current leader's share of batches, shares of the latest batches.
 import { Choice, Toggle } from "./choice.js";
 import { otherColour, styleValue } from "./colours.js";
 import { h, say } from "./dom.js";
@@ -6,7 +6,6 @@ import { count, score, share } from "./format.js";
 import { metricsOf } from "./metrics.js";
 import { chart, line, plain, plotly, react } from "./plot.js";
 import { ranked } from "./ranking.js";
-import { why } from "./standings.js";
 import { onTheme } from "./theme.js";
 import { keep, seen } from "./view.js";
 
@@ -39,8 +38,11 @@ export class Charts {
     this.charts.estimates.choose(this.isLog, this.bands);
     this.problem = h("p", { class: "problem", role: "alert" });
     if (!hasBest) for (const name of ["regret", "ratio"]) delete this.charts[name];
-    const cards = Object.values(this.charts).map((one) => one.card);
-    this.section = h("section", { class: "charts", "aria-label": "Charts" }, cards, this.problem);
+    const { estimates, ...picks } = this.charts;
+    estimates.card.classList.add("large");
+    this.section = h("section", { class: "first-charts", "aria-label": "Estimates" }, estimates.card, this.problem);
+    this.picks = h("section", { class: "charts three", "aria-label": "Picks and regret" },
+      ["shares", "ratio", "regret"].map((name) => picks[name]?.card));
     this.redraw = () => this.latest && this.draw(...this.latest);
     this.unwatch = onTheme(this.redraw);
   }
@@ -128,7 +130,6 @@ export class Charts {
       .filter(({ samples }) => samples.length > 0);
     this.charts.estimates.waiting(curves.length === 0);
     this.charts.estimates.say(`${metric.title} of each generator by its number of samples.`);
-    this.charts.estimates.note(metric.decides ? why(report) : "");
     if (!curves.length) return;
     this.charts.estimates.label(`Latest: ${drawn.map(({ generator }) => `${generator} ${score(metric.of.get(generator).score)}`).join(", ")}`);
     this.charts.estimates.rows(() => [["generator", "samples", "score", "lower", "upper"], ...curves.flatMap((one) =>

@@ -6,8 +6,10 @@ import { Charts } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
+import { expected, Rate } from "./expected.js";
 import { about, answer, blendAnswer, cost, count, metricTitle, routeAnswer, share } from "./format.js";
 import { Gallery } from "./gallery.js";
+import { labels } from "./labels.js";
 import { Metrics, metricsOf } from "./metrics.js";
 import { heaviest, Mixture } from "./mixture.js";
 import { modes } from "./modes.js";
@@ -16,15 +18,18 @@ import { openPicks } from "./picks.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
 import { ranked } from "./ranking.js";
-import { Standings } from "./standings.js";
+import { Standings, why } from "./standings.js";
 import { onTheme } from "./theme.js";
+import { warningLine } from "./warnings.js";
 
 export function showExperiment(main, name, connection, failed) {
   const progressCurve = new ProgressCurve();
+  const rate = new Rate();
   let parts = null;
   let shown = null;
   let asked = 0;
-  const unwatch = onTheme(() => shown && parts?.draw(shown, progressCurve));
+  let hadRate = false;
+  const unwatch = onTheme(() => shown && parts?.draw(shown, progressCurve, rate.perSecond));
   const polling = poll(
     async () => {
       let report = await ask();
@@ -39,8 +44,11 @@ export function showExperiment(main, name, connection, failed) {
         parts?.stop();
         parts = page(main, experiment, report, () => polling.now());
       }
-      if (changed || report !== shown) parts.draw(report, progressCurve);
+      rate.take(report.samples);
+      const hasRate = rate.perSecond !== null; // it goes when no samples come, and the report stays the same
+      if (changed || report !== shown || hasRate !== hadRate) parts.draw(report, progressCurve, rate.perSecond);
       shown = report;
+      hadRate = hasRate;
     },
     connection,
     failed,
@@ -64,7 +72,10 @@ export function showExperiment(main, name, connection, failed) {
 function page(main, experiment, report, refresh) {
   const { config } = experiment;
   const sentence = h("p", { class: "answer", "aria-live": "polite" });
-  const notes = h("p", { class: "quiet" });
+  const reason = h("p", { class: "why" });
+  const hint = h("p", { class: "quiet" });
+  const warnings = warningLine();
+  const tagged = labels(config.name, refresh);
   const state = h("span", {});
   const facts = h("dl", { class: "facts" });
   const palette = new Palette();
@@ -84,26 +95,30 @@ function page(main, experiment, report, refresh) {
     main,
     h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
     h("div", { class: "title" }, h("h1", {}, config.name), state),
-    h("section", { class: "card hero", "aria-label": "Answer" }, sentence, notes, facts),
+    tagged.element,
+    h("section", { class: "card hero", "aria-label": "Answer" },
+      h("div", { class: "said" }, sentence, reason, hint, warnings.element), facts),
     isBlend && blends?.section,
     routes?.section,
     standings.section,
+    charts.section,
     metrics.section,
     odd.sections,
-    charts.section,
+    charts.picks,
     !isBlend && blends?.section,
     gallery?.section,
     h("div", { class: "columns" }, picks.section, manage.section),
     shows?.section,
   );
   return {
-    draw(report, progressCurve) {
+    draw(report, progressCurve, perSecond) {
       say(sentence, (isBlend ? blendAnswer : routes ? routeAnswer : answer)(report));
-      const warnings = (report.decision.warnings ?? []).map((text) => `${capitalised(text)}.`);
-      const reason = (isBlend || routes) && report.samples > 0 && report.why;
-      say(notes, [reason, report.hint, ...warnings].filter(Boolean).join(" "));
+      say(reason, isBlend || routes ? (report.samples > 0 && report.why) || "" : why(report));
+      say(hint, report.hint ?? "");
+      warnings.draw((report.decision.warnings ?? []).map((text) => `${capitalised(text)}.`));
+      tagged.draw(report);
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
-      fill(facts, known(report, config));
+      fill(facts, known(report, config, perSecond));
       palette.give(coloured(report));
       standings.draw(report);
       metrics.draw(report);
@@ -111,7 +126,7 @@ function page(main, experiment, report, refresh) {
       charts.draw(report, progressCurve);
       blends?.draw(report, progressCurve);
       routes?.draw(report, progressCurve);
-      picks.draw(report.progress.picks, report.open_picks);
+      picks.draw(report.progress.picks, report.open_picks, report.ended);
       manage.draw(report);
       shows?.draw(report);
       gallery?.draw(report);
@@ -135,7 +150,7 @@ function coloured(report) {
   return best.map((standing) => standing.generator);
 }
 
-function known(report, config) {
+function known(report, config, perSecond) {
   const isRouter = config.goal === "route";
   const facts = [
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
@@ -152,6 +167,10 @@ function known(report, config) {
   }
   if (report.decision_cost !== undefined && report.decision_cost !== report.cost) {
     facts.splice(2, 0, ["Cost at the decision", cost(report.decision_cost)]);
+  }
+  const still = expected(report, perSecond);
+  if (still) {
+    facts.unshift(["Until the answer is sure", still.samples, still.notes && h("div", { class: "quiet" }, capitalised(still.notes))]);
   }
   const even = [
     report.uniform_samples !== null && `${about(report.uniform_samples)} samples`,

@@ -29,6 +29,7 @@ export const cost = (number) =>
 // An error, with as many decimals as its score.
 export function error(number, of) {
   if (number === null || number === undefined) return "";
+  if (score(of).includes("e")) return `± ${number.toExponential(1)}`;
   const decimals = (score(of).split(".")[1] ?? "").length;
   return `± ${Math.abs(number) < 1e6 ? number.toFixed(Math.min(decimals, 3)) : number.toExponential(1)}`;
 }

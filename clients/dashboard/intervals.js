@@ -2,6 +2,8 @@
 import { h } from "./dom.js";
 import { score } from "./format.js";
 
+const LARGE = 1e5; // from here on values of an axis are short: "2M"
+
 // The common axis of intervals { middle, lower, upper }, the best first; an end that is null is unbounded. It fits the
 // intervals of the better half, and the middles that are not far from them.
 // `at` maps a number to its position in percent, which lies outside of 0 to 100 beyond the axis.
@@ -20,7 +22,8 @@ export function axis(intervals, unit = "") {
   const first = Math.ceil(least / step);
   const ticks = Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) => {
     const tick = (first + i) * step;
-    const text = Number(tick.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 });
+    const text = Number(tick.toPrecision(6)).toLocaleString("en", tick >= LARGE || tick <= -LARGE
+      ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 6 });
     return [at(tick), `${text}${unit}`];
   });
   return { at, ticks };

@@ -2,6 +2,7 @@
 import { h } from "./dom.js";
 import { cost, count, date, error, metricTitle, recipe, score } from "./format.js";
 import { axis, bar } from "./intervals.js";
+import { chips } from "./labels.js";
 
 // Each column: id, heading, class, the key that it is sorted by, and whether it begins with the largest.
 export const COLUMNS = [
@@ -17,7 +18,8 @@ export const COLUMNS = [
 
 // What a search looks in.
 export const wordsOf = (one) =>
-  [one.name, metricTitle(one), one.state, one.damaged && "damaged", leaderOf(one).text].filter(Boolean).join(" ").toLowerCase();
+  [one.name, metricTitle(one), one.state, one.damaged && "damaged", leaderOf(one).text, ...(one.tags ?? []), one.note]
+    .filter(Boolean).join(" ").toLowerCase();
 
 function leaderOf({ goal, decision }) {
   if (goal === "mixture") return { text: recipe(Object.entries(decision.weights ?? {})).join(" + "), more: "best blend" };
@@ -25,13 +27,22 @@ function leaderOf({ goal, decision }) {
   return { text: decision.best ?? "", more: decision.confidence_text && `${decision.confidence_text} sure` };
 }
 
-export function row(experiment, remove) {
-  const { name, budget, cost: spent, decision_cost: decided } = experiment;
+// does: what happens on a click: { remove(experiment), tag(tag), select(name, isSelected) }.
+export function row(experiment, isSelected, does) {
+  const { name, tags = [], note, budget, cost: spent, decision_cost: decided } = experiment;
   const { text, more } = leaderOf(experiment);
   const of = budget === null ? "" : ` of ${count(budget)}`;
   const before = decided !== undefined && decided !== spent ? ` (${cost(decided)} at the decision)` : "";
   return h("tr", { class: "line", role: "row" }, [
-    h("th", { scope: "row", role: "rowheader" }, h("a", { href: `#/e/${encodeURIComponent(name)}` }, name)),
+    h("th", { scope: "row", role: "rowheader", title: note }, [
+      h("span", { class: "selectable" }, [
+        h("input", { type: "checkbox", checked: isSelected, "aria-label": `Compare ${name}`, title: "Select two experiments to compare them",
+          onchange: ({ target }) => does.select(name, target.checked) }),
+        h("a", { href: `#/e/${encodeURIComponent(name)}` }, name),
+      ]),
+      note && h("span", { class: "quiet noted" }, note),
+      tags.length > 0 && chips(tags, does.tag),
+    ]),
     cell("State", "", badges(experiment.state, experiment.damaged)),
     cell("Metric", "measured", metricTitle(experiment)),
     cell("Leader", text ? "leader" : "leader none", text ? h("div", {}, h("div", {}, text), more && h("div", { class: "quiet" }, more))
@@ -41,7 +52,7 @@ export function row(experiment, remove) {
     cell("Cost", `number cost${spent === undefined ? " none" : ""}`, spent === undefined ? "–" : `${cost(spent)}${before}`),
     cell("Created", "when", date(experiment.created)),
     h("td", { class: "row-actions", role: "cell" },
-      h("button", { class: "small", "aria-label": `Delete ${name}`, onclick: () => remove(experiment) }, "Delete")),
+      h("button", { class: "small", "aria-label": `Delete ${name}`, onclick: () => does.remove(experiment) }, "Delete")),
   ]);
 }
 

@@ -1,6 +1,7 @@
 // The page with the table of experiments: searched, filtered and sorted here.
 import { change, experimentPath, get } from "./api.js";
 import { Choice } from "./choice.js";
+import { comparisonPath } from "./compare.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { count, samples } from "./format.js";
 import { COLUMNS, row, wordsOf } from "./overview-row.js";
@@ -9,6 +10,7 @@ import { keep, seen } from "./view.js";
 
 const NEW = 50; // experiments that come with each poll: the newest ones
 const PAGE = 200; // the service gives no more at a time
+const FIRST = 100; // rows shown before somebody asks for all: a browser takes long to lay out many
 const OFTEN = 15; // polls after which all others are asked for again
 const STATES = ["running", "warming up", "decided", "stopped", "out of budget"];
 const NEWEST = "created";
@@ -26,17 +28,26 @@ export function showOverview(main, connection, failed) {
   const rows = new Map(); // name → its row and the JSON that it shows
   let total = null;
   let turns = 0;
+  let showsAll = false;
   let [sorted, isReversed] = direction(seen("sort", NEWEST));
 
-  const search = h("input", { id: "search", type: "search", value: seen("q"), placeholder: "Name, metric or leader",
+  const search = h("input", { id: "search", type: "search", value: seen("q"), placeholder: "Name, tag, leader, …",
     autocomplete: "off", oninput: () => (keep("q", search.value), draw()) });
   const state = new Choice("state", "State", () => (keep("state", state.value), draw()));
   state.offer([["", "All"], ...STATES.map((one) => [one, capitalised(one)])], STATES.find((one) => one === seen("state")) ?? "");
+  const tag = new Choice("tag", "Tag", () => (keep("tag", tag.value), draw()));
+  const tagged = (wanted) => {
+    tag.select.value = wanted;
+    keep("tag", wanted);
+    draw();
+  };
   const order = new Choice("order", "Sort by", () => sortBy(order.value, false));
   order.offer(COLUMNS.filter(([, , , key]) => key).map(([id, text]) => [id, text]), sorted);
   const heads = new Map(COLUMNS.map((column) => [column[0], heading(column)]));
   const body = h("tbody", { role: "rowgroup" });
   const shown = h("p", { class: "quiet", role: "status" });
+  let selected = []; // at most two names
+  const compare = h("a", { class: "button", hidden: true });
   const problem = h("p", { class: "problem", role: "alert" });
   const table = h("table", { class: "overview", role: "table" }, [
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...heads.values(),
@@ -45,12 +56,14 @@ export function showOverview(main, connection, failed) {
   ]);
   const list = h("section", { class: "card", "aria-label": "Experiments", hidden: true }, [
     h("div", { class: "tools" }, [
-      h("div", { class: "field" }, h("label", { for: "search" }, "Search"), search), state.element,
-      h("div", { class: "narrow-only" }, order.element), shown,
+      h("div", { class: "field" }, h("label", { for: "search" }, "Search"), search), state.element, tag.element,
+      h("div", { class: "narrow-only" }, order.element), compare, shown,
     ]),
     problem,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Experiments table" }, table),
   ]);
+  const more = h("button", { class: "small more", onclick: () => ((showsAll = true), draw()) });
+  list.append(more);
   const empty = nothing();
   empty.hidden = true;
   fill(main, h("h1", {}, "Experiments"), list, empty);
@@ -76,7 +89,7 @@ export function showOverview(main, connection, failed) {
     const overview = await get(where);
     const isNew = pages.get(where) !== overview.experiments;
     pages.set(where, overview.experiments);
-    if (isNew && (total !== null || offset === 0)) draw(overview.total);
+    if (isNew && limit === NEW) draw(overview.total); // the others are drawn once all have come
     return overview;
   }
 
@@ -85,8 +98,10 @@ export function showOverview(main, connection, failed) {
     list.hidden = number === 0;
     empty.hidden = number > 0;
     const all = [...new Map([...pages.values()].reverse().flat().map((one) => [one.name, one])).values()];
+    offerTags(all);
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = all.filter((one) => (!state.value || one.state === state.value) && words.every((word) => wordsOf(one).includes(word)));
+    const found = all.filter((one) => (!state.value || one.state === state.value) &&
+      (!tag.value || one.tags?.includes(tag.value)) && words.every((word) => wordsOf(one).includes(word)));
     const key = COLUMNS.find(([id]) => id === sorted)[3];
     const compared = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : b.created - a.created);
     found.sort((a, b) => (isReversed ? compared(b, a) : compared(a, b)));
@@ -97,10 +112,24 @@ export function showOverview(main, connection, failed) {
       else head.removeAttribute("aria-sort");
     }
     const focused = document.activeElement;
-    body.replaceChildren(...found.map(rowOf));
+    const elements = (showsAll ? found : found.slice(0, FIRST)).map(rowOf);
+    say(more, `Show all ${count(found.length)}`);
+    more.hidden = elements.length === found.length;
+    if (elements.length !== body.children.length || elements.some((one, i) => one !== body.children[i])) {
+      body.replaceChildren(...elements);
+    }
     if (focused !== document.activeElement && focused.isConnected) focused.focus();
-    for (const name of rows.keys()) if (!all.some((one) => one.name === name)) rows.delete(name);
+    const names = new Set(all.map(({ name }) => name));
+    for (const name of rows.keys()) if (!names.has(name)) rows.delete(name);
     say(shown, `${count(found.length)} of ${count(number)} ${number === 1 ? "experiment" : "experiments"}`);
+  }
+
+  // The tags in use, and the one that a link asked for.
+  function offerTags(all) {
+    const first = seen("tag");
+    const used = new Set([...all.flatMap(({ tags = [] }) => tags), first].filter(Boolean));
+    tag.element.hidden = used.size === 0;
+    tag.offer([["", "All"], ...[...used].sort((a, b) => a.localeCompare(b)).map((one) => [one, one])], first);
   }
 
   // Rows that say what they said are used again.
@@ -108,7 +137,7 @@ export function showOverview(main, connection, failed) {
     const json = JSON.stringify(experiment);
     const known = rows.get(experiment.name);
     if (known?.json === json) return known.element;
-    const element = row(experiment, remove);
+    const element = row(experiment, selected.includes(experiment.name), { remove, tag: tagged, select });
     const held = known?.element.contains(document.activeElement) ? document.activeElement.tagName : null;
     rows.set(experiment.name, { json, element });
     if (held) setTimeout(() => element.querySelector(held)?.focus());
@@ -131,6 +160,19 @@ export function showOverview(main, connection, failed) {
     draw();
   }
 
+  // The two that were selected last.
+  function select(name, isSelected) {
+    selected = [...selected.filter((one) => one !== name), ...(isSelected ? [name] : [])];
+    for (const one of selected.splice(0, selected.length - 2)) {
+      const box = rows.get(one)?.element.querySelector("input");
+      if (box) box.checked = false;
+    }
+    compare.hidden = selected.length === 0;
+    say(compare, selected.length === 2 ? "Compare the two selected" : "Select one more to compare");
+    if (selected.length === 2) compare.href = comparisonPath(selected);
+    else compare.removeAttribute("href");
+  }
+
   async function remove({ name, samples: told }) {
     const text = `${name} and its ${samples(told)} are deleted from the service. This cannot be undone; ` +
       "`optimist export` writes an archive of it first.";
@@ -138,6 +180,7 @@ export function showOverview(main, connection, failed) {
     say(problem, "");
     try {
       await change("DELETE", experimentPath(name));
+      select(name, false);
       turns = 0;
     } catch (error) {
       say(problem, error.message);

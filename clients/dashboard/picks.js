@@ -13,7 +13,8 @@ export function openPicks() {
   ]);
   return {
     section,
-    draw(picks, total) {
+    draw(picks, total, hasEnded) {
+      section.hidden = hasEnded && total === 0;
       const workers = new Set(picks.filter((pick) => pick.worker !== null).map((pick) => pick.worker));
       const by = workers.size ? ` with ${count(workers.size)} named ${workers.size === 1 ? "worker" : "workers"}` : "";
       const newest = total > picks.length ? `; the newest ${picks.length} are shown` : "";

@@ -8,6 +8,7 @@ import { cost, count, error, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { ranked } from "./ranking.js";
 import { asFigure, asRows } from "./standings-files.js";
+import { warningLine } from "./warnings.js";
 
 // Why it was or was not decided; "" before there is anything to compare, and where no best generator is asked for, but a
 // blend or a router, which it is about then. An older replica gives only the reason.
@@ -28,7 +29,7 @@ export class Standings {
     this.refresh = refresh;
     this.rows = new Map(); // reused in each draw, so that the focus is kept
     this.problem = h("p", { class: "problem", role: "alert" });
-    this.why = h("p", { class: "quiet" });
+    this.note = h("p", { class: "quiet" });
     this.body = h("tbody", { role: "rowgroup" });
     this.overlap = h("p", { class: "quiet overlap" });
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
@@ -36,13 +37,13 @@ export class Standings {
     const columns = [["Generator"], [["Behind the best by", this.behindAxis], "behind"],
       [`${metric} ± error`, "number"], [["Interval", this.axis], "wide own"],
       ["Samples", "number"], ["Cost", "number cost"], ["Share of batches", "number wide"],
-      [h("span", { class: "unseen" }, "Actions")]];
+      [h("span", { class: "unseen" }, "Actions"), "row-actions"]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("div", { class: "headed" }, [
         h("h2", { id: "standings" }, "Standings"),
         (this.saves = downloads("standings", "standings", { rows: () => asRows(this.latest), figure: () => asFigure(this.latest, palette) })),
       ]),
-      this.why,
+      this.note,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Standings table" }, [
         (this.table = h("table", { class: "standings", role: "table" }, [
           h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map(([head, kind]) =>
@@ -64,11 +65,14 @@ export class Standings {
     const behind = isRouter ? null : differences(report, standings);
     const { best, rank: rankOfBest, verdicts } = report.decision;
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
-    say(this.why, isRouter ? ROUTED : why(report));
+    say(this.note, isRouter ? ROUTED : "");
     say(this.overlap, isRouter ? "" : report.overlap_text ?? "");
     fill(this.axis, values(scale));
     fill(this.behindAxis, behind && values(behind.axis));
     this.table.classList.toggle("uncompared", !behind);
+    // Where it has ended nothing can be paused, and the last active generator can be neither paused nor retired.
+    const actives = standings.filter((one) => one.state === "active").length;
+    this.table.classList.toggle("ended", report.ended);
     this.table.classList.toggle("free", report.cost === undefined);
     const names = new Set(standings.map((standing) => standing.generator));
     for (const [name, row] of this.rows) {
@@ -84,7 +88,7 @@ export class Standings {
         this.rows.set(standing.generator, row);
       }
       const called = !isRouter && standing.generator === best && (rankOfBest ?? "leads");
-      row.draw(standing, scale, called, isRouter ? "" : words.get(standing.generator) ?? "", behind);
+      row.draw(standing, scale, called, actives > 1 || standing.state !== "active", isRouter ? "" : words.get(standing.generator) ?? "", behind);
       // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
       if (there !== row.element) this.body.insertBefore(row.element, there);
@@ -96,7 +100,7 @@ export class Standings {
     const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
     const marks = h("span", { class: "badges" });
     const verdict = h("p", { class: "quiet verdict" });
-    const warnings = h("ul", { class: "warnings" });
+    const warnings = warningLine();
     const apart = behindCell();
     const value = h("strong", {});
     const spread = h("span", { class: "quiet spread" });
@@ -122,7 +126,7 @@ export class Standings {
           marks,
         ]),
         verdict,
-        warnings,
+        warnings.element,
       ]),
       apart,
       cell(metric, "number", value, " ", spread, bracket),
@@ -134,7 +138,7 @@ export class Standings {
     ]);
     return {
       element,
-      draw(standing, scale, called, words, behind) {
+      draw(standing, scale, called, canChange, words, behind) {
         const color = palette.colour(generator);
         state = standing.state;
         element.classList.toggle("best", called === "best");
@@ -145,7 +149,7 @@ export class Standings {
           state !== "active" && h("span", { class: "badge" }, state),
           standing.damaged && h("span", { class: "badge damaged" }, "damaged"),
         ]);
-        fill(warnings, standing.warnings.map((warning) => h("li", {}, warning)));
+        warnings.draw(standing.warnings);
         apart.draw(generator, called, behind, color);
         say(value, score(standing.score));
         say(spread, error(standing.error, standing.score));
@@ -161,6 +165,7 @@ export class Standings {
         say(each, standing.cost === undefined ? "" : ` at ${cost(standing.cost_per_sample)}`);
         each.title = standing.cost === undefined ? "" : "Cost per sample";
         say(ratio, share(standing.pick_ratio));
+        pause.hidden = retire.hidden = !canChange;
         say(pause, state === "active" ? "Pause" : "Resume");
         pause.setAttribute("aria-label", `${pause.textContent} ${generator}`);
       },

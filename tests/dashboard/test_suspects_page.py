@@ -41,6 +41,13 @@ def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, cli
     expect(rows.first).to_contain_text("repeats the batch at position")
     expect(rows.last).to_contain_text("has values over 1,000 times the usual size (features: ")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    warning = page.locator(".standings .warnings:visible").first
+    text = warning.locator("li").first
+    expect(text).to_be_hidden()
+    line = warning.locator("summary")
+    assert line.evaluate("line => line.clientHeight < 1.8 * parseFloat(getComputedStyle(line).fontSize)")
+    line.click()
+    expect(text).to_be_visible()
     rows.first.get_by_role("button", name="Retract batch").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Reason")).to_be_focused()
