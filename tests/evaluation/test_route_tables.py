@@ -153,6 +153,11 @@ def test_generators_without_samples_are_named():
     assert any("dee" in warning for warning in made.warnings)
     assert made.shares[3].samples == made.shares[3].routed == 0.0
     assert all(kind.scores[3].score is None for kind in made.types)
+    # Those that were retired are not missing, and nobody could save their costs.
+    priced = table(wide, names=(*NAMES, "dee"), retired=["dee"], costs=[1.0, 2.0, 4.0, 9.0])
+    assert not any("dee" in warning for warning in priced.warnings)
+    assert priced.savings is not None
+    assert priced.savings.dearest_cost == 4.0
     # With one generator that has samples, there is nothing to compare.
     alone = _first(replace(rows, generator=np.zeros_like(rows.generator)), 40)
     only = table(alone)

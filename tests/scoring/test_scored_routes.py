@@ -21,7 +21,7 @@ from optimist.numerics.routing.model import RouteModel
 from optimist.scoring import Scorer, routing
 from optimist.scoring.record import PUBLISH_EVERY
 from optimist.scoring.scorer import CLAIM
-from optimist.store import ROUTES_UNIT, EmbeddedRedis, ExperimentState, Part, Store, Superseded, open_store
+from optimist.store import COST, ROUTES_UNIT, EmbeddedRedis, ExperimentState, Part, Store, Superseded, open_store
 from optimist_client.models import Routes
 
 
@@ -164,6 +164,16 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
         _, text = await table_of_now(made)
         points = await made.store.route_curve("x")
         assert points[-1].point == route_point(Routes.model_validate_json(text))
+        # Of the same samples, with other costs.
+        await made.store.control("x", {f"{COST}g0": "9.0"})
+        await made.store.want_routes("x")
+
+        async def is_of_new_costs() -> bool:
+            found = await made.store.route_table("x")
+            assert found is not None
+            return Routes.model_validate_json(found[1]).costs == [9.0, 2.0, 4.0]
+
+        await until(is_of_new_costs)
 
 
 @pytest.mark.long

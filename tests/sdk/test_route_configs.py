@@ -104,7 +104,7 @@ def test_contexts_are_arrays_lists_or_tensors():
         ([[1.0, 2.0]], r"context: expected 3 numbers for each prompt, got an array of shape \(2,\)"),
         (np.zeros(3), r"context: expected 3 numbers for each prompt, got an array of shape \(3,\)"),
         ([[1.0] * 3, [1.0] * 4], r"shape \(3,\) and \(4,\)"),
-        ([], "shape none"),
+        ([], "expected at least one, got none"),
         ([[1.0, np.nan, 2.0]], "context: expected finite numbers"),
         ([[1.0, 1e39, 2.0]], "context: expected finite numbers in the range of float32"),
         ([["a", "b", "c"]], "context: expected an array of real numbers"),
@@ -126,5 +126,5 @@ def test_contexts_belong_to_routers_and_texts_to_contexts():
     ):
         asked(router, None, None)
     for prompts in (["a", "b"], "a"):
-        with pytest.raises(ValueError, match="prompts: expected a list of 1 texts, one for each context"):
+        with pytest.raises(ValueError, match="prompts: expected a list with a text for each of the 1 contexts"):
             asked(router, [[1.0] * 3], prompts)

@@ -34,7 +34,7 @@ def asked(
         )
     rows = _rows(config.context, contexts)
     if prompts is not None and (isinstance(prompts, str) or len(prompts) != len(rows)):
-        raise ValueError(f"prompts: expected a list of {len(rows)} texts, one for each context")
+        raise ValueError(f"prompts: expected a list with a text for each of the {len(rows)} contexts")
     texts = {} if prompts is None else {"prompts": [prompt[:SENT] for prompt in prompts]}
     return {"contexts": rows, **texts}
 
@@ -58,5 +58,7 @@ def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> list[
             if not np.isfinite(found).all():
                 raise ValueError("context: expected finite numbers in the range of float32")
             return found.tolist()
-    got = " and ".join(map(str, sorted(shapes))) or "none"
+    if not shapes:
+        raise ValueError("contexts: expected at least one, got none")
+    got = " and ".join(map(str, sorted(shapes)))
     raise ValueError(f"context: expected {width} numbers for each prompt, got an array of shape {got}")

@@ -28,7 +28,13 @@ _LIMITS = {
     "string_too_short": "text of at least {min_length:g} characters",
     "string_too_long": "text of at most {max_length:g} characters",
 }
-_TYPES = {"integer": "a whole number", "string": "text", "boolean": "true or false", "dictionary": "a mapping"}
+_TYPES = {
+    "integer": "a whole number",
+    "string": "text",
+    "boolean": "true or false",
+    "dictionary": "a mapping",
+    "array": "a list",
+}
 _UNION = re.compile(r"[\w-]+\[.*\]|constrained-\w+")
 """Parts of a location that name a member of a union, not a field."""
 _short = Repr()

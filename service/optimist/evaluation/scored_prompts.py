@@ -40,8 +40,10 @@ class ScoredPrompts:
         count = len(self.names)
         if count < 2:
             raise ValueError(f"routing needs at least 2 generators, got {count}")
-        if self.contexts.ndim != 2 or not np.isfinite(self.contexts).all():
-            raise ValueError(f"contexts: expected finite numbers (prompts, d), got shape {self.contexts.shape}")
+        if self.contexts.ndim != 2:
+            raise ValueError(f"contexts: expected numbers (prompts, d), got shape {self.contexts.shape}")
+        if not np.isfinite(self.contexts).all():
+            raise ValueError("contexts: expected finite numbers")
         if not np.isfinite(self.scores).all():
             raise ValueError("scores: expected finite numbers")
         chances = self.probability[~np.isnan(self.probability)]
@@ -51,8 +53,10 @@ class ScoredPrompts:
             raise ValueError(f"no scores of {', '.join(missing)}")
         if len(set(self.names)) < count:
             raise ValueError("names: expected different ones")
-        if self.costs is not None and (self.costs.shape != (count,) or not np.isfinite(self.costs).all()):
-            raise ValueError(f"costs: expected one for each of the {count} generators, all finite")
+        if self.costs is not None and self.costs.shape != (count,):
+            raise ValueError(f"costs: expected one for each of the {count} generators")
+        if self.costs is not None and not ((self.costs >= 0.0) & (self.costs < np.inf)).all():
+            raise ValueError("costs: expected finite numbers of at least 0")
         if len(self.contexts) < FEWEST:
             raise ValueError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
 

@@ -117,8 +117,7 @@ class Routing:
         makes_table = is_wanted and (
             {ordinal: seq for ordinal, (seq, _) in tabled.items()}
             != {ordinal: seq for ordinal, (seq, _) in self._readable(state).items()}
-            or (standing is not None
-            and await self._has_other_costs(standing[1], state))
+            or (standing is not None and await self._has_other_costs(standing[1], state))
         )
         if not makes_model and not makes_table:
             return
