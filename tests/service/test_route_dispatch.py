@@ -273,6 +273,19 @@ async def test_a_new_generator_has_its_warm_up_and_waits_for_the_next_model(stor
     assert picks[0].positions == [3, 3, 0]
 
 
+async def test_a_generator_whose_picks_are_given_up_does_not_get_all_of_them(store: Store):
+    world, got = await made(store), Counter[str]()
+    for row in contexts(60):
+        (pick,) = (await world.ask([row])).picks
+        got[pick.generator] += 1
+        if pick.generator == "b":
+            await store.give_up("x", pick.number, "broken", nonce=pick.nonce or "")
+            world.dispatcher.wake()
+        else:
+            await world.tell(pick)
+    assert got["a"] > 15  # three in the warm-up, and then about every second one
+
+
 async def test_it_knows_what_reading_the_state_shows(store: Store):
     world = await made(store)
     await world.warm_up()

@@ -32,8 +32,9 @@ class LoadedModel:
 class ForRoutes:
     """The goal "route": each pick is chosen for a context, by the loaded model.
 
-    First, active generators with fewer than `warmup` batches take turns. Where no model has been read after that, each
-    generator is as likely as the others.
+    First, active generators with fewer than `warmup` batches take turns. Later, such a generator, which was added or
+    whose picks are given up again and again, gets every second pick. Where no model has been read, each generator is as
+    likely as the others.
     """
 
     policy: RoutePolicy
@@ -61,15 +62,16 @@ class ForRoutes:
         if not able:
             raise ValueError("no generator is active")
         new = [place for place in able if _batches(arms[place]) < self.warmup]
-        if new:
+        if new and (round_ % 2 or round_ <= 2 * self.warmup * len(arms)):
             return Choice(min(new, key=lambda place: _batches(arms[place])))
         model = None if self.loaded is None or self.policy.name == "uniform" else self.loaded.model
         within = {} if model is None else {ordinal: place for place, ordinal in enumerate(model.generators)}
         known = [place for place in able if self.ordinals[place] in within]
         if model is None or context is None or not known:
-            chances = np.full(len(able), 1.0 / len(able))
+            tried = [place for place in able if place not in new] or able
+            chances = np.full(len(tried), 1.0 / len(tried))
             chosen = self.policy.pick(chances, round_)
-            return Choice(able[chosen], float(chances[chosen]))
+            return Choice(tried[chosen], float(chances[chosen]))
         at = [within[self.ordinals[place]] for place in known]
         if self.policy.name == "best-single":
             means, widths = model.singles, np.zeros(len(model.single))
