@@ -17,6 +17,8 @@ export const why = ({ samples, standings, decision, goal, why: said }) =>
 
 const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
 
+const FIRST = 25; // generators shown before somebody asks for all
+
 // The easy prompts may have gone to one generator and the hard ones to another.
 const ROUTED = "Each generator's mean is over the prompts that it was given, so these means cannot be compared; the table "
   + "of routes compares the generators on the same prompts.";
@@ -31,6 +33,8 @@ export class Standings {
     this.problem = h("p", { class: "problem", role: "alert" });
     this.note = h("p", { class: "quiet" });
     this.body = h("tbody", { role: "rowgroup" });
+    this.showsAll = false;
+    this.more = h("button", { class: "small more", onclick: () => ((this.showsAll = true), this.draw(this.latest)) });
     this.overlap = h("p", { class: "quiet overlap" });
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
     this.behindAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
@@ -51,6 +55,7 @@ export class Standings {
           this.body,
         ])),
       ]),
+      this.more,
       this.overlap,
       this.problem,
     ]);
@@ -67,6 +72,8 @@ export class Standings {
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.note, isRouter ? ROUTED : "");
     say(this.overlap, isRouter ? "" : report.overlap_text ?? "");
+    say(this.more, `Show all ${count(standings.length)} generators`);
+    this.more.hidden = this.showsAll || standings.length <= FIRST;
     fill(this.axis, values(scale));
     fill(this.behindAxis, behind && values(behind.axis));
     this.table.classList.toggle("uncompared", !behind);
@@ -89,6 +96,7 @@ export class Standings {
       }
       const called = !isRouter && standing.generator === best && (rankOfBest ?? "leads");
       row.draw(standing, scale, called, actives > 1 || standing.state !== "active", isRouter ? "" : words.get(standing.generator) ?? "", behind);
+      row.element.hidden = !this.showsAll && rank >= FIRST;
       // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
       if (there !== row.element) this.body.insertBefore(row.element, there);

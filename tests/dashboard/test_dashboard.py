@@ -87,7 +87,9 @@ def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
     names = [f"checkpoint-{n:02d}" for n in range(50)]
     work(create(client, "fifty", names, stop=False), 500, {name: 0.05 * n for n, name in enumerate(names)})
     page = open_page("/#/e/fifty", viewport={"width": 390, "height": 844})
-    expect(page.locator(".standings tbody tr")).to_have_count(50)
+    expect(page.locator(".standings tbody tr:visible")).to_have_count(25)
+    page.get_by_role("button", name="Show all 50 generators").click()
+    expect(page.locator(".standings tbody tr:visible")).to_have_count(50)
     until(page, "() => document.querySelector('#plot-shares')?.data?.length === 9")
     assert page.evaluate("() => document.getElementById('plot-shares').data[8].name") == "42 others"
     colours = "() => new Set(document.getElementById('plot-shares').data.map(area => area.fillcolor)).size"
@@ -236,7 +238,7 @@ def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: E
     # What is refused is said, and what would be refused because nothing would remain is not offered.
     page.get_by_label("Another generator").fill("worse")
     page.get_by_role("button", name="Add", exact=True).click()
-    expect(page.locator(".manage .problem")).to_contain_text("worse")
+    expect(page.locator(".manage .problem")).to_contain_text("the generator of this name was retired")
     for name in ("bad", "newcomer"):
         page.get_by_role("button", name=f"Pause {name}").click()
         expect(row[name]).to_contain_text("paused")
