@@ -75,6 +75,11 @@ def compare(
     """
     if plot is not None and (plot.is_dir() or not plot.parent.is_dir()):
         raise typer.BadParameter(f"--plot {plot}: expected a file in an existing folder")
+    if plot is not None:
+        with extras("notebook"):  # before the work rather than after it
+            import matplotlib as mpl
+
+            mpl.use("agg")
     with extras("server,scoring,embed-offline"):
         from optimist.local.compare import compare as compared
     how: dict[str, Any] = {} if policy is None else {"policy": policy}
@@ -113,7 +118,4 @@ def compare(
         Console().print(Text(f"{found}"), soft_wrap=True)
     if plot is not None:
         with extras("notebook"), said_plainly(ValueError, OSError):
-            import matplotlib as mpl
-
-            mpl.use("agg")
-            found.plot().figure.savefig(plot)
+            found.plot().figure.savefig(plot, dpi=200)

@@ -36,6 +36,8 @@ class Standings:
     def real(self, done: int, total: int) -> None:
         """So many real samples have been embedded."""
         if not self._console.is_terminal:
+            if done == 0:
+                self._console.print(f"compare: embedding {total:,} real {self._what}", highlight=False)
             return
         if self._real is None:
             self._real = self._bars.add_task(f"real {self._what}", total=total)
