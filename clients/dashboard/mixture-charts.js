@@ -1,41 +1,23 @@
 // The charts of the best blend over time: its weights, and its score against that of the best single generator.
+import { ChartPair, marked } from "./chart-pair.js";
 import { DRAWN, otherColour, styleValue } from "./colours.js";
-import { h } from "./dom.js";
 import { count, score, share } from "./format.js";
-import { chart, line, plain, plotly, rangeOf, react, within } from "./plot.js";
-import { onTheme } from "./theme.js";
+import { chart, line, plain, rangeOf, react, within } from "./plot.js";
 
-export class MixtureCharts {
+export class MixtureCharts extends ChartPair {
   constructor(palette) {
-    this.palette = palette;
-    this.weights = chart("weights", "Weights over time", "The share of each generator in the best blend, as far as it was known.", "h3");
-    this.blend = chart("blend", "The blend against one generator alone",
+    const weights = chart("weights", "Weights over time", "The share of each generator in the best blend, as far as it was known.", "h3");
+    const blend = chart("blend", "The blend against one generator alone",
       "The score of the best blend with its interval, and that of the generator that was the best one alone.", "h3");
-    this.element = h("div", { class: "charts" }, this.weights.card, this.blend.card);
-    this.redraw = () => this.latest && this.draw(...this.latest);
-    this.unwatch = onTheme(this.redraw);
+    super(weights, blend);
+    Object.assign(this, { palette, weights, blend });
   }
 
-  stop() {
-    this.unwatch();
-    if (window.Plotly) for (const { plot } of [this.weights, this.blend]) window.Plotly.purge(plot);
-    this.latest = null;
+  lacks({ told }) {
+    return [told.length === 0, told.length === 0];
   }
 
-  // curve: a `MixtureCurve`; title: of the metric.
-  async draw(curve, title) {
-    this.latest = [curve, title];
-    const isEmpty = curve.told.length === 0;
-    this.weights.waiting(isEmpty);
-    this.blend.waiting(isEmpty);
-    if (isEmpty) return;
-    let Plotly;
-    try {
-      Plotly = await plotly();
-    } catch {
-      return; // the other charts say so
-    }
-    if (this.latest?.[0] !== curve) return;
+  drawPair(Plotly, curve, title) {
     this.drawWeights(Plotly, curve);
     this.drawBlend(Plotly, curve, title);
   }
@@ -69,14 +51,10 @@ export class MixtureCharts {
       array: upper.map((end, i) => (end === null ? 0 : end - scores[i])),
       arrayminus: lower.map((end, i) => (end === null ? 0 : scores[i] - end)),
     };
-    const marked = (name, y, colour, text, more) => ({
-      ...line(name, samples, y, colour), mode: "lines+markers", marker: { color: colour, size: 7 },
-      hoverinfo: "text", hovertext: text, ...more,
-    });
     const ends = samples.map((_, i) => [scores[i], alone[i], lower[i], upper[i]]);
     react(Plotly, this.blend, [
-      marked("Best single generator", alone, quiet, named, { line: { color: quiet, width: 1.5, dash: "dot" } }),
-      marked("Best blend", scores, color, said, { error_y: errors }),
+      { ...marked("Best single generator", samples, alone, quiet, named), line: { color: quiet, width: 1.5, dash: "dot" } },
+      { ...marked("Best blend", samples, scores, color, said), error_y: errors },
     ], {
       xaxis: { rangemode: "tozero", ...within(samples) },
       yaxis: { range: rangeOf(ends), title: { text: plain(title) } },

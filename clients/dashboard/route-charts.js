@@ -1,40 +1,24 @@
 // The charts of routing over time: what it gains, and the scores that this compares.
+import { ChartPair, marked } from "./chart-pair.js";
 import { styleValue } from "./colours.js";
-import { h } from "./dom.js";
 import { count, score } from "./format.js";
-import { chart, line, plain, plotly, rangeOf, react, within } from "./plot.js";
-import { onTheme } from "./theme.js";
+import { chart, plain, rangeOf, react, within } from "./plot.js";
 
-export class RouteCharts {
+export class RouteCharts extends ChartPair {
   constructor() {
-    this.gain = chart("gain", "Gain over time",
+    const gain = chart("gain", "Gain over time",
       "By how much routing is better than the best single generator, with its 95 % interval where there is one.", "h3");
-    this.routed = chart("routed", "Routing against one generator alone",
+    const routed = chart("routed", "Routing against one generator alone",
       "The expected score of routed prompts, and that of the generator that was the best one alone.", "h3");
-    this.element = h("div", { class: "charts" }, this.gain.card, this.routed.card);
-    this.redraw = () => this.latest && this.draw(...this.latest);
-    this.unwatch = onTheme(this.redraw);
+    super(gain, routed);
+    Object.assign(this, { gain, routed });
   }
 
-  stop() {
-    this.unwatch();
-    if (window.Plotly) for (const { plot } of [this.gain, this.routed]) window.Plotly.purge(plot);
-    this.latest = null;
+  lacks({ gains, told }) {
+    return [gains.every((gain) => gain === null), told.length === 0];
   }
 
-  // curve: a `RouteCurve`; title: of the metric.
-  async draw(curve, title) {
-    this.latest = [curve, title];
-    this.gain.waiting(curve.gains.every((gain) => gain === null));
-    this.routed.waiting(curve.told.length === 0);
-    if (curve.told.length === 0) return;
-    let Plotly;
-    try {
-      Plotly = await plotly();
-    } catch {
-      return; // the other charts say so
-    }
-    if (this.latest?.[0] !== curve) return;
+  drawPair(Plotly, curve, title) {
     if (curve.gains.some((gain) => gain !== null)) this.drawGain(Plotly, curve, title);
     this.drawScores(Plotly, curve, title);
   }
@@ -73,7 +57,3 @@ export class RouteCharts {
     });
   }
 }
-
-const marked = (name, samples, y, color, text) => ({
-  ...line(name, samples, y, color), mode: "lines+markers", marker: { color, size: 7 }, hoverinfo: "text", hovertext: text,
-});

@@ -15,6 +15,7 @@ from logs import entry
 from numpy.typing import NDArray
 
 from optimist.scoring import Scorer
+from optimist.scoring.scorer import CLAIM
 from optimist.scoring.warm import SMALLEST_TAIL
 from optimist.store import ExperimentState, Store
 from optimist_client.models import Experiment
@@ -73,3 +74,24 @@ async def settled(made: Made, but: Sequence[int] = ()) -> ExperimentState:
 
     await until(done)
     return await made.store.state(made.name)
+
+
+@asynccontextmanager
+async def held_by_another(made: Made) -> AsyncIterator[None]:
+    """While this lasts, somebody has claims on all generators, and does nothing."""
+
+    async def renew() -> None:
+        while True:
+            units = [(generator.ordinal, "") for generator in (await made.store.state(made.name)).generators]
+            await made.store.claims(made.name, units, "somebody", CLAIM)
+            first.set()
+            await asyncio.sleep(CLAIM / 8)
+
+    first = asyncio.Event()
+    renewing = asyncio.create_task(renew())
+    try:
+        await first.wait()
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.wait([renewing])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made import Made, scoring, until
+from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
 
 from optimist import Evaluation
@@ -24,7 +24,6 @@ from optimist.numerics.mixtures.mixture import Mixture
 from optimist.scoring import Scorer, lending
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.mixing import Mixing
-from optimist.scoring.scorer import CLAIM
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import MIXTURE, MIXTURES, EmbeddedRedis, Store, StoredMixture, Unavailable, open_store
 from optimist_client.metrics import RKE, Gaussian
@@ -97,25 +96,6 @@ async def scored(made: Made) -> None:
         return all(g.estimate_seq >= g.due_seq for g in (await made.store.state(made.name)).generators)
 
     await until(done)
-
-
-@asynccontextmanager
-async def held_by_another(made: Made) -> AsyncIterator[None]:
-    """While this lasts, somebody has claims on all generators, and does nothing."""
-
-    async def renew() -> None:
-        while True:
-            units = [(generator.ordinal, "") for generator in (await made.store.state(made.name)).generators]
-            await made.store.claims(made.name, units, "somebody", CLAIM)
-            first.set()
-            await asyncio.sleep(CLAIM / 8)
-
-    first = asyncio.Event()
-    renewing = asyncio.create_task(renew())
-    await first.wait()
-    yield
-    renewing.cancel()
-    await asyncio.wait([renewing])
 
 
 async def quiet(scorer: Scorer) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made import Made, scoring, until
+from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
 from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_of_now, tell_routed, tracks_of
 
@@ -20,7 +20,6 @@ from optimist.dispatch.route_curve import route_point
 from optimist.numerics.routing.model import RouteModel
 from optimist.scoring import Scorer, routing
 from optimist.scoring.record import PUBLISH_EVERY
-from optimist.scoring.scorer import CLAIM
 from optimist.store import COST, ROUTES_UNIT, EmbeddedRedis, ExperimentState, Part, Store, Superseded, open_store
 from optimist_client.models import Routes
 
@@ -41,25 +40,6 @@ def made_of(state: ExperimentState) -> dict[int, Part]:
     """What the newest model was made of."""
     assert state.routes is not None
     return dict(state.routes.parts)
-
-
-@asynccontextmanager
-async def held_by_another(made: Made) -> AsyncIterator[None]:
-    """While this lasts, somebody has claims on all generators, and does nothing."""
-
-    async def renew() -> None:
-        while True:
-            units = [(generator.ordinal, "") for generator in (await made.store.state(made.name)).generators]
-            await made.store.claims(made.name, units, "somebody", CLAIM)
-            first.set()
-            await asyncio.sleep(CLAIM / 8)
-
-    first = asyncio.Event()
-    renewing = asyncio.create_task(renew())
-    await first.wait()
-    yield
-    renewing.cancel()
-    await asyncio.wait([renewing])
 
 
 @pytest.mark.long
