@@ -39,7 +39,14 @@ class RawClient:
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
         """The decoded answer to one POST. Raises RuntimeError unless its status is 200."""
-        lines = [f"POST {path} HTTP/1.1", "host: 127.0.0.1", f"content-length: {len(body)}"]
+        return self._call("POST", path, body, headers)
+
+    def get(self, path: str) -> Any:
+        """The decoded answer to one GET, as of `post`."""
+        return self._call("GET", path, b"", {})
+
+    def _call(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
+        lines = [f"{method} {path} HTTP/1.1", "host: 127.0.0.1", f"content-length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         request = "\r\n".join([*lines, "", ""]).encode() + body
         try:
