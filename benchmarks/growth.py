@@ -1,4 +1,4 @@
-"""What grows with the number of experiments, and with the picks that were ever made? Every experiment has 100 generators.
+"""What grows with the number of experiments of 100 generators each, and with the picks that were ever made?
 
     python benchmarks/growth.py [--quick] [--experiments 10 100 1000] [--picks 1000 20000 200000] [--seconds 5]
 
@@ -10,9 +10,9 @@ opened and told by the store's own calls, hundreds at once.
 
 "CPU" is the processor time of the API: on a shared machine it says more than the milliseconds that a request took.
 Idle shares are of one core, while nobody calls; Redis's commands are those of `INFO commandstats`, which counts the
-commands inside scripts, too. "list" is a page of the ten newest, "search" the same of those whose texts match, "poll" the
-report with its curve that a dashboard asks for every other second: of an experiment that rests, or of the active one
-after five rounds. No answer is one that another request has just got. The scorer begins when it has looked at every
+commands inside scripts, too. "list" is a page of the ten newest, "search" the same of those whose texts match, "poll"
+the report with its curve that a dashboard asks for every other second: of an experiment that rests, or of the active
+one after some rounds. No answer is one that another request has just got. The scorer begins when it has looked at every
 experiment once.
 """
 
@@ -225,7 +225,7 @@ def used(running: Service, resting: Sequence[str], optimist: Optimist, found: di
             pick = raw.post(f"{batch_path(path, pick)}&next=1&worker=loop", body, HEADERS)["next"]["picks"][0]
 
     rounds(ROUNDS)
-    told = {name: 0 for name in (ACTIVE, resting[0])}
+    told = dict.fromkeys((ACTIVE, resting[0]), 0)
 
     def poll(name: str) -> None:
         told[name] = raw.get(f"/v1/experiments/{name}/report?after={told[name]}")["progress"]["told"]
@@ -249,7 +249,9 @@ def used(running: Service, resting: Sequence[str], optimist: Optimist, found: di
         found[f"{what}, p50 ms"], found[f"{what}, ms of CPU"] = wall, cpu
 
 
-def measured(redis: Redis, url: str, resting: Sequence[str], seconds: float, say: Callable[[str], None]) -> dict[str, float]:
+def measured(
+    redis: Redis, url: str, resting: Sequence[str], seconds: float, say: Callable[[str], None]
+) -> dict[str, float]:
     """Start the service, and measure everything."""
     found: dict[str, float] = {}
     say("starting")
@@ -298,7 +300,10 @@ def database(directory: Path) -> Iterator[tuple[Redis, str]]:
     port = free_port()
     settings = {"port": str(port), "dir": str(directory), "appendonly": "yes", "appendfsync": "always", "save": ""}
     options = [word for name, value in settings.items() for word in (f"--{name}", value)]
-    with process([find_program(), "--bind", "127.0.0.1", *options], port), Redis(port=port, socket_timeout=120) as redis:
+    with (
+        process([find_program(), "--bind", "127.0.0.1", *options], port),
+        Redis(port=port, socket_timeout=120) as redis,
+    ):
         yield redis, f"redis://127.0.0.1:{port}"
 
 
@@ -366,7 +371,12 @@ def main() -> None:
     if options.quick:
         options.experiments, options.picks = [10, 100], [1_000, 10_000]
     console, begun = Console(width=160), time.perf_counter()
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}, {task.fields[now]}"), TimeElapsedColumn()
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}, {task.fields[now]}"),
+        TimeElapsedColumn(),
+    )
     os.environ["OMP_NUM_THREADS"] = "1"  # for the child processes
     with Progress(*columns, console=Console(stderr=True)) as bar:
         if options.experiments:
