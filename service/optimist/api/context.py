@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,12 +27,15 @@ from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import SuspectLog
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
-from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store
+from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store, namespace_of
 from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
 
 REMEMBERED = 256
 """Experiments whose last state is kept, so that the next one is parsed only where it differs."""
+
+RESTED = 300.0
+"""Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
 
 Result = TypeVar("Result")
 
@@ -44,6 +48,8 @@ class Context:
     settings: Settings
     vitals: Vitals
     _dispatchers: dict[str, tuple[str, Dispatcher]] = field(default_factory=dict)
+    _called: dict[str, float] = field(default_factory=dict)
+    """When each dispatcher was last asked for, the longest ago first."""
     _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
     _states: dict[str, PolicyState] = field(default_factory=dict)
     _watched: dict[str, WatchedEstimates] = field(default_factory=dict)
@@ -74,7 +80,7 @@ class Context:
         text = await self.store.config(name)
         if text is None:
             self._recent.pop(name, None)
-            self._dispatchers.pop(name, None)
+            self._drop(name)
             raise NotFound(f"no experiment is called {name!r}")
         known = self._recent.get(name)
         if known is None or known[0] != text:
@@ -198,7 +204,11 @@ class Context:
     def dispatcher(self, experiment: Experiment) -> Dispatcher:
         """The experiment's dispatcher in this process; a new one when the experiment was deleted and made again."""
         config: ExperimentConfig = experiment.config
-        stamp = experiment.instance
+        stamp, now = experiment.instance, time.monotonic()
+        self._called.pop(config.name, None)
+        self._called[config.name] = now  # at the end
+        while now - self._called[oldest := next(iter(self._called))] > RESTED:
+            self._drop(oldest)
         known = self._dispatchers.get(config.name)
         if known is None or known[0] != stamp:
             # An older experiment, or one from elsewhere, may ask for longer leases than this service gives.
@@ -209,6 +219,11 @@ class Context:
             )
             known = self._dispatchers[config.name] = (stamp, Dispatcher(self.store, leasing, most_open))
         return known[1]
+
+    def _drop(self, name: str) -> None:
+        # Nobody waits for it any longer: an ask waits for a minute at most.
+        self._dispatchers.pop(name, None)
+        self._called.pop(name, None)
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -224,14 +239,23 @@ class Context:
     async def _listen(self) -> None:
         async with self.store.announcements(SCORED, MIXTURES_MADE, ROUTES_MADE) as announcements:
             async for announcement in announcements:
-                for context in self._namespaces.values():
-                    context.wake(None if announcement is None else announcement.experiment)
+                if announcement is None:
+                    for context in self._namespaces.values():
+                        context.wake_all()
+                else:
+                    full = announcement.experiment
+                    if (context := self._namespaces.get(namespace_of(full))) is not None:
+                        context.wake(full.rpartition("/")[2])
 
-    def wake(self, announced: str | None) -> None:
-        """Have the dispatcher of the experiment of this full name read its state again; None: every dispatcher."""
-        for name, (_, dispatcher) in self._dispatchers.items():
-            if announced is None or announced == self.store.full_name(name):
-                dispatcher.wake()
+    def wake_all(self) -> None:
+        """Have every dispatcher read the state of its experiment again."""
+        for _, dispatcher in self._dispatchers.values():
+            dispatcher.wake()
+
+    def wake(self, name: str) -> None:
+        """Have the dispatcher of this experiment, if there is one, read its state again."""
+        if (known := self._dispatchers.get(name)) is not None:
+            known[1].wake()
 
 
 def context_of(request: Request) -> Context:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -28,6 +29,9 @@ MOST_PICKS = 100
 """Open picks in a report, the newest."""
 REMEMBERED = 256
 """Experiments whose progress curve is kept and continued; any other is made from its whole history."""
+
+SUMMARIES = 10_000
+"""Experiments whose line in the list is kept, until they change."""
 
 Result = TypeVar("Result")
 Point = TypeVar("Point")
@@ -149,6 +153,8 @@ class Polls:
         self._routes = routes
         self._labelled = labelled
         self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
+        self._summaries: dict[str, tuple[bytes, Summary]] = {}
+        """With the fingerprint of the experiment that each is of."""
         self._blends = Kept(store, "mixture", store.mixture_curve)
         self._gains = Kept(store, "route", store.route_curve)
 
@@ -217,15 +223,24 @@ class Polls:
         if tag is not None or search:
             names = [known.config.name for known in await self._labelled(names) if matches(known.config, tag, search)]
         found: list[Summary] = []
-        for name in names[offset : offset + limit]:
-            try:
-                known = await self._experiment(name)
-                state = await self._state(known)
-                _check_same(known, state.stored)
-                found.append(_summary(known, report_of(state, explain=False)))
-            except (NotFound, Replaced):  # deleted meanwhile
-                continue
+        page = names[offset : offset + limit]
+        for name, mark in zip(page, await self._store.fingerprints(page), strict=True):
+            with suppress(NotFound, Replaced):  # deleted meanwhile
+                found.append(await self._summary(name, mark))
         return Body.of(Overview(total=len(names), experiments=found).model_dump_json())
+
+    async def _summary(self, name: str, mark: bytes) -> Summary:
+        """The line of an experiment in the list, made anew unless its fingerprint, read just before, is as it was."""
+        made, summary = self._summaries.pop(name, (b"", None))
+        if summary is None or not mark or made != mark:
+            known = await self._experiment(name)
+            state = await self._state(known)
+            _check_same(known, state.stored)
+            summary = _summary(known, report_of(state, explain=False))
+        self._summaries[name] = (mark, summary)  # at the end, as the one that was used last
+        if len(self._summaries) > SUMMARIES:
+            del self._summaries[next(iter(self._summaries))]
+        return summary
 
 
 _NOTE = 200

@@ -193,6 +193,21 @@ class Experiments:
             for values in found
         ]
 
+    async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
+        """Of each experiment a text that is another one after every change of it, except of what only watched metrics
+        or open picks are about; b"" of one that is not there, or that has not changed since it was created."""
+        parts = ("counts", "aside", "damaged")
+        keys_of = [[self._commands.key(name, part) for part in parts] for name in experiments]
+        found = await self._commands.call_many(
+            [
+                command
+                for counts, aside, damaged in keys_of
+                for command in (("HMGET", counts, "instance", "mark"), ("HLEN", aside), ("HVALS", damaged))
+            ]
+        )
+        each = zip(found[::3], found[1::3], found[2::3], strict=True)
+        return [repr((facts, *rest)).encode() if all(facts) else b"" for facts, *rest in each]
+
     async def latch_decision(
         self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None
     ) -> bool:
