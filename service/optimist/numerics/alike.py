@@ -11,8 +11,6 @@ Floats = NDArray[np.float64]
 Groups = NDArray[np.int64]
 MOST = 8
 """The most modes."""
-DISTINCT = 0.9
-"""Part of the largest silhouette at which more modes are preferred."""
 CANDIDATES = 512
 """Samples that a new mode may begin at."""
 ROUNDS = 30
@@ -40,8 +38,8 @@ def modes_of(rows: Floats) -> Groups:
     """The cluster of each row (n, d), 0 the largest, by k-means.
 
     Each cluster more begins at the row that lowers the sum of squared distances the most (Likas, Vlassis and Verbeek
-    2003), so nothing is random. k is the largest up to `MOST` at which clusters are nearly as distinct as they can be,
-    by the silhouette from centres (Hruschka, Campello and de Castro 2004). With equal rows there is one.
+    2003), so nothing is random. There are as many, up to `MOST`, as are most distinct by their silhouette from centres
+    (Hruschka, Campello and de Castro 2004). With equal rows there is one.
     """
     candidates = rows[:: max(1, -(-len(rows) // CANDIDATES))]
     apart = _squares(candidates, rows)
@@ -57,8 +55,8 @@ def modes_of(rows: Floats) -> Groups:
         tried.append((_silhouette(squares), squares.argmin(1)))
     if not tried:
         return np.zeros(len(rows), dtype=np.int64)
-    least = DISTINCT * max(distinct for distinct, _ in tried)
-    return _by_size(next(groups for distinct, groups in reversed(tried) if distinct >= least))
+    _, groups = max(tried, key=lambda each: each[0])
+    return _by_size(groups)
 
 
 def near_ones(rows: Floats, radius: float) -> Groups:
