@@ -23,19 +23,26 @@ right angles it is a cosine of 0.98."""
 def modes_and_copies(features: NDArray[np.float32], sources: NDArray[np.int64]) -> tuple[Groups, Groups]:
     """The mode of each sample (n), and its group of nearly identical samples of its source in its mode (n).
 
-    features: (n, d). sources: what made each sample (n). Both are counted from 0, the largest group first.
+    features: (n, d). sources: what made each sample (n). Both are counted from 0, the largest group first. Modes are
+    found among samples of which no two of a source are nearly identical, so that many copies hide no other modes.
     """
     rows = np.asarray(features, dtype=np.float64)
     rows = rows / usual_distance(rows)
-    modes, copies = modes_of(rows), np.zeros(len(rows), dtype=np.int64)
+    shown = np.arange(len(rows))  # by which sample each one is represented
+    for source in np.unique(sources):
+        places = np.flatnonzero(sources == source)
+        shown[places] = places[near_ones(rows[places], NEAR)]
+    kept, of = np.unique(shown, return_inverse=True)
+    modes = _by_size(modes_of(rows[kept])[of])
+    copies = np.zeros(len(rows), dtype=np.int64)
     for source, mode in {*zip(sources.tolist(), modes.tolist(), strict=True)}:
         places = np.flatnonzero((sources == source) & (modes == mode))
-        copies[places] = near_ones(rows[places], NEAR)
+        copies[places] = _by_size(shown[places])
     return modes, copies
 
 
 def modes_of(rows: Floats) -> Groups:
-    """The cluster of each row (n, d), 0 the largest, by k-means.
+    """The cluster of each row (n, d), by k-means.
 
     Each cluster more begins at the row that lowers the sum of squared distances the most (Likas, Vlassis and Verbeek
     2003), so nothing is random. There are as many, up to `MOST`, as are most distinct by their silhouette from centres
@@ -56,13 +63,13 @@ def modes_of(rows: Floats) -> Groups:
     if not tried:
         return np.zeros(len(rows), dtype=np.int64)
     _, groups = max(tried, key=lambda each: each[0])
-    return _by_size(groups)
+    return groups
 
 
 def near_ones(rows: Floats, radius: float) -> Groups:
-    """Groups of rows (n, d) that are at most `radius` from one of them, 0 the largest.
+    """The row that stands for each row (n, d), at most `radius` from it.
 
-    The row with the most others around it has the first group, of those that are left the next (Butina 1999).
+    The row with the most others around it stands for them, of those that are left the next one (Butina 1999).
     """
     near = _squares(rows, rows) <= radius**2
     groups = np.full(len(rows), -1, dtype=np.int64)
@@ -70,7 +77,7 @@ def near_ones(rows: Floats, radius: float) -> Groups:
         if groups[row] < 0:
             groups[near[row] & (groups < 0)] = row
             groups[row] = row  # which rounding may keep from itself
-    return _by_size(groups)
+    return groups
 
 
 def _settled(rows: Floats, centres: Floats) -> Floats:
