@@ -65,6 +65,17 @@ class Transport(ABC, Generic[Http]):
 
         return _answer(await self._reply(send, patience))
 
+    async def read(self, path: str) -> bytes:
+        """GET a path and return the body of a 2xx reply as it is. Raises `OptimistError` otherwise."""
+
+        async def send() -> httpx.Response:
+            return await self._request("GET", path)
+
+        reply = await self._reply(send)
+        if not reply.is_success:
+            raise _refusal(reply)
+        return reply.content
+
     async def attempt(self, method: str, path: str, seconds: float) -> Any:
         """Send a request once, with this timeout, and return the JSON of a 2xx reply. Raises whatever prevents that."""
         return _answer(await self._request(method, path, timeout=seconds))
