@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from optimist_client.metrics import Metric, declared, find
-from optimist_client.validation import brief
-from optimist_client.wire import IDENTIFIER
+from optimist_client.validation import IDENTIFIER, brief
 
 
 def metric_of(value: Any) -> str | Metric:
