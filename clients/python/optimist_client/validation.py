@@ -98,4 +98,4 @@ def _said(part: Mapping[str, Any], fields: Collection[str]) -> tuple[str, str]:
         said = re.sub(r"^\w+ should (be|match) ", "expected ", re.split(", (?:unable|got) ", said)[0])
         said = said.partition(" or instance of")[0]
         said = re.sub(r"a valid (\w+)", lambda match: _TYPES.get(match[1], f"a {match[1]}"), said)
-    return said, f", got {brief(part['input'])}"
+    return said, f", got {brief(part['input'])}" if "input" in part else ""
