@@ -208,5 +208,5 @@ def test_wrong_settings_are_refused_before_anything_is_embedded(wrong: dict[str,
         raise AssertionError("embedded")
 
     images = [np.zeros((8, 8), np.uint8)] * 3
-    with pytest.raises(ValueError, match="nothing|delta|tolerance"):
+    with pytest.raises(ValueError, match=r"nothing|delta|tolerance"):
         optimist.compare({"a": images, "b": images}, embed=embed, reference=images, progress=False, **wrong)
