@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
 
 import httpx
-from pydantic import ValidationError
 
 from optimist_client.errors import BusyError, FixError, OptimistError, UnreachableError, from_problem
-from optimist_client.models import Problem
 
 _BUSY = frozenset({429, 502, 503, 504, 507})
 _ELSEWHERE = frozenset({502, 503, 504})
@@ -189,6 +187,10 @@ def _answer(reply: httpx.Response) -> Any:
 
 
 def _refusal(reply: httpx.Response) -> OptimistError:
+    from pydantic import ValidationError
+
+    from optimist_client.models.service import Problem
+
     try:
         problem = Problem.model_validate_json(reply.content)
     except ValidationError:
