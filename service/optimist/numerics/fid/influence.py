@@ -17,6 +17,7 @@ from optimist.numerics.spectra import (
     centre,
     debiased_root_trace,
     double_centre,
+    eigen_basis,
     eigen_coordinates,
     gram_square_sum,
     pair_sum,
@@ -225,7 +226,7 @@ class FrechetInfluence:
 
 def _gram_shares(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
     """Eigenvalues (…, n − 1) of M and U2 (…, n, n − 1) from the centred whitened rows' Gram matrix (…, n, n)."""
-    eigenvalues, eigenvectors = torch.linalg.eigh(gram / degrees)
+    eigenvalues, eigenvectors = eigen_basis(gram / degrees)
     # The smallest is zero, because the rows are centred.
     return eigenvalues[..., 1:].clamp_min(0.0), eigenvectors[..., 1:].square()
 

@@ -2,7 +2,7 @@
 device.
 """
 
-from optimist.numerics.spectra.eigen import centre, double_centre, eigen_coordinates, pair_sum, root_trace
+from optimist.numerics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
 from optimist.numerics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.numerics.spectra.increments import increments
 from optimist.numerics.spectra.largest import largest_eigenvalue
@@ -27,6 +27,7 @@ __all__ = [
     "centre",
     "debiased_root_trace",
     "double_centre",
+    "eigen_basis",
     "eigen_coordinates",
     "gram_square_sum",
     "increments",
