@@ -14,7 +14,7 @@ from optimist.numerics.spectra.leave_one_out import (
     leave_one_out_curve,
     residuals,
 )
-from optimist.numerics.spectra.products import gram_square_sum, symmetric_product
+from optimist.numerics.spectra.products import congruence, gram_square_sum, symmetric_product
 from optimist.numerics.spectra.same_index import SameIndex
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "SameIndex",
     "TraceFollower",
     "centre",
+    "congruence",
     "debiased_root_trace",
     "double_centre",
     "eigen_basis",
