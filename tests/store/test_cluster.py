@@ -102,7 +102,7 @@ async def test_a_subscription_leaves_a_node_that_has_fallen_silent(
             await round_(store, "x")
             async with asyncio.timeout(10):
                 # Only what comes after the move is heard, and None says that something may have been missed.
-                assert [await anext(stream) for _ in range(3)] == [None, None, None]
+                assert await anext(stream) is None
                 await round_(store, "x")
                 heard = [announcement async for announcement in _until(stream, 2)]
         finally:

@@ -14,6 +14,10 @@ RETRY = 30.0
 """Seconds after which a model that could not be made is tried again: picks go on by the one before."""
 
 
+RESTED = 120.0
+"""Seconds without work after which nothing is remembered of a record that the scorer does not hold."""
+
+
 class Records(dict[Key, GeneratorRecord]):
     """The records of all generators and metrics; `mixtures` has those of mixtures, `routes` those of routed prompts.
 
@@ -34,13 +38,17 @@ class Records(dict[Key, GeneratorRecord]):
         return [*self.values(), *self.mixtures.values(), *self.routes.values()]
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget all experiments but these. Their claimed generators are released later, as idle ones."""
+        """Forget all experiments but these, whose claimed generators are released later, as idle ones; and of these
+        what has rested for so long that it was released, and did not fail."""
+        self.overview.keep(names)
         self._labels = {name: labels for name, labels in self._labels.items() if name in names}
         self._blending.intersection_update(names)
         kinds: list[dict[Any, Any]] = [self, self.mixtures, self.routes]
+        rested = time.monotonic() - RESTED
         for records in kinds:
             for key, record in list(records.items()):
-                if record.name not in names and record.state == "idle" and not record.is_held:
+                rests = record.worked < rested and not record.problem
+                if (rests or record.name not in names) and record.state == "idle" and not record.is_held:
                     del records[key]
 
     def hear(self, announcement: Announcement) -> Sequence[Record[Any]]:
@@ -66,11 +74,12 @@ class Records(dict[Key, GeneratorRecord]):
     def look_at(self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]) -> Iterator[Record[Any]]:
         """The records that have something due. watched: `Store.watched` of the experiment."""
         self._labels[name] = state.labels
+        before = self.overview.begin(name)
         for generator in state.generators:
             units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
             for label, unit in units.items():
                 # None: the generator has joined between the two reads.
-                if unit is not None and (record := self._owed(name, generator, label, unit)) is not None:
+                if unit is not None and (record := self._owed(name, generator, label, unit, before)) is not None:
                     yield record
         (self._blending.discard if state.mixture_growth is None else self._blending.add)(name)
         for label in ("", *state.labels):
@@ -95,12 +104,17 @@ class Records(dict[Key, GeneratorRecord]):
         return self.routes.setdefault(name, RoutesRecord(name))
 
     def _owed(
-        self, name: str, generator: GeneratorState, label: str, unit: GeneratorState | WatchedState
+        self,
+        name: str,
+        generator: GeneratorState,
+        label: str,
+        unit: GeneratorState | WatchedState,
+        before: tuple[dict[Key, float], dict[Key, float]],
     ) -> GeneratorRecord | None:
         """The record of a generator by a metric, by which its state is `unit`; None if it has nothing to do."""
         record = self.get((name, generator.ordinal, label))
         is_outgrown = unit.log_bytes >= (LONGEST_TAIL if record is None else record.room)
-        self.overview.add(name, generator, label, unit, is_outgrown)
+        self.overview.add(name, generator, label, unit, is_outgrown, before)
         is_owed = is_outgrown or generator.due_seq > unit.estimate_seq
         if record is not None:
             record.due, record.samples = generator.due_seq, generator.samples

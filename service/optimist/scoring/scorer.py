@@ -26,25 +26,15 @@ from optimist.scoring.lending import Lending
 from optimist.scoring.mixing import Mixing
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord
 from optimist.scoring.records import Records
+from optimist.scoring.rota import Rota
 from optimist.scoring.routing import Routing
-from optimist.store import (
-    DUE,
-    MIXTURES,
-    MODES,
-    ROUTES,
-    WATCHED_MODES,
-    Damaged,
-    NotFound,
-    Store,
-    StoreError,
-    Superseded,
-)
+from optimist.store import DUE, MIXTURES, MODES, ROUTES, WATCHED_MODES, Damaged, NotFound, Store, StoreError, Superseded
 from optimist.store.outage import Outage
 
 logger = logging.getLogger(__name__)
 
 SWEEP = 1.0
-"""Seconds between sweeps of all experiments, for lost announcements and scorers that died."""
+"""Seconds between sweeps of experiments, for lost announcements and scorers that died."""
 CLAIM = 4.0
 """Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
 RENEW = 1.0
@@ -81,6 +71,7 @@ class Scorer:
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
         self._records = Records()
+        self._rota = Rota()
         self._turns: dict[Record[Any], asyncio.Task[None]] = {}
         self._lending = Lending(store, self._in_thread, self._records, self._queue, self._turns, self._schedule)
         self._outage = Outage()
@@ -99,9 +90,12 @@ class Scorer:
         try:
             async with self._store.announcements(DUE, MODES, WATCHED_MODES, MIXTURES, ROUTES) as announcements:
                 async for announcement in announcements:
-                    if announcement is not None:
-                        for record in self._records.hear(announcement):
-                            self._schedule(record)
+                    if announcement is None:
+                        self._rota.forget()
+                        continue
+                    self._rota.notice(announcement.experiment)
+                    for record in self._records.hear(announcement):
+                        self._schedule(record)
         finally:
             self._is_ending = True
             tasks = [*loops, *self._turns.values()]
@@ -120,10 +114,10 @@ class Scorer:
     async def _sweep_for_ever(self) -> None:
         while not self._is_ending:
             with _going_on(), self._outage.noticed():
-                names = set(await self._store.experiments())
+                names = set(await self._store.indexed())
                 self._records.keep(names)
                 self._experiments.keep(names)
-                for name in names:
+                for name in self._rota.next(names):
                     with _going_on():
                         await self._sweep(name)
                 held = sum(record.is_held for record in self._records.every)
@@ -134,7 +128,9 @@ class Scorer:
     async def _sweep(self, name: str) -> None:
         state = await self._store.state(name)
         watched = await self._store.watched(name, estimates=False) if state.labels else {}
-        for record in self._records.look_at(name, state, watched):
+        due = list(self._records.look_at(name, state, watched))
+        self._rota.seen(name, state, is_due=bool(due))
+        for record in due:
             self._schedule(record)
 
     async def _renew_for_ever(self) -> None:
@@ -254,6 +250,7 @@ class Scorer:
     def _start_over(self) -> None:
         """Drop what was derived from another server's data, because this server may have lost part of it."""
         self._epoch = self._store.epoch
+        self._rota.forget()
         for record in self._records.every:
             if record.state != "working":
                 record.release()

@@ -35,8 +35,8 @@ Announcements = AsyncGenerator[Announcement | None]
 async def announcements(commands: Commands, *channels: str) -> AsyncIterator[Announcements]:
     """An endless stream of announcements. None means that some may have been missed: read the state.
 
-    None is sent when the subscription begins, after every lost connection, and after some seconds of silence, so that
-    no reader depends on a lost message. While Redis is unreachable the stream waits; it never ends and never raises.
+    None is sent when the subscription begins, and after every lost connection. While Redis is unreachable the stream
+    waits; it never ends and never raises.
     """
     async with aclosing(_listen(commands, channels)) as stream:
         yield stream
@@ -79,7 +79,7 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
             if message is not None and message["type"] == "message":
                 experiment, generator, seq, *label = message["data"].decode().split(" ")
                 yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq), *label)
-            elif message is None or message["type"] != "pong":
+            elif message is not None and message["type"] != "pong":  # subscribed
                 yield None
     finally:
         await pubsub.aclose()

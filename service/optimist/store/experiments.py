@@ -83,9 +83,13 @@ class Experiments:
         await self._index.add(self._commands.full(experiment))
         return bool(created[0])
 
+    async def indexed(self) -> list[str]:
+        """Ids of all experiments in one command, oldest first; some may be in creation, or deleted."""
+        return await self._index.names()
+
     async def experiments(self) -> list[str]:
         """Ids of all experiments, oldest first."""
-        names = await self._index.names()
+        names = await self.indexed()
         # An interrupted deletion or creation leaves the name in the index.
         alive = await self._commands.call_many([("EXISTS", self._commands.key(name, "config")) for name in names])
         return [name for name, exists in zip(names, alive, strict=True) if exists]

@@ -1,0 +1,75 @@
+"""How much a scorer looks at: what it reads of Redis does not depend on how many experiments rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from made import scoring, until
+from redis.asyncio import Redis
+
+from optimist.scoring import rota as rota_module
+from optimist.scoring.rota import RESTING, Rota
+from optimist.store import ExperimentState, Store
+
+
+async def commands_of_a_sweep(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What Redis runs, inside scripts, too, from one sweep of a scorer with nothing to do to the next."""
+    monkeypatch.setattr(rota_module, "ACTIVE", 0.0)
+    async with scoring(store) as scorer:
+        swept = -1.0
+
+        async def again() -> bool:
+            nonlocal swept
+            swept, before = scorer._swept, swept
+            return before not in (-1.0, swept)
+
+        await until(again)  # all were looked at once
+        await until(again)
+        await redis.config_resetstat()
+        await until(again)
+        stats = await redis.info("commandstats")
+    counted = Counter({name.removeprefix("cmdstat_"): one["calls"] for name, one in stats.items()})
+    return Counter({name: counted[name] for name in ("evalsha", "hgetall", "zrange", "exists", "hget", "get")})
+
+
+async def test_a_sweep_does_not_depend_on_how_many_experiments_rest(
+    make, store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(2 * RESTING):
+        await make(f"resting-{number}", metric="mean")
+    few = await commands_of_a_sweep(store, redis, monkeypatch)
+    for number in range(2 * RESTING, 8 * RESTING):
+        await make(f"resting-{number}", metric="mean")
+    many = await commands_of_a_sweep(store, redis, monkeypatch)
+    assert few["evalsha"] == RESTING
+    assert many == few
+
+
+def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pytest.MonkeyPatch):
+    clock = [100.0]
+    monkeypatch.setattr(rota_module.time, "monotonic", lambda: clock[0])
+    names, rota, state = [f"x-{number}" for number in range(25)], Rota(), ExperimentState(0, 0, [])
+
+    def swept(due: str = "", mark: str = "") -> list[str]:
+        found = rota.next(names)
+        for name in found:
+            rota.seen(name, replace(state, mark=mark if name == "x-7" else ""), is_due=name == due)
+        return found
+
+    assert sorted(swept()) == sorted(names), "none has been seen yet"
+    assert [len(swept()) for _ in range(3)] == [RESTING, RESTING, 5]
+    rota.notice("x-3")
+    turns = [swept(due="x-5") for _ in range(3)]
+    assert all("x-3" in turn for turn in turns)
+    assert set().union(*turns) == set(names)
+    assert {"x-3", "x-5"} <= set(swept())
+    clock[0] += 2 * rota_module.ACTIVE
+    for _ in range(3):
+        swept(mark="changed")
+    assert "x-7" in swept(mark="changed"), "it has changed since it was last looked at"
+    clock[0] += 2 * rota_module.ACTIVE
+    assert all(len(swept(mark="changed")) <= RESTING for _ in range(3))
+    rota.forget()
+    assert sorted(swept(mark="changed")) == sorted(names)
