@@ -70,9 +70,13 @@ class RawClient:
 
 
 @contextmanager
-def process(command: list[str], port: int) -> Iterator[int]:
-    """Run a server as a child process; gives its process id once it listens on `port`."""
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+def process(command: list[str], port: int, checkout: Path | None = None) -> Iterator[int]:
+    """Run a server as a child process; gives its process id once it listens on `port`.
+
+    checkout: where its code is, if not where Python finds it anyway.
+    """
+    found = {} if checkout is None else {"PYTHONPATH": f"{checkout}/service:{checkout}/clients/python"}
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | found)
     try:
         while True:
             with contextlib.suppress(OSError):
@@ -105,6 +109,5 @@ def free_port() -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The processor time that a process has used, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """The processor time that a process has used, in seconds. It is Linux's clock of that process, exact to 1 ns."""
+    return time.clock_gettime(~pid << 3 | 2)

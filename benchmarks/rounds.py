@@ -1,6 +1,7 @@
 """Rounds per second through HTTP: tell a batch and ask for the next pick, compared with a bare FastAPI + XADD echo.
 
     python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
+        [--variants combined] [--against PATH]
 
 The echo is one POST of the same body, added to a Redis stream. Both servers run on an embedded Redis with
 `appendfsync always`. The same raw client drives both over equally many keep-alive connections, alternately within one
@@ -11,6 +12,10 @@ run; the output has medians over these periods. The variants are:
 - default: combined, with the default settings of an experiment: asks wait for the estimates that are due, so the time
   includes the scorer's. In the other variants estimates are due when the samples have doubled (`rescore_growth` 1), and
   asks do not wait for them (`max_wait` 0).
+
+With `--against` the service of another checkout takes turns with this one in the same run, in alternating order. "of
+the other" is this service's processor time of a round as a share of the other's, the median over the turns. With other
+jobs beside them many short turns tell most: `--seconds 0.2 --repeats 25`.
 
 Every experiment has 320 rounds before the measurement: in the first rounds an estimate is due after nearly every batch,
 which is not the steady state of a run.
@@ -29,11 +34,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import random
 import statistics
+import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -60,6 +67,8 @@ class Variant:
     actions: list[Action]
     pids: list[int]
     experiments: int = 1
+    other: Variant | None = None
+    """The same variant of the service of another checkout."""
     rates: list[float] = field(default_factory=list)
     cpu: list[list[float]] = field(default_factory=list)
     client: list[float] = field(default_factory=list)
@@ -102,12 +111,15 @@ class Variant:
 
 
 class Service:
-    """The service under test, and the batches that its experiments are told."""
+    """A service under test, and the batches that its experiments are told."""
 
-    def __init__(self, optimist: Optimist, port: int, pids: list[int]) -> None:
-        self.port = port
-        self.pids = pids
-        self._optimist = optimist
+    def __init__(self, checkout: Path, directory: Path, stack: ExitStack) -> None:
+        """Start the service of this checkout, which ends with the stack. Its data go into the directory."""
+        self.port = free_port()
+        serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", f"--data-dir={directory}"]
+        pid = stack.enter_context(process(serve, self.port, checkout))
+        self.pids = [pid, scorer_of(pid)]
+        self._optimist = stack.enter_context(Optimist(f"http://127.0.0.1:{self.port}"))
         self._rng = np.random.default_rng(0)
 
     def bodies(self, d: int) -> list[bytes]:
@@ -129,7 +141,7 @@ class Service:
 
         def action() -> None:
             nonlocal pick
-            body = bodies[GENERATORS.index(pick["generator"])]
+            body = fresh(bodies[GENERATORS.index(pick["generator"])])
             pick = client.post(f"{batch_path(path, pick)}&next=1&worker={worker}", body, HEADERS)["next"]["picks"][0]
 
         return action
@@ -140,7 +152,7 @@ class Service:
 
         def action() -> None:
             pick = client.post(path, ask, JSON)["picks"][0]
-            client.post(batch_path(path, pick), bodies[GENERATORS.index(pick["generator"])], HEADERS)
+            client.post(batch_path(path, pick), fresh(bodies[GENERATORS.index(pick["generator"])]), HEADERS)
 
         return action
 
@@ -148,25 +160,50 @@ class Service:
 def echoing(port: int, body: bytes) -> Action:
     """A connection that posts to the echo."""
     client = RawClient(port)
-    return lambda: client.post("/echo", body, HEADERS)
+    return lambda: client.post("/echo", fresh(body), HEADERS)
 
 
-def variants(service: Service, echo_port: int, echo_pid: int, d: int, workers: int) -> Iterator[Variant]:
-    """All variants for one dimension and number of workers, the echo first."""
-    bodies, tag, names = service.bodies(d), f"{d}-{workers}", [f"w{i}" for i in range(workers)]
-    yield Variant("echo", [echoing(echo_port, bodies[0]) for _ in names], [echo_pid])
-    shared = service.experiment(f"one-{tag}", d, **PATH)
-    yield Variant("combined", [service.combined(shared, name, bodies) for name in names], service.pids)
-    if workers > 1:
-        own = [service.experiment(f"own-{tag}-{name}", d, **PATH) for name in names]
-        pairs = zip(own, names, strict=True)
-        actions = [service.combined(path, name, bodies) for path, name in pairs]
-        yield Variant("combined, an experiment each", actions, service.pids, len(own))
-    shared = service.experiment(f"two-{tag}", d, **PATH)
-    yield Variant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pids)
-    if workers == 1:
+def fresh(body: bytes) -> bytes:
+    """The batch with another last number: the service notes batches that are equal, which in a real run none are."""
+    return body[:-4] + struct.pack("<f", random.random())
+
+
+def echoes(port: int, pid: int, body: bytes, workers: int) -> Variant:
+    """All workers post to the echo."""
+    return Variant("echo", [echoing(port, body) for _ in range(workers)], [pid])
+
+
+def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dict[str, Callable[[], Variant]]:
+    """What makes each variant of the service, by its short name, for one dimension and number of workers."""
+    tag, names = f"{d}-{workers}", [f"w{i}" for i in range(workers)]
+
+    def combined() -> Variant:
+        shared = service.experiment(f"one-{tag}", d, **PATH)
+        return Variant("combined", [service.combined(shared, name, bodies) for name in names], service.pids)
+
+    def own() -> Variant:
+        paths = [service.experiment(f"own-{tag}-{name}", d, **PATH) for name in names]
+        actions = [service.combined(path, name, bodies) for path, name in zip(paths, names, strict=True)]
+        return Variant("combined, an experiment each", actions, service.pids, len(paths))
+
+    def two() -> Variant:
+        shared = service.experiment(f"two-{tag}", d, **PATH)
+        return Variant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pids)
+
+    def default() -> Variant:
         shared = service.experiment(f"default-{tag}", d)
-        yield Variant("default", [service.combined(shared, name, bodies) for name in names], service.pids)
+        return Variant("default", [service.combined(shared, name, bodies) for name in names], service.pids)
+
+    return {"combined": combined, "two": two, **({"default": default} if workers == 1 else {"own": own})}
+
+
+def turns(runs: list[Variant], repeats: int, seconds: float) -> None:
+    """Warm up, then let the variants take turns, every other time in the opposite order."""
+    for variant in runs:
+        variant.warm_up()
+    for repeat in range(repeats):
+        for variant in runs[:: -1 if repeat % 2 else 1]:
+            variant.turn(seconds)
 
 
 def main() -> None:
@@ -177,32 +214,41 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="number of periods of each variant")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[64, 768, 2048])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--variants", nargs="+", default=["combined", "own", "two", "default"])
+    parser.add_argument("--against", type=Path, help="another checkout, whose service takes turns; without the peers")
     options = parser.parse_args()
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
     print(f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}\n")
-    header("d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "scorer, µs", "client")
+    columns = ["d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "of the echo"]
+    header(*columns, "scorer, µs", "client", *(["of the other"] if options.against else []))
     fastest = 0.0
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
-        echo_port, port = free_port(), free_port()
+        here, echo_port = Path(__file__).resolve().parents[1], free_port()
         echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
-        serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}/data"]
-        echo_pid = stack.enter_context(process(echo, echo_port))
-        pid = stack.enter_context(process(serve, port))
-        service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [pid, scorer_of(pid)])
+        echo_pid = stack.enter_context(process(echo, echo_port, here))
+        checkouts = [here, *([options.against.resolve()] if options.against else [])]
+        services = [Service(path, directory / f"{i}", stack) for i, path in enumerate(checkouts)]
         for d in options.dimensions:
             for workers in options.workers:
-                field_ = list(variants(service, echo_port, echo_pid, d, workers))
-                for variant in field_:
-                    variant.warm_up()
-                for _ in range(options.repeats):
-                    for variant in field_:
-                        variant.turn(options.seconds)
-                for variant in field_:
-                    line(f"{d}", f"{workers}", *cells(variant, field_[0]))
-                fastest = max(fastest, statistics.median(field_[1].rates))
-    rounds = 50 if options.quick else 300
+                bodies = services[0].bodies(d)
+                made = [variants(service, bodies, d, workers) for service in services]
+                runs = [echoes(echo_port, echo_pid, bodies[0], workers)]
+                for name in (name for name in made[0] if name in options.variants):
+                    mine, *others = [each[name]() for each in made]
+                    mine.other = next(iter(others), None)
+                    runs += [mine, *others]
+                turns(runs, options.repeats, options.seconds)
+                for variant in runs:
+                    line(f"{d}", f"{workers}", *cells(variant, runs[0]))
+                fastest = max(fastest, statistics.median(runs[1].rates))
+    if options.against is None:
+        _beside_peers(fastest, 50 if options.quick else 300)
+
+
+def _beside_peers(fastest: float, rounds: int) -> None:
+    """Measure the peers, and print the second table."""
     print(f"\nAsk and tell, {rounds} rounds, one worker, in process\n")
     header("peer", "rounds/s", f"the service's {fastest:.0f} are")
     for name, measure in PEERS.items():
@@ -227,19 +273,30 @@ def line(*row: str) -> None:
 
 def cells(variant: Variant, echo: Variant) -> list[str]:
     """The cells of one variant."""
-    # Per period, because both had the same other jobs beside them.
-    ratios = [rate / limit for rate, limit in zip(variant.rates, echo.rates, strict=True)]
     p50, p99 = np.percentile(variant.latencies, [50, 99]) * 1e3
+    cpu, *scorer = (f"{statistics.median(each) * 1e6:.0f}" for each in zip(*variant.cpu, strict=True))
     return [
         variant.name,
         f"{statistics.median(variant.rates):.0f}",
-        f"{statistics.median(ratios):.2f}",
+        f"{_ratio(variant.rates, echo.rates):.2f}",
         f"{p50:.1f}",
         f"{p99:.1f}",
-        *(f"{statistics.median(each) * 1e6:.0f}" for each in zip(*variant.cpu, strict=True)),
-        *([] if len(variant.pids) > 1 else [""]),
+        cpu,
+        f"{_ratio(_answering(variant), _answering(echo)):.2f}",
+        *(scorer or [""]),
         f"{statistics.median(variant.client):.0%}",
+        *([] if variant.other is None else [f"{_ratio(_answering(variant), _answering(variant.other)):.3f}"]),
     ]
+
+
+def _answering(variant: Variant) -> list[float]:
+    """Processor seconds of a round by turn, of the process that answers."""
+    return [cpu[0] for cpu in variant.cpu]
+
+
+def _ratio(these: list[float], those: list[float]) -> float:
+    """The median ratio of one turn: both had the same other jobs beside them."""
+    return statistics.median(a / b for a, b in zip(these, those, strict=True))
 
 
 if __name__ == "__main__":
