@@ -1,5 +1,5 @@
 -- uses: prelude picks checking accept
--- keys: picks terms contexts leases returned counts
+-- keys: picks terms contexts leases returned
 
 -- The refusal of a batch that is not what its pick asked for, nil where it is. `agreed`: "<nonce> <least rows> <most
 -- rows>", with 0 as the most for any number.
