@@ -160,17 +160,16 @@ local function check(g, rows, measures, record)
   return found
 end
 
--- Removes a retracted batch from the suspects. Answers whether there was one. It reads all in two commands, as every odd
--- batch comes here once there are `NAMED`.
+-- Removes a retracted batch from the suspects. Answers whether there was one. Every odd batch comes here once there are
+-- `NAMED`, so most are not looked up.
 local function makes_room()
-  local names, fields = redis.call('HKEYS', suspects), {}
-  for i, name in ipairs(names) do
+  local has_any = {}
+  for _, name in ipairs(redis.call('HKEYS', suspects)) do
     local g, position = name:match('^(%d+):(%d+)$')
-    fields[2 * i - 1], fields[2 * i] = g .. ':restart', 'retracted_' .. g .. '_' .. position
-  end
-  local known = redis.call('HMGET', counts, unpack(fields))
-  for i, name in ipairs(names) do
-    if known[2 * i] or tonumber(name:match('%d+$')) <= tonumber(known[2 * i - 1] or 0) then
+    if has_any[g] == nil then
+      has_any[g] = redis.call('HEXISTS', counts, g .. ':retracted') == 1
+    end
+    if has_any[g] and is_retracted(g, position) then
       return redis.call('HDEL', suspects, name) == 1
     end
   end
