@@ -9,6 +9,9 @@ BIN = $(VENV)/bin
 DEMO = $(VENV)/.installed-demo
 DEV = $(VENV)/.installed-dev
 
+# Without bytecode each of the many processes would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint docs pictures site benchmark clean
 
 demo: $(DEMO)
@@ -78,10 +81,12 @@ $(VENV)/bin/pip:
 		echo "  macOS:          brew install python@3.12"; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
 
-# The extra `demo`, or `dev`, which includes it.
+# The extra `demo`, or `dev`, which includes it. The demo uses few of the modules, which are compiled as they are used:
+# compiling all of them takes longer than everything else.
+$(DEMO): COMPILE = --no-compile
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH_INDEX:%=--extra-index-url %) \
-		-c constraints.txt -e '.[$*]'
+		$(COMPILE) -c constraints.txt -e '.[$*]'
 	touch $@
 
 clean:

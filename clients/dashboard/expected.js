@@ -38,4 +38,8 @@ export function expected({ ended, decision, budget, samples }, perSecond) {
   return { samples: `About ${between(about(from), about(to))} more samples`, notes: notes.join("; ") };
 }
 
-const between = (from, to) => (from === to ? to : `${from} to ${to}`);
+// "3 to 5 min": a unit that both have is said once.
+function between(from, to) {
+  const unit = from.match(/ .*$/)?.[0] ?? "";
+  return from === to ? to : `${to.endsWith(unit) ? from.slice(0, from.length - unit.length) : from} to ${to}`;
+}

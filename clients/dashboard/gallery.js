@@ -1,23 +1,26 @@
-// Samples to look at: previews that workers brought. The latest, random ones, or those of the same index side by side.
-import { experimentPath, get, getText, Unreachable } from "./api.js";
+// Samples to look at: previews that workers brought. The latest, random ones, those of each mode, or those of the same
+// index side by side.
+import { experimentPath, get, Unreachable } from "./api.js";
 import { fill, h, say } from "./dom.js";
+import { Enlarged, label, picture } from "./enlarged.js";
 import { count } from "./format.js";
 import { ranked } from "./ranking.js";
+import { keep, seen } from "./view.js";
 
 const EVERY = 5000; // milliseconds between two requests
 const GENERATORS = 8; // of which previews are shown at first
 const SAMPLES = 12; // of each generator
 const TEXTS = 6; // the same where they are texts
 const ROWS = 6; // side by side
-const PIXELS = 100; // smaller images are enlarged pixel by pixel
+const OF_MODE = 4; // of each generator in a mode
+const TEXTS_OF_MODE = 2;
 
-const VIEWS = { latest: "Latest", random: "Random", paired: "Side by side" };
+const VIEWS = { latest: "Latest", random: "Random", modes: "By mode", paired: "Side by side" };
 
 export class Gallery {
   constructor(config, palette) {
     this.path = `${experimentPath(config.name)}/previews`;
     this.palette = palette;
-    this.view = "latest";
     this.salt = 1;
     this.previews = [];
     this.order = [];
@@ -33,6 +36,7 @@ export class Gallery {
     this.enlarged = new Enlarged((preview) => this.address(preview), palette);
     this.common = common(config);
     const views = Object.keys(VIEWS).filter((view) => view !== "paired" || this.common);
+    this.view = views.find((view) => view === seen("samples")) ?? "latest";
     this.section = h("section", { class: "card", "aria-labelledby": "samples" }, [
       h("div", { class: "gallery-head" }, [
         h("h2", { id: "samples" }, "Samples"),
@@ -69,9 +73,11 @@ export class Gallery {
   async load() {
     this.asked = performance.now();
     this.timer = null;
+    const modes = this.view === "modes";
     try {
-      this.previews = (await get(this.path, "previews")).previews;
-      this.problem = "";
+      const { previews } = modes ? await get(`${this.path}?modes=true`, "modes of previews") : await get(this.path, "previews");
+      if (this.view === "modes" && !modes) return; // those with modes are on their way
+      Object.assign(this, { previews, problem: "", grouped: modes });
     } catch (error) {
       if (error instanceof Unreachable) {
         if (!this.stopped) this.timer = setTimeout(() => this.load(), EVERY);
@@ -85,6 +91,11 @@ export class Gallery {
   change(choice) {
     this.whole = false;
     Object.assign(this, choice);
+    keep("samples", this.view, "latest");
+    if (this.view === "modes" && !this.grouped) {
+      clearTimeout(this.timer);
+      this.load();
+    }
     this.show();
   }
 
@@ -95,7 +106,7 @@ export class Gallery {
   show() {
     const drawn = JSON.stringify([
       this.view, this.salt, this.whole, this.problem, this.order, this.order.map((name) => this.palette.colour(name)),
-      this.previews.map(({ id }) => id),
+      this.grouped, this.previews.map(({ id, mode, alike }) => [id, mode, alike]),
     ]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
@@ -106,15 +117,18 @@ export class Gallery {
     const names = [...this.order.filter((name) => of.has(name)), ...[...of.keys()].filter((name) => !this.order.includes(name))];
     this.sequence = [];
     this.hides = false;
-    const shown = this.view === "paired" ? this.paired(names) : this.lists(names, of);
+    this.folds = new Map();
+    const views = { paired: () => this.paired(names), modes: () => this.byMode(names, of) };
+    const shown = (views[this.view] ?? (() => this.lists(names, of)))();
     fill(this.found, shown);
     this.more.hidden = !this.hides;
     say(this.status, this.problem || this.says());
-    this.enlarged.sequence = this.sequence;
+    Object.assign(this.enlarged, { sequence: this.sequence, folds: this.folds });
   }
 
   says() {
     if (!this.previews.length) return "No previews yet. Workers bring them: pick.tell(rows, previews=images).";
+    if (this.view === "modes") return this.grouped ? aboutModes(this.previews) : "Waiting for the modes …";
     if (this.view !== "paired") return "";
     if (!this.sequence.length) return "No two generators have previews of the same index yet.";
     return this.common;
@@ -132,7 +146,7 @@ export class Gallery {
       const folded = [...grouped(sorted, ({ digest }) => digest).values()];
       return h("div", { class: "gallery-line" }, [
         h("h3", {}, label(name, this.palette), h("span", { class: "quiet" }, ` ${count(kept.length)} kept`)),
-        h("ul", { class: "tiles" }, this.cut(folded, kept[0].text === null ? SAMPLES : TEXTS).map((same) => h("li", {}, this.tile(same[0], same.length)))),
+        h("ul", { class: "tiles" }, this.cut(folded, kept[0].text === null ? SAMPLES : TEXTS).map((same) => h("li", {}, this.tile(same)))),
       ]);
     });
   }
@@ -152,79 +166,65 @@ export class Gallery {
         ])),
         h("tbody", {}, this.cut(rows, ROWS).map(([index, of]) => h("tr", {}, [
           h("th", { scope: "row" }, caption(index, [...of.values()])),
-          ...columns.map((name) => h("td", {}, of.has(name) ? this.tile(of.get(name), 1) : h("span", { class: "quiet" }, "–"))),
+          ...columns.map((name) => h("td", {}, of.has(name) ? this.tile([of.get(name)]) : h("span", { class: "quiet" }, "–"))),
         ]))),
       ]),
     ]);
   }
 
-  // A tile that was there before keeps its image.
-  tile(preview, number) {
-    this.sequence.push(preview);
+  // A row for each mode, with what each generator has of it, nearly identical ones as one tile.
+  byMode(names, of) {
+    const inModes = this.grouped ? this.previews.filter(({ mode }) => mode != null) : [];
+    if (!inModes.length) return [];
+    const columns = this.cut(names, GENERATORS);
+    const rows = [...grouped(inModes, ({ mode }) => mode)].sort(([a], [b]) => a - b);
+    return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Samples by mode" }, [
+      h("table", { class: "side-by-side by-mode" }, [
+        h("thead", {}, h("tr", {}, [
+          h("th", { scope: "col" }, "Mode"),
+          ...columns.map((name) => h("th", { scope: "col" }, label(name, this.palette), h("span", { class: "quiet" }, `${count(of.get(name).length)} kept`))),
+        ])),
+        h("tbody", {}, rows.map(([mode, all]) => {
+          const made = grouped(all, ({ generator }) => generator);
+          return h("tr", {}, [
+            h("th", { scope: "row" }, `Mode ${mode + 1}`, h("span", { class: "quiet" }, `${count(all.length)} of ${count(inModes.length)}`)),
+            ...columns.map((name) => h("td", { "data-head": name }, this.ofMode(made.get(name) ?? [], of.get(name).length))),
+          ]);
+        })),
+      ]),
+    ]);
+  }
+
+  ofMode(made, kept) {
+    if (!made.length) return h("span", { class: "quiet" }, "none");
+    const folded = [...grouped(made, ({ alike }) => alike)].sort(([a], [b]) => a - b).map(([, same]) => same);
+    return [
+      h("span", { class: "quiet" }, `${count(made.length)} of ${count(kept)}`),
+      h("ul", { class: "tiles" }, this.cut(folded, made[0].text === null ? OF_MODE : TEXTS_OF_MODE).map((same) => h("li", {}, this.tile(same)))),
+    ];
+  }
+
+  // One tile for samples that are alike. One that was there before keeps its image.
+  tile(same) {
+    const [preview] = same;
+    this.sequence.push(...same);
+    for (const { id } of same) this.folds.set(id, same);
     let known = this.tiles.get(preview.id);
     if (!known) {
       const badge = h("span", { class: "same" });
       const shown = preview.kind === "text/plain"
         ? [preview.prompt && h("span", { class: "asked quiet" }, preview.prompt), h("span", { class: "text" }, preview.text)]
         : [picture(this.address(preview), preview)];
-      const about = [preview.generator, preview.index !== null && `index ${count(preview.index)}`, preview.prompt].filter(Boolean).join(", ");
-      const button = h("button", { class: "tile", "aria-label": `Sample of ${about}`, title: preview.prompt ?? "" }, ...shown, badge);
+      const button = h("button", { class: "tile", title: preview.prompt ?? "" }, ...shown, badge);
       button.addEventListener("click", () => this.enlarged.open(preview));
       known = { button, badge };
       this.tiles.set(preview.id, known);
     }
-    say(known.badge, number > 1 ? `× ${count(number)}` : "");
+    const number = same.length > 1 && count(same.length);
+    const about = [preview.generator, preview.index !== null && `index ${count(preview.index)}`, preview.prompt, number && `${number} alike`];
+    known.button.setAttribute("aria-label", `Sample of ${about.filter(Boolean).join(", ")}`);
+    say(known.badge, number ? `× ${number}` : "");
     return known.button;
-  }
-}
-
-// A dialog with one preview, and buttons to the others of the view.
-class Enlarged {
-  constructor(address, palette) {
-    this.address = address;
-    this.palette = palette;
-    this.sequence = [];
-    this.shown = h("div", { class: "enlarged-sample", tabindex: "0" });
-    this.title = h("h2", { id: "enlarged-title" });
-    this.facts = h("p", { class: "quiet" });
-    this.prompt = h("p", { class: "prompt" });
-    this.back = h("button", { onclick: () => this.step(-1) }, "Previous");
-    this.next = h("button", { onclick: () => this.step(1) }, "Next");
-    this.dialog = h("dialog", { class: "enlarged", "aria-labelledby": "enlarged-title", onkeydown: (event) => this.key(event) }, [
-      this.title, this.prompt, this.shown, this.facts,
-      h("div", { class: "buttons" }, [this.back, this.next, h("button", { onclick: () => this.dialog.close() }, "Close")]),
-    ]);
-    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
-  }
-
-  key(event) {
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (by) this.step(by);
-  }
-
-  step(by) {
-    const place = this.sequence.findIndex(({ id }) => id === this.preview.id) + by;
-    if (this.sequence[place]) this.open(this.sequence[place]);
-  }
-
-  async open(preview) {
-    this.preview = preview;
-    const place = this.sequence.findIndex(({ id }) => id === preview.id);
-    fill(this.title, label(preview.generator, this.palette));
-    say(this.prompt, preview.prompt ?? "");
-    const size = preview.width ? `${preview.width} × ${preview.height}` : `${count(preview.bytes)} bytes of text`;
-    const facts = [preview.index !== null && `index ${count(preview.index)}`, `pick ${count(preview.pick)}, sample ${preview.place + 1}`, size];
-    say(this.facts, facts.filter(Boolean).join(" · "));
-    this.back.disabled = place <= 0;
-    this.next.disabled = place < 0 || place >= this.sequence.length - 1;
-    const isText = preview.kind === "text/plain";
-    this.shown.classList.toggle("is-text", isText);
-    fill(this.shown, isText ? preview.text : picture(this.address(preview), preview));
-    if (!this.dialog.open) this.dialog.showModal();
-    this.shown.scrollTop = 0;
-    if (!isText) return;
-    const said = await getText(this.address(preview)).catch((error) => error.message || "The service does not respond.");
-    if (this.preview === preview) say(this.shown, said);
   }
 }
 
@@ -236,17 +236,11 @@ function common(config) {
   return `Each row has samples of the same ${[config.prompts && "prompt", paired && "seed"].filter(Boolean).join(" and the same ")}.`;
 }
 
-function picture(source, { width, height, generator }) {
-  const small = Math.max(width, height) < PIXELS;
-  const image = h("img", { src: source, alt: `Sample of ${generator}`, loading: "lazy", decoding: "async", class: small && "pixels" });
-  image.addEventListener("error", () => image.replaceWith(h("span", { class: "text quiet" }, "no longer kept")));
-  return image;
-}
-
-function label(name, palette) {
-  const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
-  swatch.style.background = palette.colour(name);
-  return h("span", { class: "label" }, [swatch, h("span", { class: "name" }, name)]);
+function aboutModes(previews) {
+  const without = previews.filter(({ mode }) => mode == null).length;
+  if (without === previews.length) return "These previews came without features, so they have no modes: a newer SDK sends them.";
+  const told = "Groups of the kept samples, by their features. Nearly identical ones are folded.";
+  return without ? `${told} ${count(without)} came without features and are left out.` : told;
 }
 
 function caption(index, previews) {

@@ -23,7 +23,7 @@ def test_samples_and_time_that_are_expected_are_said(open_page: OpenPage):
 
     steady = [(float(at), 10 * at) for at in range(0, 51, 2)]
     more = "About 1,500 to 6,000 more samples"
-    assert words(steady) == {"samples": more, "notes": "3 min to 10 min at the present rate"}
+    assert words(steady) == {"samples": more, "notes": "3 to 10 min at the present rate"}
     assert words(steady[:3]) == {"samples": more, "notes": ""}  # too short to know a rate
     assert words([*steady, (100.0, 500), (300.0, 500), (302.0, 500)]) == {
         "samples": more,

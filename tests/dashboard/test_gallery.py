@@ -122,6 +122,40 @@ def test_the_latest_random_ones_and_side_by_side(open_page: OpenPage, client: Op
     until_loaded(page, ".gallery")
 
 
+@pytest.mark.long
+def test_by_mode_near_ones_are_folded_and_opened_together(open_page: OpenPage, client: Optimist, axe: str):
+    experiment = client.create_experiment(
+        *("by-mode", ["whole", "half"]),
+        **{"reference": (np.zeros(2), np.eye(2)), "policy": "uniform", "batch_size": 4, "previews": 16, "stop": False},
+    )
+    for pick in experiment.picks(max_samples=32):
+        # Of "half" the first mode is one sample over and over, and the second is lacking.
+        of, spread = ([0, 0, 1, 1], 2.0) if pick.generator == "whole" else ([0, 0, 0, 0], 0.01)
+        noise = spread * np.random.default_rng(pick.seed).standard_normal((4, 2))
+        pick.tell(np.array([[0.0, 0.0], [30.0, 0.0]])[of] + noise, previews=[image(seed, 0) for seed in pick.seeds])
+    page = open_page("/#/e/by-mode", charts=False, bypass_csp=True)
+    page.get_by_text("By mode", exact=True).click()
+    rows = page.locator(".by-mode tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("none")
+    folded = rows.first.locator("td[data-head=half] .tile")
+    expect(folded).to_have_count(1)
+    expect(folded.locator(".same")).to_have_text("× 16")
+    assert page.url.endswith("?samples=modes")
+    assert serious_violations_of_both_schemes(page, axe) == []
+    folded.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".alike li")).to_have_count(16)
+    dialog.locator(".alike button").nth(6).click()
+    expect(dialog).to_contain_text("7 of 16 alike")
+    page.keyboard.press("ArrowRight")
+    expect(dialog).to_contain_text("8 of 16 alike")
+    assert serious_violations_of_both_schemes(page, axe) == []
+    for width in (390, 1024):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
 def test_one_is_enlarged(open_page: OpenPage, pictured: str):
     page = open_page(f"/#/e/{pictured}", charts=False, viewport={"width": 390, "height": 844})
     page.get_by_text("Side by side", exact=True).click()

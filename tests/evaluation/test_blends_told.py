@@ -66,6 +66,7 @@ def test_the_same_tells_give_the_same_picks_whenever_it_is_asked():
     assert second.decision() == first.decision()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy", "uniform"])
 def test_other_policies(policy: str):
     evaluation = Evaluation(NAMES, **GOAL, policy=policy)
@@ -138,6 +139,7 @@ def test_metrics_without_blends_have_no_mixture():
         evaluation.mixture()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "metric", [FID(reference=(np.zeros(2), np.diag([5.0, 1.0]))), Vendi(kernel=Gaussian(1.0, features=40))]
 )

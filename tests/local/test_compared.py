@@ -198,3 +198,15 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path):
         with EmbeddingCache(file) as cache:
             assert {digest: row.tolist() for digest, row in cache.read("e", [b"d"]).items()} == expected
             cache.write("e", {b"d": np.ones(1, np.float32)})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"policy": "nothing"}, {"delta": 2.0}, {"tolerance": -1.0}, {"metric": "is", "watch": "nothing"}]
+)
+def test_wrong_settings_are_refused_before_anything_is_embedded(wrong: dict[str, object]):
+    def embed(images: object):
+        raise AssertionError("embedded")
+
+    images = [np.zeros((8, 8), np.uint8)] * 3
+    with pytest.raises(ValueError, match=r"nothing|delta|tolerance"):
+        optimist.compare({"a": images, "b": images}, embed=embed, reference=images, progress=False, **wrong)

@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.numerics.spectra import eigen, eigen_coordinates, gram_square_sum, lapack, products, symmetric_product
+from optimist.numerics.spectra import (
+    congruence,
+    eigen,
+    eigen_basis,
+    eigen_coordinates,
+    gram_square_sum,
+    lapack,
+    products,
+    symmetric_product,
+)
 from optimist.numerics.spectra.lapack import Tridiagonal
 
 SIZE = 90
@@ -73,6 +82,15 @@ def test_matrices_of_any_size(size: int):
     assert torch.allclose(basis * values @ basis.T, matrix, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("name", list(spectra()))
+def test_eigenvectors_are_an_orthogonal_basis_that_makes_the_matrix(name: str):
+    matrix = with_spectrum(spectra()[name])
+    values, vectors = eigen_basis(matrix)
+    size = float(matrix.abs().amax()) or 1.0
+    assert torch.allclose(vectors.T @ vectors, torch.eye(SIZE, dtype=torch.float64), rtol=0.0, atol=1e-12)
+    assert torch.allclose(vectors * (values / size) @ vectors.T, matrix / size, rtol=0.0, atol=1e-12)
+
+
 def test_neither_matrix_nor_rows_change():
     matrix, rows = with_spectrum(spectra()["apart"]), drawn(3, SIZE)
     before = matrix.clone(), rows.clone()
@@ -105,6 +123,16 @@ def test_products_by_panels(shape: tuple[int, int], monkeypatch: pytest.MonkeyPa
     assert torch.allclose(gram, rows @ rows.T, rtol=1e-12, atol=1e-12)
     assert torch.equal(gram, gram.T)
     assert gram_square_sum(rows) == pytest.approx(float(gram.square().sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (9, 9), (10, 13)])
+def test_a_triangular_factor_on_both_sides(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(products, "PANEL", 4)
+    factor, half = drawn(*shape).triu(), drawn(shape[1], shape[1], seed=1)
+    matrix = half + half.T
+    found = congruence(factor, matrix)
+    assert torch.allclose(found, factor @ matrix @ factor.T, rtol=1e-12, atol=1e-12)
+    assert torch.equal(found, found.T)
 
 
 def test_lapack_has_as_many_threads_as_torch():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import optimist_client
+from optimist_client import models
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 HEAVY = {"torch", "redis", "fastapi", "uvicorn", "scipy", "pandas", "matplotlib", "tqdm", "rich", "transformers"}
@@ -44,3 +48,25 @@ assert "numpy" not in sys.modules
 def test_what_the_package_names_is_there():
     assert sorted(optimist_client.__all__) == optimist_client.__all__
     assert all(hasattr(optimist_client, name) for name in optimist_client.__all__)
+
+
+def test_importing_the_client_makes_no_models():
+    """pydantic and the models are loaded when the first one is used, by whatever way."""
+    code = """
+import sys
+from optimist_client import Optimist, models
+assert not [name for name in sys.modules if name.startswith("pydantic")]
+assert "Report" in dir(models) and "pydantic" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_models_are_there_by_every_way():
+    names: dict[str, object] = {}
+    exec("from optimist_client.models import *", names)
+    assert set(dir(models)) == set(models.__all__) <= set(names)
+    assert models.Report is names["Report"] is optimist_client.Report
+    change = models.GeneratorChange(state="paused")
+    assert pickle.loads(pickle.dumps(change)) == change
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        models.nothing  # noqa: B018

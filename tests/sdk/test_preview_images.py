@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from optimist_client import ExperimentConfig
-from optimist_client.previews import LARGEST, encoded, image_kind, previews_of, recognised, request_of
+from optimist_client.previews import LARGEST, compared, encoded, image_kind, previews_of, recognised, request_of
 
 NOISE = np.random.default_rng(0).integers(0, 256, (900, 600, 3), dtype=np.uint8)
 
@@ -60,13 +60,14 @@ def test_anything_else_is_refused(wrong: object):
 
 def test_sixteen_of_a_batch_are_sent_the_same_for_every_generator():
     texts = [f"sample {place}" for place in range(50)]
-    request = request_of(texts, 100, [f"prompt {place}" for place in range(50)])
+    request = request_of(texts, 100, [f"prompt {place}" for place in range(50)], {})
     assert len(request["previews"]) == 16
     assert all(one["text"].split()[1] == one["prompt"].split()[1] == f"{one['place']}" for one in request["previews"])
     assert (
-        request_of([text.upper() for text in texts], 100, [])["previews"][0]["place"] == request["previews"][0]["place"]
+        request_of([text.upper() for text in texts], 100, [], {})["previews"][0]["place"]
+        == request["previews"][0]["place"]
     )
-    assert request_of([None, b"\xff\xd8\xff", None], None, []) == {
+    assert request_of([None, b"\xff\xd8\xff", None], None, [], {}) == {
         "start": None,
         "previews": [{"place": 1, "image": base64.b64encode(b"\xff\xd8\xff").decode()}],
     }
@@ -101,3 +102,25 @@ def test_how_many_a_config_may_keep():
     assert ExperimentConfig(generators=["a"], previews=256, **given).previews == 256
     with pytest.raises(ValueError, match="20 generators can have 204"):
         ExperimentConfig(generators=[f"{g}" for g in range(20)], previews=205, **given)
+
+
+def test_samples_are_compared_by_their_rows_or_a_projection_of_them():
+    rng = np.random.default_rng(0)
+    narrow = {"features": rng.standard_normal((9, 3)), "prompts": rng.standard_normal((9, 99))}
+    assert np.allclose(compared(narrow, [2, 7]), narrow["features"][[2, 7]], rtol=1e-6)
+    wide = rng.standard_normal((40, 2048))
+    short = np.array(compared({"score": wide[:, 0], "features": wide.astype(np.float16)}, range(40)))
+    assert short.shape == (40, 64)
+    ratios = [
+        np.linalg.norm(short[i] - short[j]) / np.linalg.norm(wide[i] - wide[j]) for i in range(40) for j in range(i)
+    ]
+    assert np.allclose(np.mean(ratios), 1.0, atol=0.05)
+    assert np.std(ratios) < 0.12
+    assert compared({"features": np.array([[1e300], [np.nan], [0.5]])}, [0, 1, 2]) == [[], [], [0.5]]
+    assert compared({"score": np.array([1.0, 0.1])}, [1]) == [[0.1]]
+    assert compared({}, [3]) == [[]]
+
+
+def test_the_projection_is_the_same_for_all_versions():
+    signs = np.array(compared({"features": np.eye(65)[:2]}, [0, 1])) > 0
+    assert np.packbits(signs).tobytes().hex() == "5f82c2d9cfeb0fa321d7d982f8bd1045"

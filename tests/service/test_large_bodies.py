@@ -15,7 +15,7 @@ import pytest
 
 from optimist.api.app import create_app
 from optimist.api.bodies import npz
-from optimist.api.bodies.arrays import LARGE
+from optimist.api.bodies.aside import LARGE
 from optimist.settings import Settings
 from optimist.store import start_embedded
 from optimist_client import tensors

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from processes import Service
 
-from optimist_client import AsyncOptimist, Experiment, Optimist, Pick
+from optimist_client import AsyncOptimist, Experiment, NotFoundError, Optimist, Pick
 
 KERNEL = {"sigma": 1.0, "features": 16}
 PIXEL = base64.b64decode(
@@ -129,6 +129,42 @@ def test_previews_that_are_lost_change_nothing(client: Optimist, service: Servic
     assert [one["place"] for one in listed(service, f"{name}-on")] == [0]
 
 
+def test_kept_samples_have_modes_across_generators_and_near_copies_are_told(client: Optimist, name: str):
+    experiment = created(client, name, previews=32)
+    kinds = {"a": [0, 1, 2, 0], "b": [0, 1, 1, 1]}  # b lacks a kind, and makes one over and over
+    for pick in experiment.picks(max_samples=64):
+        rng = np.random.default_rng(pick.seed)
+        of = kinds[pick.generator]
+        spread = np.array([0.001 if pick.generator == "b" and kind == 1 else 2.5 for kind in of])
+        noise = spread[:, None] * rng.standard_normal((4, 2))
+        told = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0]])[of] + noise
+        pick.tell(told, previews=[f"kind {kind}" for kind in of])
+    assert {one.mode for one in experiment.previews()} == {None}
+    kept = experiment.previews(modes=True)
+    assert len({(one.mode, one.text) for one in kept}) == 3
+    found: dict[tuple[str, str | None], set[tuple[int | None, int | None]]] = {}
+    for one in kept:
+        found.setdefault((one.generator, one.text), set()).add((one.mode, one.alike))
+    assert ("b", "kind 2") not in found
+    assert {mode for mode, _ in found["a", "kind 1"]} == {mode for mode, _ in found["b", "kind 1"]}
+    assert len(found["b", "kind 1"]) == 1, "they are one and the same"
+    assert len(found["a", "kind 1"]) > 1
+    assert experiment.preview(kept[0].id) == kept[0].text
+    with pytest.raises(NotFoundError):
+        experiment.preview("0-999-0")
+
+
+def test_a_sample_without_features_is_in_no_mode(client: Optimist, service: Service, name: str):
+    experiment = created(client, name)
+    pick = drawn(experiment)
+    pick.tell(rows(pick))
+    sent = [[0.0, 0.0], [9.0, 9.0], [], [1.0]]
+    previews = [{"place": place, "text": "text", "features": features} for place, features in enumerate(sent)]
+    assert put(service, name, pick.number, *previews).json()["kept"] == 4
+    modes = [one.mode for one in experiment.previews(modes=True)]
+    assert [mode is None for mode in modes] == [False, False, True, True]
+
+
 async def test_the_asyncio_client_shows_samples_too(service: Service, name: str):
     async with AsyncOptimist(service.url) as client:
         experiment = await client.create_experiment(
@@ -138,7 +174,11 @@ async def test_the_asyncio_client_shows_samples_too(service: Service, name: str)
         assert pick is not None
         pixels = np.zeros((2, 300, 300, 3), np.uint8)
         await pick.tell(np.random.default_rng(0).standard_normal((2, 2)), previews=pixels)
-    assert [(one["index"], one["width"]) for one in listed(service, name)] == [(0, 256), (1, 256)]
+        kept = await experiment.previews()
+        assert [(one.index, one.width) for one in kept] == [(0, 256), (1, 256)]
+        body = await experiment.preview(kept[0].id)
+    assert isinstance(body, bytes)
+    assert Image.open(io.BytesIO(body)).size == (256, 256)
 
 
 def test_a_router_shows_answers_with_their_prompts(client: Optimist, service: Service, name: str):
@@ -225,6 +265,8 @@ def test_a_picture_that_is_a_page_as_well_is_served_as_a_picture(client: Optimis
         ({"place": 0, "image": "no base64!"}, 422),
         ({"place": 4, "text": "beyond the batch"}, 422),
         ({"place": -1, "text": "before it"}, 422),
+        ({"place": 0, "text": "a", "features": [0.0] * 65}, 422),
+        ({"place": 0, "text": "a", "features": [1e31]}, 422),
     ],
 )
 def test_wrong_previews_are_refused(client: Optimist, service: Service, name: str, preview: Any, status: int):

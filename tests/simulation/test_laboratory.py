@@ -223,6 +223,7 @@ class Heedless(ArraySource):
         return super().stream(replace(draw, paired=False))
 
 
+@pytest.mark.long
 def test_a_false_claim_changes_hardly_anything():
     """200 streams take minutes: benchmarks/false_claim.py."""
     made = {f"g{shift}": Heedless({"features": rows(seed, shift)}) for seed, shift in enumerate((0.0, 0.6, 0.8))}
@@ -233,6 +234,7 @@ def test_a_false_claim_changes_hardly_anything():
     assert claimed["top-two"].samples.sum() == pytest.approx(honest["top-two"].samples.sum(), rel=0.1)
 
 
+@pytest.mark.long
 def test_rules_before_pairing_draw_as_they_did():
     """Also from sources that are aligned, unless that is asked for."""
     made = {name: ArraySource({"features": array}) for name, array in checkpoints().items()}
@@ -327,6 +329,7 @@ def test_names_are_escaped_in_notebooks():
     assert "<i>" not in shown
 
 
+@pytest.mark.long
 def test_every_figure_is_drawn_in_both_formats(tmp_path: Path, draw_only: Callable[..., None]):
     with pytest.warns(SimulationWarning):
         result = simulated(bed(0.0, 0.8, n=60), policies=["ucb", "uniform"])

@@ -65,6 +65,7 @@ def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: Mixtu
     assert np.abs(ours.weights - played.weights).max() < 0.2
 
 
+@pytest.mark.long
 def test_company_changes_nothing(played: MixtureResult):
     again = simulated(policies="uniform,ogd")
     for policy in again.policies:

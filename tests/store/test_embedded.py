@@ -160,6 +160,7 @@ def test_a_service_whose_server_was_killed_keeps_others_out(tmp_path: Path):
         assert server.url != url
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_server_that_outlives_its_killed_service_keeps_others_out(tmp_path: Path):
     service, pid, url = start_service(tmp_path)
@@ -221,6 +222,7 @@ def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path
         asyncio.run(check(server))
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_server_that_dies_again_and_again_is_started_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     deaths = 5
@@ -269,6 +271,7 @@ def test_a_server_whose_file_was_damaged_serves_once_it_is_mended(tmp_path: Path
         assert redis.get("key") == b"value"
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_second_service_is_refused_though_the_lock_file_was_removed(tmp_path: Path):
     service, pid, url = start_service(tmp_path)
@@ -305,6 +308,7 @@ def test_clients_are_kept_from_a_restarted_server_until_nothing_more_is_cut(tmp_
         assert redis.get("count") == b"100"
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_an_unfinished_write_of_a_killed_service_goes_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     service, pid, url = start_service(tmp_path)

@@ -8,20 +8,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import ValidationError
-
 from optimist_client import models
 from optimist_client.drivers import BlockingTransport
 from optimist_client.errors import FixError
 from optimist_client.experiment import AsyncExperiment, Experiment
-from optimist_client.metrics import Metric
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.reference_names import ReferenceNames
 from optimist_client.transport import Transport
-from optimist_client.validation import in_words
+from optimist_client.validation import valid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from optimist_client.metrics import Metric
 
 FEW_PIECES = 32
 """Number of pieces, each of at most a megabyte, up to which an upload shows no progress by itself."""
@@ -236,10 +235,7 @@ def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
     names = settings["generators"]
     if isinstance(names, Collection) and not isinstance(names, str | bytes):
         settings["generators"] = list(names)
-    try:
-        return models.ExperimentConfig(**settings)
-    except ValidationError as error:
-        raise FixError(in_words(error, fields=models.ExperimentConfig.model_fields)) from None
+    return valid(models.ExperimentConfig, settings)
 
 
 class Optimist(ServiceOperations[Experiment], Blocking):

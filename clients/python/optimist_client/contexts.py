@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from optimist_client.config import ExperimentConfig
 
 SENT = 2000
 """Characters of a prompt that are sent; the service keeps no more."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optimist_client.metrics import Metric
 from optimist_client.validation import brief
+
+if TYPE_CHECKING:
+    from optimist_client.metrics import Metric
 
 
 def spelled_out(

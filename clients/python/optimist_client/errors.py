@@ -17,9 +17,10 @@ OptimistError
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from optimist_client.models import Problem
+if TYPE_CHECKING:
+    from optimist_client.models import Problem
 
 __all__ = [
     "BusyError",

@@ -8,21 +8,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import ValidationError
-
 from optimist_client import models
 from optimist_client.callbacks import Callback
 from optimist_client.changes import ChangeOperations
 from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
-from optimist_client.errors import FixError
-from optimist_client.models.decisions import leader
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Pick, PickOperations
 from optimist_client.previews import previews_of
 from optimist_client.progress import shown
 from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
-from optimist_client.validation import in_words
+from optimist_client.validation import valid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -40,7 +36,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
     def __repr__(self) -> str:
         if self._seen is None:
             return f"<{type(self).__name__} {self.name!r}>"
-        best = leader(self._seen.decision) or "none yet"
+        best = self._seen.decision.leader or "none yet"
         return f"<{type(self).__name__} {self.name!r}: {self._seen.state}, leader {best}>"
 
     @operation
@@ -210,10 +206,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         These samples need not be told. Raises `FixError` for a size below 1 or above 1,000,000, `ConflictError` while
         there is no mixture: ask for one with `mixture`.
         """
-        try:
-            request = models.BlendRequest(size=size, request_id=_unique())
-        except ValidationError as error:
-            raise FixError(in_words(error)) from None
+        request = valid(models.BlendRequest, {"size": size, "request_id": _unique()})
         path = f"/v1/experiments/{self.name}/blend"
         return models.Blend.model_validate(await self._transport.call("POST", path, json=request.model_dump()))
 
@@ -226,10 +219,8 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
     ) -> list[PickT]:
         """The picks for one request, once there are some; none if the experiment has ended. `prompts` are whole."""
         names = None if generators is None else list(generators)
-        try:
-            request = models.AskRequest(worker=worker, request_id=_unique(), generators=names, **known)
-        except ValidationError as error:
-            raise FixError(in_words(error)) from None
+        asks = {"worker": worker, "request_id": _unique(), "generators": names, **known}
+        request = valid(models.AskRequest, asks)
         while True:
             reply = await self._reply(request)
             if reply.picks:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-TAG = r"^[^\x00-\x1f\x7f,]+$"
-NOTE = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+from optimist_client.validation import NOTE, TAG
+
 MOST_TAGS = 32
 """How many tags an experiment can have."""
 

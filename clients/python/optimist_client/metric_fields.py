@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from optimist_client.metrics import Metric, declared, find
-from optimist_client.validation import brief
-from optimist_client.wire import IDENTIFIER
+from optimist_client.validation import IDENTIFIER, brief
 
 
 def metric_of(value: Any) -> str | Metric:
@@ -23,7 +22,7 @@ def metric_of(value: Any) -> str | Metric:
         return find(value.get("name")).of(settings)
     if isinstance(value, Metric):
         return value
-    raise ValueError(f"expected the name of a metric, or an object with its name and settings; got {value!r}")
+    raise ValueError(f"expected the name of a metric, or an object with its name and settings; got {brief(value)}")
 
 
 def kind_of(metric: str | Metric) -> type[Metric]:

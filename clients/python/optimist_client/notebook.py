@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.models.decisions import leader
-
 if TYPE_CHECKING:
     from optimist_client.models import DecisionInfo, Report
 
@@ -41,7 +39,7 @@ class NotebookView:
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Show the number of samples, once there is a report, and if given the newest decision."""
         self._samples = samples
-        self._leader = self._leader if decision is None else leader(decision)
+        self._leader = self._leader if decision is None else decision.leader
 
     def show(self, report: Report) -> None:
         """Show a new report."""

@@ -143,13 +143,13 @@ class PickOperations:
             for following in reply.next.picks:  # one at most
                 self.next = type(self)(self._transport, following, self._tensor, self._generators)
         if previews is not None:
-            await self._show(previews)
+            await self._show(previews, arrays)
         return reply
 
-    async def _show(self, previews: Sequence[Any] | NDArray[Any]) -> None:
+    async def _show(self, previews: Sequence[Any] | NDArray[Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Send previews of the told batch. Whatever goes wrong is a warning: the batch is stored and counts."""
         try:
-            request = await self._transport.apply(request_of, previews, self.info.start, self.prompts)
+            request = await self._transport.apply(request_of, previews, self.info.start, self.prompts, arrays)
             if request["previews"]:
                 path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}/previews"
                 named = {"instance": self.info.instance}

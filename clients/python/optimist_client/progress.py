@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from optimist_client.models import DecisionInfo, Report
-from optimist_client.models.decisions import leader
 from optimist_client.notebook import NotebookView
+
+if TYPE_CHECKING:
+    from optimist_client.models import DecisionInfo, Report
 
 
 class Progress(Protocol):
@@ -92,7 +93,7 @@ class RichBar(NoDisplay):
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Show the number of samples and, if given, the newest decision."""
         if decision is not None:
-            self._bars.update(self._task, leader=leader(decision))
+            self._bars.update(self._task, leader=decision.leader)
         self._bars.update(self._task, completed=samples)
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ class Line(NoDisplay):
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Write the line if it is due."""
         self._samples = samples
-        self._leader = self._leader if decision is None else leader(decision)
+        self._leader = self._leader if decision is None else decision.leader
         if self._file.isatty():
             self._file.write(f"\r{self._text()}\033[K")
         elif samples >= self._next:

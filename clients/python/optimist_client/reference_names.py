@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
-from optimist_client.metrics import Metric, declared
-
 Given = TypeVar("Given")
 
 
@@ -30,6 +28,7 @@ class ReferenceNames:
 
     def named(self, reference: Any, metric: Any) -> Any:
         """The name for the `reference` of a metric, or the reference itself if it is not data."""
+        from optimist_client.metrics import declared
         from optimist_client.references import names_file
 
         if reference is None or (isinstance(reference, str) and not names_file(reference)):
@@ -46,6 +45,8 @@ class ReferenceNames:
 
     def without_data(self, metric: Given) -> Given:
         """The metric with the name of its reference in place of data; anything else as it is."""
+        from optimist_client.metrics import Metric
+
         if not isinstance(metric, Metric) or metric.setting("reference") is None:
             return metric
         return metric.model_copy(update={"reference": self.named(metric.setting("reference"), metric)})

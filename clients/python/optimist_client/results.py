@@ -1,4 +1,4 @@
-"""The operations of an experiment that read: report, contrasts, modes, mixture, routes, suspects, export."""
+"""The operations of an experiment that read, from its report to its export."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from optimist_client import models
 from optimist_client.operations import operation
+from optimist_client.previews import image_kind
 from optimist_client.transport import Transport
 
 
@@ -91,6 +92,24 @@ class ResultOperations:
         """
         path = f"/v1/experiments/{self.name}/routes"
         return models.Routes.model_validate(await self._transport.call("GET", path))
+
+    @operation
+    async def previews(self, *, modes: bool = False) -> list[models.PreviewInfo]:
+        """The previews of samples that the experiment keeps, by generator, of each the newest first; `preview` has one.
+
+        modes: whether each says which mode it is of: up to 8 groups of the kept samples of all generators, by k-means
+        of their features; and with which ones of its generator it is nearly identical.
+        """
+        params = {"modes": True} if modes else None
+        answer = await self._transport.call("GET", f"/v1/experiments/{self.name}/previews", params=params)
+        return models.Previews.model_validate(answer).previews
+
+    @operation
+    async def preview(self, id: str) -> bytes | str:
+        """A preview by its `PreviewInfo.id`: a text, or the bytes of a PNG, JPEG or WebP file. Raises `FixError` if it
+        is not kept (any more)."""
+        body = await self._transport.read(f"/v1/experiments/{self.name}/previews/{quote(id, safe='')}")
+        return body if image_kind(body) is not None else body.decode()
 
     @operation
     async def suspects(self) -> list[models.SuspectBatch]:

@@ -11,20 +11,22 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from optimist_client.callbacks import Callback
 from optimist_client.errors import ConflictError, GeneratorError, NotFoundError, OptimistError, StopError
-from optimist_client.models import AskReply, DecisionInfo, Report
 from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
 from optimist_client.transport import Transport
 from optimist_client.validation import brief
 
+if TYPE_CHECKING:
+    from optimist_client.models import AskReply, DecisionInfo, Report
+
 _MOST_NAMED = 4000
 """Maximum characters of generators' names in a URL. If there are more, a tell does not ask for the next pick."""
-Drawn = tuple[AskReply, PickOperations | None]
+Drawn = tuple["AskReply", PickOperations | None]
 """The reply to an ask, and its pick."""
 Draw = Callable[[str, float | None], Coroutine[Any, Any, Drawn]]
 """Asks once for a worker (its name, and the patience in seconds)."""

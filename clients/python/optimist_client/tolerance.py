@@ -10,6 +10,8 @@ from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
+from optimist_client.validation import brief
+
 _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
@@ -25,7 +27,7 @@ def checked(value: object, field: str = "tolerance: ") -> float | str:
             number = float(value)
             if 0.0 <= number < math.inf:
                 return number
-    raise ValueError(f'{field}expected a number of at least 0, or a share below 100% such as "1%", got {value!r}')
+    raise ValueError(f'{field}expected a number of at least 0, or a share below 100% such as "1%", got {brief(value)}')
 
 
 def parsed(text: str) -> float | str:

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
 
 import httpx
-from pydantic import ValidationError
 
 from optimist_client.errors import BusyError, FixError, OptimistError, UnreachableError, from_problem
-from optimist_client.models import Problem
 
 _BUSY = frozenset({429, 502, 503, 504, 507})
 _ELSEWHERE = frozenset({502, 503, 504})
@@ -64,6 +62,17 @@ class Transport(ABC, Generic[Http]):
             return await self._request(method, path, json=json, content=body, headers=headers, params=params, **timeout)
 
         return _answer(await self._reply(send, patience))
+
+    async def read(self, path: str) -> bytes:
+        """GET a path and return the body of a 2xx reply as it is. Raises `OptimistError` otherwise."""
+
+        async def send() -> httpx.Response:
+            return await self._request("GET", path)
+
+        reply = await self._reply(send)
+        if not reply.is_success:
+            raise _refusal(reply)
+        return reply.content
 
     async def attempt(self, method: str, path: str, seconds: float) -> Any:
         """Send a request once, with this timeout, and return the JSON of a 2xx reply. Raises whatever prevents that."""
@@ -178,6 +187,10 @@ def _answer(reply: httpx.Response) -> Any:
 
 
 def _refusal(reply: httpx.Response) -> OptimistError:
+    from pydantic import ValidationError
+
+    from optimist_client.models.service import Problem
+
     try:
         problem = Problem.model_validate_json(reply.content)
     except ValidationError:

@@ -6,15 +6,18 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
+from optimist_client.errors import FixError
 
-from optimist_client.labels import NOTE, TAG
-from optimist_client.wire import IDENTIFIER, IDENTIFIER_IN_WORDS
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
+IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+TAG = r"^[^\x00-\x1f\x7f,]+$"
+NOTE = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 _PATTERNS = {
-    IDENTIFIER: IDENTIFIER_IN_WORDS,
+    IDENTIFIER: "at most 64 letters, digits, dots, dashes and underscores, with a letter or digit first",
     TAG: "text without commas and control characters",
     NOTE: "text without control characters",
 }
@@ -37,6 +40,7 @@ _TYPES = {
 }
 _UNION = re.compile(r"[\w-]+\[.*\]|constrained-\w+")
 """Parts of a location that name a member of a union, not a field."""
+ModelT = TypeVar("ModelT", bound="BaseModel")
 _short = Repr()
 _short.maxstring = _short.maxother = 80
 
@@ -44,6 +48,16 @@ _short.maxstring = _short.maxother = 80
 def brief(value: object) -> str:
     """A value for a message, cut where it is long."""
     return _short.repr(value)
+
+
+def valid(model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
+    """The model with these fields. Raises `FixError`, which says what was expected."""
+    from pydantic import ValidationError
+
+    try:
+        return model(**fields)
+    except ValidationError as error:
+        raise FixError(in_words(error, fields=model.model_fields)) from None
 
 
 def in_words(error: ValidationError, field: str = "", fields: Collection[str] = ()) -> str:
@@ -84,4 +98,4 @@ def _said(part: Mapping[str, Any], fields: Collection[str]) -> tuple[str, str]:
         said = re.sub(r"^\w+ should (be|match) ", "expected ", re.split(", (?:unable|got) ", said)[0])
         said = said.partition(" or instance of")[0]
         said = re.sub(r"a valid (\w+)", lambda match: _TYPES.get(match[1], f"a {match[1]}"), said)
-    return said, f", got {brief(part['input'])}"
+    return said, f", got {brief(part['input'])}" if "input" in part else ""

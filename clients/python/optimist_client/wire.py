@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-IDENTIFIER_IN_WORDS = "at most 64 letters, digits, dots, dashes and underscores, with a letter or digit first"
+from optimist_client.validation import IDENTIFIER
+
 Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 """A name that needs no escaping in a URL: letters, digits, dot, dash and underscore, at most 64 characters."""
 

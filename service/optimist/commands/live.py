@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist_client.models import Report
-from optimist_client.models.decisions import leader
 from optimist_client.progress import Line
 
 _MOST = 12
@@ -53,7 +52,7 @@ class Standings:
         if self._used is None:
             self._used = self._bars.add_task(f"{self._what} used", total=report.budget)
         self._bars.update(self._used, completed=report.samples)
-        below = Text(f"{leader(report.decision)}  {report.why}".strip())
+        below = Text(f"{report.decision.leader}  {report.why}".strip())
         self._live.update(Group(self._bars, _table(report), below, Text(effort, "dim")))
 
     def __enter__(self) -> Self:

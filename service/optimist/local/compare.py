@@ -26,8 +26,10 @@ from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data
 from optimist.local.saved import loaded, place_of, save
 from optimist.local.sources import Kind, Source, name_of, source_of
+from optimist.numerics.checks import check_number
 from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
+from optimist.policies import check_policy
 from optimist_client.callbacks import Callback
 from optimist_client.embedders import Embedder
 from optimist_client.files import SUFFIXES, FileError
@@ -36,6 +38,7 @@ from optimist_client.metrics.texts import split
 from optimist_client.models import Report
 from optimist_client.run import Reporting
 from optimist_client.tensors import IDS, LONGEST_ID
+from optimist_client.tolerance import checked
 from optimist_client.validation import in_words
 from optimist_client.wire import GeneratorName
 
@@ -100,11 +103,13 @@ def compare(
     kind = kind_of(embed)
     sources = _sources(generators, kind)
     watched = split(watch) if isinstance(watch, str) and watch else list(watch)
+    kinds = [metric_kind(one) for one in (metric, *watched)]
+    _check(kinds[0], **settings)
     embedder = embedder_of(embed, weights, device)
     home = cache_directory() if cache is None else Path(cache)
     order = order_of({source.name: source.names for source in sources}, seed)
     with ExitStack() as stack:
-        wants = any("probabilities" in metric_kind(one).arrays for one in (metric, *watched))
+        wants = any("probabilities" in one.arrays for one in kinds)
         embedding = Embedding(embedder, None, wants, weights)
         if embedding.name:
             embedding.cache = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
@@ -200,6 +205,25 @@ class _Run:
         ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
         evaluation.tell(name, {**batch, IDS: ids}, start=start)
         return True
+
+
+def _check(
+    kind: type[Metric],
+    *,
+    policy: str = "top-two",
+    bound: str = "influence",
+    delta: float = 0.05,
+    tolerance: float | str = 0.0,
+    **others: Any,
+) -> None:
+    """Raise ValueError for what `Evaluation` would refuse, before anything is embedded for it."""
+    del others
+    if not kind.presets.get(policy):  # a preset brings its own bound
+        check_policy(policy, bound, kind)
+    checked(tolerance)
+    check_number("delta", delta)
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta: expected a number between 0 and 1, got {delta}")
 
 
 def _sources(generators: Any, kind: Kind) -> list[Source]:

@@ -37,7 +37,7 @@ def mixture_on(device: torch.device | str, declared: Metric, count: int) -> Mixt
     return cross_fitted(metric, statistics, ("a", "b", "c"), [{"features": each} for each in rows])
 
 
-@pytest.mark.parametrize("count", [12, 60])
+@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("place", ["cuda", "stand-in"])
 def test_a_mixture_is_that_on_the_cpu(place: str, name: str, count: int):

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from optimist_client.validation import in_words
+from optimist_client.validation import brief, in_words
 from optimist_client.wire import Identifier, Wire, optional
 
 Scale = Literal["linear", "log"]
@@ -248,4 +248,4 @@ def find(name: object) -> type[Metric]:
     """The metric of this name. Raises ValueError with the registered names if there is none."""
     if isinstance(name, str) and name in _DECLARED:
         return _DECLARED[name]
-    raise ValueError(f"unknown metric {name!r}: expected one of {', '.join(_DECLARED)}")
+    raise ValueError(f"unknown metric {brief(name)}: expected one of {', '.join(_DECLARED)}")

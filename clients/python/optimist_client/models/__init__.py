@@ -1,90 +1,24 @@
-"""The models of what the service and the SDK send each other as JSON. The service imports them from here."""
+"""The models of what the service and the SDK send each other as JSON. The service imports them from here.
 
-from optimist_client.config import ExperimentConfig
-from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import ClosestRival, DecisionInfo, Verdict
-from optimist_client.models.experiments import (
-    Experiment,
-    ExperimentChange,
-    GeneratorChange,
-    GeneratorRequest,
-    GeneratorState,
-    ReferenceInfo,
-    State,
-)
-from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
-from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
-from optimist_client.models.overviews import Overview, Rival, Summary
-from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
-from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
-from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
-from optimist_client.models.references import UploadRequest, UploadState
-from optimist_client.models.reports import Regret, Report
-from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
-from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
-from optimist_client.models.service import Problem, Role, Session
-from optimist_client.models.standings import Standing
-from optimist_client.models.suspects import SuspectBatch
-from optimist_client.models.watched import WatchedReport
-from optimist_client.wire import Identifier
+They are loaded when the first one is used: making them takes longer than importing the rest of the SDK.
+"""
 
-__all__ = [
-    "AskReply",
-    "AskRequest",
-    "Blend",
-    "BlendRequest",
-    "ClosestRival",
-    "Contrast",
-    "Curve",
-    "DecisionInfo",
-    "Experiment",
-    "ExperimentChange",
-    "ExperimentConfig",
-    "GeneratorChange",
-    "GeneratorProgress",
-    "GeneratorRequest",
-    "GeneratorState",
-    "Identifier",
-    "Mixture",
-    "MixtureCurve",
-    "MixtureWeight",
-    "ModeInfo",
-    "Modes",
-    "NewPreview",
-    "OpenPickInfo",
-    "Overview",
-    "Pick",
-    "PreviewInfo",
-    "PreviewReply",
-    "PreviewRequest",
-    "Previews",
-    "Problem",
-    "Progress",
-    "PromptGroupInfo",
-    "ReferenceInfo",
-    "Regret",
-    "Report",
-    "RetractReply",
-    "RetractedBatch",
-    "Retraction",
-    "RetractionRequest",
-    "Rival",
-    "Role",
-    "RouteCurve",
-    "RouteSavings",
-    "RouteScore",
-    "RouteShare",
-    "RouteType",
-    "Routes",
-    "Session",
-    "Shown",
-    "Standing",
-    "State",
-    "Summary",
-    "SuspectBatch",
-    "TellReply",
-    "UploadRequest",
-    "UploadState",
-    "Verdict",
-    "WatchedReport",
-]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optimist_client.models.exports import *  # noqa: F403  it has `__all__`
+
+
+def __getattr__(name: str) -> Any:
+    exported = vars(import_module(f"{__name__}.exports"))
+    if name != "__all__" and name not in exported["__all__"]:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals().update({each: exported[each] for each in ("__all__", *exported["__all__"])})
+    return exported[name]
+
+
+def __dir__() -> list[str]:
+    return __getattr__("__all__")

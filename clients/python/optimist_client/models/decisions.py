@@ -92,6 +92,14 @@ class DecisionInfo(Answer):
         """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
         return confidence_text(self.confidence)
 
+    @property
+    def leader(self) -> str:
+        """The best generator so far, or the best blend, with the confidence; empty if there is none."""
+        if self.weights:
+            sure = f" (better than {self.best}: {self.confidence_text})" if self.confidence_text else ""
+            return f"{recipe(self.weights, 3)}{sure}"
+        return "" if self.best is None else f"{self.best} {self.confidence_text}".rstrip()
+
     @computed_field
     @property
     def rank(self) -> Literal["best", "leads"]:
@@ -188,13 +196,3 @@ def listed(names: list[str], rivals: int) -> str:
         return "all others"
     more = len(names) - _NAMED
     return f"{', '.join(names[:_NAMED])} and {more} more" if more > 0 else ", ".join(names)
-
-
-def leader(decision: DecisionInfo) -> str:
-    """The best generator so far, or the best blend, with the confidence."""
-    if decision.weights:
-        sure = f" (better than {decision.best}: {decision.confidence_text})" if decision.confidence_text else ""
-        return f"{recipe(decision.weights, 3)}{sure}"
-    if decision.best is None:
-        return ""
-    return f"{decision.best} {decision.confidence_text}".rstrip()

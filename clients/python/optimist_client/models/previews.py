@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from optimist_client.previews import LARGEST, MOST_SENT
+from optimist_client.previews import FEATURES, LARGEST, LARGEST_FEATURE, MOST_SENT
 from optimist_client.wire import Answer, GeneratorName, Wire
 
 PreviewKind = Literal["image/png", "image/jpeg", "image/webp", "text/plain"]
@@ -23,6 +23,11 @@ class NewPreview(Wire):
     """A text of at most 64 KiB in UTF-8."""
     prompt: str | None = None
     """The sample's prompt, of which the first 500 characters are kept."""
+    features: Annotated[
+        list[Annotated[float, Field(ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]], Field(max_length=FEATURES)
+    ] = Field(default_factory=list)
+    """Numbers by which samples are compared, as many of each: those of near ones are near. The SDK sends the row, or 64
+    numbers that keep the distances of longer rows. Without them the sample is in no mode of `Previews`."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -71,6 +76,11 @@ class PreviewInfo(Answer):
     height: int | None
     text: str | None
     """The first 300 characters of a text; None of an image."""
+    mode: int | None = None
+    """A group of the kept samples of all generators whose features are alike, 0 the largest one. None if modes were not
+    asked for, and for a sample without features."""
+    alike: int | None = None
+    """A group of nearly identical samples of its generator in its mode, 0 the largest one."""
 
 
 class Previews(Answer):

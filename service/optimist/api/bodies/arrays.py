@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 
 from optimist.api.bodies import npz
+from optimist.api.bodies.aside import LARGE, aside
+from optimist.api.bodies.objects import parsed
 from optimist.api.door.limits import NPZ_WEIGHT, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
@@ -20,10 +20,6 @@ from optimist_client import tensors
 Arrays = dict[str, NDArray[Any]]
 Shapes = Mapping[str, tuple[int, ...]]
 Check = Callable[[Shapes], Awaitable[None]]
-Result = TypeVar("Result")
-
-LARGE = 2**18
-"""Bytes up to which a body is checked on the event loop: this takes less time than waking a thread."""
 
 ARRAYS_IN_OPENAPI: dict[str, Any] = {
     "requestBody": {
@@ -91,26 +87,6 @@ async def _read(request: Request) -> bytes:
     return await request.body()
 
 
-async def aside(size: int, work: Callable[..., Result], *args: Any) -> Result:
-    """Return `work(*args)`, computed in a thread if it processes more than `LARGE` bytes."""
-    if size <= LARGE:
-        return work(*args)
-    # The result comes in a list that is emptied here: the loop keeps a future and its result alive until the next one.
-    done = (await asyncio.to_thread(_boxed, work, args)).pop()
-    if isinstance(done, Exception):
-        raise done
-    return done
-
-
-def _boxed(work: Callable[..., Result], args: tuple[Any, ...]) -> list[Result | Exception]:
-    """The result of `work(*args)`, or its error without the traceback, whose frames would keep the arrays alive."""
-    try:
-        return [work(*args)]
-    except Exception as error:
-        error.__context__ = None
-        return [error.with_traceback(None)]
-
-
 def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:
     arrays = archive.arrays()
     ids = arrays.get(tensors.IDS)
@@ -121,10 +97,8 @@ def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:
 
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:
-    # Without calls into Python code, json.loads would hold the GIL until it has finished and block all other threads.
-    hooks: dict[str, Any] = {"parse_float": _calling(float), "parse_int": _calling(int)} if len(body) > LARGE else {}
     try:
-        fields: Any = json.loads(body, **hooks)
+        fields: Any = parsed(body)
     except (ValueError, RecursionError) as error:
         raise invalid(f"expected a JSON object of arrays: {error}") from None
     if not isinstance(fields, dict):
@@ -132,10 +106,6 @@ def _from_json(body: bytes, max_rows: int) -> Arrays:
     return {
         name: _ids(value, max_rows) if name == tensors.IDS else _array(name, value) for name, value in fields.items()
     }
-
-
-def _calling(kind: Callable[[str], float]) -> Callable[[str], float]:
-    return lambda text: kind(text)
 
 
 def _ids(value: Any, max_rows: int) -> NDArray[np.uint8]:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request
 
-from optimist.api.bodies.arrays import Arrays, Shapes, aside, read_arrays
+from optimist.api.bodies.arrays import Arrays, Shapes, read_arrays
+from optimist.api.bodies.aside import aside
 from optimist.api.problems import invalid
 from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import magnitudes, sized

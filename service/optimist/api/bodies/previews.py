@@ -6,11 +6,15 @@ import base64
 import binascii
 import hashlib
 import struct
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel
 
 from optimist.api.problems import invalid
+from optimist.numerics.alike import modes_and_copies
 from optimist.store import NewPreview
 from optimist_client import models
 from optimist_client.models.previews import PreviewKind
@@ -33,6 +37,8 @@ class About(BaseModel):
     height: int | None = None
     prompt: str | None = None
     text: str | None = None
+    features: str | None = None
+    """float32 in base64."""
 
 
 def read_previews(request: models.PreviewRequest) -> list[NewPreview]:
@@ -53,8 +59,34 @@ def _read(one: models.NewPreview, start: int | None) -> NewPreview:
     if len(body) > LARGEST:
         raise invalid(f"{name}: expected at most {LARGEST} bytes, got {len(body)}")
     about.digest = hashlib.sha256(body).hexdigest()[:16]
+    if one.features:
+        about.features = base64.b64encode(np.array(one.features, dtype="<f4").tobytes()).decode()
     index = None if start is None else start + one.place
     return NewPreview(one.place, index, about.model_dump_json(exclude_none=True), body)
+
+
+def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[tuple[int, int] | tuple[None, None]]:
+    """The mode of each preview, and its group of nearly identical ones, by `About.features` and its generator.
+
+    None for one without features, or with another number of them than most have.
+    """
+    rows = [b"" if text is None else base64.b64decode(text) for text in features]
+    sizes = [len(row) for row in rows if row]
+    usual = max(sizes, key=sizes.count, default=0)
+    places = [place for place, row in enumerate(rows) if row and len(row) == usual]
+    found: list[tuple[int, int] | tuple[None, None]] = [(None, None)] * len(rows)
+    if places:
+        grouped = _grouped(b"".join(rows[place] for place in places), tuple(generators[place] for place in places))
+        for place, groups in zip(places, grouped, strict=True):
+            found[place] = groups
+    return found
+
+
+@lru_cache(maxsize=16)  # those who look at the same experiment
+def _grouped(rows: bytes, generators: tuple[int, ...]) -> list[tuple[int, int]]:
+    features = np.frombuffer(rows, dtype="<f4").reshape(len(generators), -1)
+    modes, copies = modes_and_copies(features, np.array(generators))
+    return list(zip(modes.tolist(), copies.tolist(), strict=True))
 
 
 def _encodable(name: str, text: str) -> str:

@@ -49,9 +49,8 @@ def dashboard_directory() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[4] / "clients" / "dashboard"
 
 
-@cache
 def assets() -> dict[str, Path]:
-    """The dashboard's files by name. No other files are served."""
+    """The dashboard's files by name, those too that came since the start. No other files are served."""
     return {path.name: path for path in dashboard_directory().iterdir() if path.is_file()}
 
 

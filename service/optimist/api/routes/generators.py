@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Request
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
+from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
 from optimist.store import COST
@@ -18,7 +19,7 @@ from optimist_client.previews import check_previews
 
 START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
-router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators"])
+router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators"], route_class=ModelRoute)
 
 
 @router.post("")

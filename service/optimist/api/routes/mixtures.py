@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from optimist.api.asked import metric_called
+from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.problems import invalid
 from optimist.api.requested import missing, requested
@@ -17,7 +18,7 @@ from optimist.store import LEAST_MIXED, Conflict, NotFound
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, Mixture
 
-router = APIRouter(prefix="/v1/experiments/{name}", tags=["experiments"])
+router = APIRouter(prefix="/v1/experiments/{name}", tags=["experiments"], route_class=ModelRoute)
 
 
 @router.get("/mixture")

@@ -12,9 +12,11 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, aside
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
+from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.bodies.contexts import bytes_of, read_contexts
+from optimist.api.bodies.objects import MOST_FIELDS
 from optimist.api.context import Context, ContextDep, context_of
 from optimist.api.problems import invalid
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
@@ -53,7 +55,12 @@ async def ask_straight(request: Request) -> Response:
     try:
         wanted = AskRequest() if body.strip() in (b"", b"null") else await aside(len(body), _ask_of, body)
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_context=True)
+        if error.error_count() > MOST_FIELDS:
+            raise invalid(
+                f"{error.error_count()} fields are wrong: expected {', '.join(AskRequest.model_fields)}"
+            ) from None
+        # What was found is left out where it is large: it may be millions of numbers.
+        errors = error.errors(include_url=False, include_input=len(body) <= LARGE)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in errors]) from None
     return _answer(await _asked(context_of(request), name, wanted, request.scope["caller"].key))
 

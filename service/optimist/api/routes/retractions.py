@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.door.access import CallerDep
 from optimist.api.door.keys import Caller
@@ -14,7 +15,7 @@ from optimist.dispatch.admission import kernels_of
 from optimist.dispatch.retractions import retracted_batch
 from optimist_client.models import Identifier, RetractionRequest, RetractReply
 
-router = APIRouter(prefix="/v1/experiments/{name}", tags=["retractions"])
+router = APIRouter(prefix="/v1/experiments/{name}", tags=["retractions"], route_class=ModelRoute)
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,11 @@ from fastapi import APIRouter, Path, Request
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, Arrays, aside, read_arrays
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, Arrays, read_arrays
+from optimist.api.bodies.aside import aside
 from optimist.api.bodies.kept_rows import FEATURES, Gathered, Layout
 from optimist.api.bodies.moments import Queue
+from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep, SettingsDep, StoreDep
 from optimist.api.door.limits import Share
 from optimist.api.problems import invalid
@@ -34,7 +36,7 @@ from optimist_client.models import Identifier, ReferenceInfo, UploadRequest, Upl
 from optimist_client.models.references import Digest
 from optimist_client.validation import in_words
 
-router = APIRouter(prefix="/v1/references/{name}/uploads", tags=["references"])
+router = APIRouter(prefix="/v1/references/{name}/uploads", tags=["references"], route_class=ModelRoute)
 NONE = "there is no such upload, or it has expired: begin it again"
 
 

@@ -15,8 +15,10 @@ from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.score import Analysis, linear_share
 from optimist.numerics.spectra import (
     centre,
+    congruence,
     debiased_root_trace,
     double_centre,
+    eigen_basis,
     eigen_coordinates,
     gram_square_sum,
     pair_sum,
@@ -143,9 +145,9 @@ class FrechetInfluence:
     def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
-        root = reference.basis * reference.eigenvalues.sqrt()
+        root = reference.factor.T
         scatter = statistic.scatter
-        moment = symmetric_product(root.T, scatter @ root) / m
+        moment = congruence(reference.factor, scatter) / m
         centred = statistic.last_rows - statistic.mean
         whitened = centred @ root
         eigenvalues, shares = _covariance_shares(moment, whitened, m)
@@ -154,7 +156,7 @@ class FrechetInfluence:
         if eigenvalues.sum() > VANISHING:
             weight = min(1.0, reference.rank / n)
             scale = float(eigenvalues.sum()) / reference.square_trace
-            mixed = (1.0 - weight) * moment + weight * scale * reference.eigenvalues.square().diag()
+            mixed = (1.0 - weight) * moment + weight * scale * reference.square
             others = [each @ root for each in buffers[1:]]
             squares, *coordinates = eigen_coordinates(mixed, whitened[-BUFFER:], *others)
             kept = squares > 1e-9 * squares[-1]
@@ -225,7 +227,7 @@ class FrechetInfluence:
 
 def _gram_shares(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
     """Eigenvalues (…, n − 1) of M and U2 (…, n, n − 1) from the centred whitened rows' Gram matrix (…, n, n)."""
-    eigenvalues, eigenvectors = torch.linalg.eigh(gram / degrees)
+    eigenvalues, eigenvectors = eigen_basis(gram / degrees)
     # The smallest is zero, because the rows are centred.
     return eigenvalues[..., 1:].clamp_min(0.0), eigenvectors[..., 1:].square()
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from optimist.numerics.moments import check_lowest, check_moments
-from optimist.numerics.spectra import pair_sum
+from optimist.numerics.spectra import pair_sum, symmetric_product
 
 RANK_CUTOFF = 1e-10
 VANISHING = 1e-100
@@ -71,6 +71,17 @@ class Reference:
     def root(self) -> Tensor:
         """Eigenvectors times √eigenvalue, over the whole support (d, support): x·root is S x in the eigenbasis."""
         return self._eigenvectors[:, : self.support] * self._eigenvalues[: self.support].sqrt()
+
+    @cached_property
+    def factor(self) -> Tensor:
+        """Upper trapezoidal R (rank, d) with RᵀR = Σ_r over `basis`: R Σ Rᵀ has the eigenvalues of S Σ S."""
+        return torch.linalg.qr((self.basis * self.eigenvalues.sqrt()).T, mode="r").R
+
+    @cached_property
+    def square(self) -> Tensor:
+        """R Σ_r Rᵀ (rank, rank), R = `factor`: Σ_r² in the basis of R Σ Rᵀ."""
+        gram = symmetric_product(self.factor, self.factor.T)
+        return symmetric_product(gram, gram)
 
     @cached_property
     def projector(self) -> Tensor:

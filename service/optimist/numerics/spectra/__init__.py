@@ -2,7 +2,7 @@
 device.
 """
 
-from optimist.numerics.spectra.eigen import centre, double_centre, eigen_coordinates, pair_sum, root_trace
+from optimist.numerics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
 from optimist.numerics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.numerics.spectra.increments import increments
 from optimist.numerics.spectra.largest import largest_eigenvalue
@@ -14,7 +14,7 @@ from optimist.numerics.spectra.leave_one_out import (
     leave_one_out_curve,
     residuals,
 )
-from optimist.numerics.spectra.products import gram_square_sum, symmetric_product
+from optimist.numerics.spectra.products import congruence, gram_square_sum, symmetric_product
 from optimist.numerics.spectra.same_index import SameIndex
 
 __all__ = [
@@ -25,8 +25,10 @@ __all__ = [
     "SameIndex",
     "TraceFollower",
     "centre",
+    "congruence",
     "debiased_root_trace",
     "double_centre",
+    "eigen_basis",
     "eigen_coordinates",
     "gram_square_sum",
     "increments",

@@ -55,6 +55,13 @@ class Tridiagonal:
         _call("dstedc", b"I", size, values, beside, vectors, size, work, len(work), whole, len(whole))
         return values * self.unit, vectors.T
 
+    def eigenvectors(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues (m) of the matrix, ascending, and its eigenvectors as columns (m, m)."""
+        values, vectors = self.eigen()
+        found, size = vectors.T.contiguous(), self._size
+        _with_workspace("dormtr", b"L", b"L", b"N", size, size, self._reflectors, size, self._factors, found, size)
+        return values, found.T
+
 
 def _with_workspace(name: str, *arguments: bytes | int | Tensor) -> None:
     """Call with as large a workspace as the routine asks for."""

@@ -23,6 +23,26 @@ def symmetric_product(left: Tensor, right: Tensor) -> Tensor:
     return found
 
 
+def congruence(factor: Tensor, matrix: Tensor) -> Tensor:
+    """F A Fᵀ (k, k) of an upper trapezoidal F (k, m), k ≤ m, and a symmetric A (m, m): k³ flops where k = m.
+
+    Two products of which one is symmetric take three times as many. Neither zeros of F nor the lower triangle of F A
+    are multiplied.
+    """
+    count, columns = factor.shape
+    half, found = factor.new_zeros(count, columns), factor.new_empty(count, count)
+    for start in range(0, count, PANEL):
+        stop = min(start + PANEL, count)
+        panel = factor[start:stop, start:]
+        torch.mm(panel, matrix[start:, start:], out=half[start:stop, start:])
+        above = half[:stop, start:] @ panel.T
+        found[:stop, start:stop] = above
+        found[start:stop, :start] = above[:start].T
+        square = above[start:]
+        found[start:stop, start:stop] = square.triu() + square.triu(1).T
+    return found
+
+
 def gram_square_sum(rows: Tensor) -> float:
     """‖XXᵀ‖_F² of rows X (n, d), by the smaller of XXᵀ and XᵀX."""
     left = rows if len(rows) <= rows.shape[1] else rows.T

@@ -1,0 +1,85 @@
+// A dialog with one preview, those that are alike, and buttons to the others of the view; and the parts of tiles.
+import { getText } from "./api.js";
+import { fill, h, say } from "./dom.js";
+import { count } from "./format.js";
+
+const PIXELS = 100; // smaller images are enlarged pixel by pixel
+
+export class Enlarged {
+  constructor(address, palette) {
+    this.address = address;
+    this.palette = palette;
+    this.sequence = [];
+    this.folds = new Map();
+    this.shown = h("div", { class: "enlarged-sample", tabindex: "0" });
+    this.title = h("h2", { id: "enlarged-title" });
+    this.facts = h("p", { class: "quiet" });
+    this.prompt = h("p", { class: "prompt" });
+    this.alike = h("ul", { class: "alike", "aria-label": "Alike" });
+    this.back = h("button", { onclick: () => this.step(-1) }, "Previous");
+    this.next = h("button", { onclick: () => this.step(1) }, "Next");
+    this.dialog = h("dialog", { class: "enlarged", "aria-labelledby": "enlarged-title", onkeydown: (event) => this.key(event) }, [
+      this.title, this.prompt, this.shown, this.alike, this.facts,
+      h("div", { class: "buttons" }, [this.back, this.next, h("button", { onclick: () => this.dialog.close() }, "Close")]),
+    ]);
+    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
+  }
+
+  key(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by) this.step(by);
+  }
+
+  step(by) {
+    const place = this.sequence.findIndex(({ id }) => id === this.preview.id) + by;
+    if (this.sequence[place]) this.open(this.sequence[place]);
+  }
+
+  async open(preview) {
+    this.preview = preview;
+    const place = this.sequence.findIndex(({ id }) => id === preview.id);
+    fill(this.title, label(preview.generator, this.palette));
+    say(this.prompt, preview.prompt ?? "");
+    const size = preview.width ? `${preview.width} × ${preview.height}` : `${count(preview.bytes)} bytes of text`;
+    const same = this.folds.get(preview.id) ?? [preview];
+    const fold = same.length > 1 && `${same.indexOf(preview) + 1} of ${count(same.length)} alike`;
+    const facts = [fold, preview.index !== null && `index ${count(preview.index)}`, `pick ${count(preview.pick)}, sample ${preview.place + 1}`, size];
+    say(this.facts, facts.filter(Boolean).join(" · "));
+    this.back.disabled = place <= 0;
+    this.next.disabled = place < 0 || place >= this.sequence.length - 1;
+    this.showAlike(same, preview);
+    const isText = preview.kind === "text/plain";
+    this.shown.classList.toggle("is-text", isText);
+    fill(this.shown, isText ? preview.text : picture(this.address(preview), preview));
+    if (!this.dialog.open) this.dialog.showModal();
+    this.shown.scrollTop = 0;
+    if (!isText) return;
+    const said = await getText(this.address(preview)).catch((error) => error.message || "The service does not respond.");
+    if (this.preview === preview) say(this.shown, said);
+  }
+
+  // All samples that one tile stands for.
+  showAlike(same, preview) {
+    if (same.length !== this.alike.childElementCount || !same.every(({ id }, place) => this.alike.children[place].dataset.id === id)) {
+      fill(this.alike, same.length > 1 && same.map((one, place) => {
+        const shown = one.kind === "text/plain" ? count(place + 1) : picture(this.address(one), one);
+        const button = h("button", { class: "tile", "aria-label": `${place + 1} of ${same.length} alike`, onclick: () => this.open(one) }, shown);
+        return h("li", { "data-id": one.id }, button);
+      }));
+    }
+    for (const item of this.alike.children) item.firstChild.ariaCurrent = item.dataset.id === preview.id ? "true" : null;
+  }
+}
+
+export function picture(source, { width, height, generator }) {
+  const small = Math.max(width, height) < PIXELS;
+  const image = h("img", { src: source, alt: `Sample of ${generator}`, loading: "lazy", decoding: "async", class: small && "pixels" });
+  image.addEventListener("error", () => image.replaceWith(h("span", { class: "text quiet" }, "no longer kept")));
+  return image;
+}
+
+export function label(name, palette) {
+  const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
+  swatch.style.background = palette.colour(name);
+  return h("span", { class: "label" }, [swatch, h("span", { class: "name" }, name)]);
+}

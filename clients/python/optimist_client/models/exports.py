@@ -1,0 +1,90 @@
+"""All the models, which `optimist_client.models` exports."""
+
+from optimist_client.config import ExperimentConfig
+from optimist_client.models.contrasts import Contrast
+from optimist_client.models.decisions import ClosestRival, DecisionInfo, Verdict
+from optimist_client.models.experiments import (
+    Experiment,
+    ExperimentChange,
+    GeneratorChange,
+    GeneratorRequest,
+    GeneratorState,
+    ReferenceInfo,
+    State,
+)
+from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
+from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
+from optimist_client.models.overviews import Overview, Rival, Summary
+from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
+from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
+from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
+from optimist_client.models.references import UploadRequest, UploadState
+from optimist_client.models.reports import Regret, Report
+from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
+from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
+from optimist_client.models.service import Problem, Role, Session
+from optimist_client.models.standings import Standing
+from optimist_client.models.suspects import SuspectBatch
+from optimist_client.models.watched import WatchedReport
+from optimist_client.wire import Identifier
+
+__all__ = [
+    "AskReply",
+    "AskRequest",
+    "Blend",
+    "BlendRequest",
+    "ClosestRival",
+    "Contrast",
+    "Curve",
+    "DecisionInfo",
+    "Experiment",
+    "ExperimentChange",
+    "ExperimentConfig",
+    "GeneratorChange",
+    "GeneratorProgress",
+    "GeneratorRequest",
+    "GeneratorState",
+    "Identifier",
+    "Mixture",
+    "MixtureCurve",
+    "MixtureWeight",
+    "ModeInfo",
+    "Modes",
+    "NewPreview",
+    "OpenPickInfo",
+    "Overview",
+    "Pick",
+    "PreviewInfo",
+    "PreviewReply",
+    "PreviewRequest",
+    "Previews",
+    "Problem",
+    "Progress",
+    "PromptGroupInfo",
+    "ReferenceInfo",
+    "Regret",
+    "Report",
+    "RetractReply",
+    "RetractedBatch",
+    "Retraction",
+    "RetractionRequest",
+    "Rival",
+    "Role",
+    "RouteCurve",
+    "RouteSavings",
+    "RouteScore",
+    "RouteShare",
+    "RouteType",
+    "Routes",
+    "Session",
+    "Shown",
+    "Standing",
+    "State",
+    "Summary",
+    "SuspectBatch",
+    "TellReply",
+    "UploadRequest",
+    "UploadState",
+    "Verdict",
+    "WatchedReport",
+]

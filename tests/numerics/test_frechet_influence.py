@@ -1,0 +1,79 @@
+"""The analysis past n = rank is the definition written out with dense matrices (decisions.md §2, FID)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.spectra import debiased_root_trace, eigen, products
+
+D, N = 60, 150
+POWERS = {"flat": 0.0, "falling": 1.0, "steep": 2.0}
+
+
+@pytest.fixture(autouse=True)
+def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What serves large matrices serves these too."""
+    monkeypatch.setattr(eigen, "TRIDIAGONAL_SIZE", 1)
+    monkeypatch.setattr(products, "PANEL", 16)
+
+
+def drawn(count: int, power: float, seed: int) -> Tensor:
+    """Rows (count, D) with standard deviations k^-power, turned, and of unequal size."""
+    rng = np.random.default_rng(seed)
+    turned = np.linalg.qr(np.random.default_rng(9).standard_normal((D, D)))[0]
+    sizes = rng.uniform(0.5, 1.5, (count, 1))
+    return torch.from_numpy(sizes * rng.standard_normal((count, D)) * np.arange(1, D + 1) ** -power @ turned)
+
+
+def dense(reference: Reference, rows: Tensor, common: Tensor) -> tuple[float, float, float, Tensor]:
+    """Estimate, variance of the influence, second order and influence of `common`, by two whole decompositions."""
+    n = len(rows)
+    mean, values, root = rows.mean(0), reference.eigenvalues, reference.basis * reference.eigenvalues.sqrt()
+    centred = rows - mean
+    covariance = centred.T @ centred / (n - 1)
+    moment = root.T @ covariance @ root
+    squares, vectors = torch.linalg.eigh(moment)
+    shares = (centred @ root @ vectors).square() / ((n - 1) * squares.clamp_min(1e-12 * squares[-1]))
+    trace = debiased_root_trace(squares, shares, n - 1, values).value
+    shift = mean - reference.mean
+    estimate = shift.square().sum() + covariance.trace() * (1 - 1 / n) + reference.trace - 2 * trace
+    weight, scale = len(values) / n, moment.trace() / values.square().sum()
+    mixed, turned = torch.linalg.eigh((1 - weight) * moment + weight * scale * values.square().diag())
+    kept = mixed > 1e-9 * mixed[-1]
+    s, turned = mixed[kept].sqrt(), turned[:, kept]
+
+    def influence(of: Tensor) -> Tensor:
+        return 2 * of @ shift + of.square().sum(1) - ((of @ root @ turned).square() / s).sum(1)
+
+    square_trace = covariance.square().sum()
+    spread = torch.maximum(square_trace - covariance.trace() ** 2 / n, 0.05 * square_trace)
+    pairs = (s[:, None] * s / (s[:, None] + s)).square().sum()
+    found = influence(centred)
+    return float(estimate), float(found.var()), float(2 * spread + pairs), influence(common - mean)
+
+
+@pytest.mark.parametrize("real", [400, 45], ids=["of full rank", "of low rank"])
+@pytest.mark.parametrize("power", list(POWERS.values()), ids=list(POWERS))
+def test_the_analysis_is_the_dense_one(power: float, real: int):
+    others = drawn(real, power, 1)
+    reference = Reference(others.mean(0), torch.cov(others.T))
+    rows = 1.1 * drawn(N, power, 2) + 0.02
+    metric = FrechetDistance(reference)
+    statistic = metric.statistic()
+    for batch in rows.split(7):
+        statistic.update(batch)
+    found = metric.analyse_paired(statistic, {"features": rows[20:60]})
+    estimate, variance, second, influence = dense(reference, rows, rows[20:60])
+    assert found.estimate == pytest.approx(estimate, rel=1e-9)
+    assert found.influence_variance == pytest.approx(variance, rel=1e-7)
+    assert found.second_order_variance == pytest.approx(second, rel=1e-7)
+    assert found.plain_error == pytest.approx(math.sqrt(variance / N + second / N**2), rel=1e-7)
+    assert found.influence is not None
+    assert float((found.influence - influence).abs().max()) < 1e-7 * math.sqrt(variance)
