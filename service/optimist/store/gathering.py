@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Self
 
+from hiredis import pack_command
 from redis.asyncio import ConnectionPool, Redis
 from redis.exceptions import ResponseError
 
@@ -17,7 +18,7 @@ class Gathering(Redis):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._asked: list[tuple[list[bytes], asyncio.Future[Any]]] = []
+        self._asked: list[tuple[bytes, asyncio.Future[Any]]] = []
         self._sending: asyncio.Task[None] | None = None
         self._own = self.connection_pool.make_connection()
 
@@ -41,7 +42,7 @@ class Gathering(Redis):
         if any(type(argument) is bytes and len(argument) > LARGE for argument in command):
             return await self.execute_command(*command)
         answer = asyncio.get_running_loop().create_future()
-        self._asked.append((self._own.pack_command(*command), answer))
+        self._asked.append((pack_command(command), answer))  # pyright: ignore[reportArgumentType]  # declared for one
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
         return await answer
@@ -56,10 +57,10 @@ class Gathering(Redis):
                     if not answer.done():
                         answer.set_exception(error)
 
-    async def _exchange(self, gathered: list[tuple[list[bytes], asyncio.Future[Any]]]) -> None:
+    async def _exchange(self, gathered: list[tuple[bytes, asyncio.Future[Any]]]) -> None:
         """Send the commands that have no answer yet, and read their answers."""
         left = [one for one in gathered if not one[1].done()]
-        await self._own.send_packed_command([part for packed, _ in left for part in packed])
+        await self._own.send_packed_command([packed for packed, _ in left])
         for _, answer in left:
             try:
                 found, error = await self._own.read_response(), None
