@@ -4,9 +4,8 @@ For f(x) ≈ c + βx + Σ_q w_q log(x + t_q) on a spectrum, and A' = A + UUᵀ,
 
     Tr f(A') − Tr f(A) = β tr UUᵀ + Σ_q w_q logdet(I + Uᵀ (A + t_q I)⁻¹ U),
 
-by the matrix determinant lemma. Nodes t_q and weights are least squares on a grid (variable projection, Golub and
-Pereyra 1973): computed where they are needed, for any order and range, and accepted by the error they show on a grid
-three times as fine.
+by the matrix determinant lemma. Nodes t_q are chosen among a few sets, weights are least squares on a grid: computed
+where they are needed, for any order and range, and accepted by the error they show on a grid three times as fine.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 COUNTS = (8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 27, 30, 34, 38, 43, 48)
 """Numbers of nodes to try, in this order: the cost of a low-rank change is proportional."""
@@ -28,12 +25,6 @@ POINTS = 600
 """Number of points of the grid on which weights are fitted."""
 LOWEST = 1e-20
 """The first grid point after 0, for a range that begins at 0."""
-REFINABLE = 100.0
-"""How many times the tolerance the error of a set of nodes may be that is refined: refining gains two digits."""
-RANGE = (math.log(1e-22), math.log(1e3))
-"""Where the logarithm of a refined node may lie."""
-EVALUATIONS = 60
-"""Largest number of evaluations of a refinement."""
 
 
 @dataclass(frozen=True)
@@ -58,37 +49,9 @@ def log_sum(order: float, start: float, tolerance: float) -> LogSum | None:
     for count in COUNTS:
         tried = (_fit(order, start, nodes) for nodes in _nodes(order, start, tolerance, count))
         best = min(tried, key=lambda found: found.error)
-        if tolerance < best.error <= REFINABLE * tolerance:
-            best = min(best, _fit(order, start, _refined(order, start, best)), key=lambda found: found.error)
         if best.error <= tolerance:
             return best
     return None
-
-
-def _refined(order: float, start: float, found: LogSum) -> NDArray[np.float64]:
-    """Nodes near those found with a smaller sum of squared errors, the weights being the best ones for any nodes."""
-    x = _grid(start, POINTS // 2)[int(start == 0.0) :]
-    values, used = _values(x, order), -1 if start == 0.0 else None
-
-    def solved(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        terms = _terms(x, np.exp(logs.clip(*RANGE)))[:, :used]
-        terms /= np.abs(terms).max(0)
-        return terms, np.linalg.lstsq(terms, values, rcond=1e-15)[0], np.log1p(1.0 / np.exp(logs.clip(*RANGE)))
-
-    def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        terms, solution, _ = solved(logs)
-        return (terms @ solution - values) / found.error
-
-    def slopes(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        terms, solution, largest = solved(logs)
-        moved = -x[:, None] / (x[:, None] + np.exp(logs.clip(*RANGE))) * (solution[: len(logs)] / largest)
-        orthogonal = np.linalg.qr(terms)[0]
-        return (moved - orthogonal @ (orthogonal.T @ moved)) / found.error
-
-    # scipy's types know only names of finite differences here.
-    jacobian = cast(Any, slopes)
-    better = least_squares(residuals, np.log(found.nodes), jac=jacobian, method="lm", max_nfev=EVALUATIONS).x
-    return np.sort(np.exp(better.clip(*RANGE)))
 
 
 def _nodes(order: float, start: float, tolerance: float, count: int) -> Iterator[NDArray[np.float64]]:
