@@ -197,13 +197,18 @@ def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dic
     return {"combined": combined, "two": two, **({"default": default} if workers == 1 else {"own": own})}
 
 
-def turns(runs: list[Variant], repeats: int, seconds: float) -> None:
-    """Warm up, then let the variants take turns, every other time in the opposite order."""
-    for variant in runs:
-        variant.warm_up()
+def turns(groups: list[list[Variant]], repeats: int, seconds: float) -> None:
+    """Warm up, then let the variants take turns; every other time in the opposite order within each group.
+
+    Never in the opposite order as a whole: the last one would then go on at once, and be warmer than the others.
+    """
+    for group in groups:
+        for variant in group:
+            variant.warm_up()
     for repeat in range(repeats):
-        for variant in runs[:: -1 if repeat % 2 else 1]:
-            variant.turn(seconds)
+        for group in groups:
+            for variant in group[:: -1 if repeat % 2 else 1]:
+                variant.turn(seconds)
 
 
 def main() -> None:
@@ -234,15 +239,15 @@ def main() -> None:
             for workers in options.workers:
                 bodies = services[0].bodies(d)
                 made = [variants(service, bodies, d, workers) for service in services]
-                runs = [echoes(echo_port, echo_pid, bodies[0], workers)]
+                groups = [[echoes(echo_port, echo_pid, bodies[0], workers)]]
                 for name in (name for name in made[0] if name in options.variants):
-                    mine, *others = [each[name]() for each in made]
-                    mine.other = next(iter(others), None)
-                    runs += [mine, *others]
-                turns(runs, options.repeats, options.seconds)
-                for variant in runs:
-                    line(f"{d}", f"{workers}", *cells(variant, runs[0]))
-                fastest = max(fastest, statistics.median(runs[1].rates))
+                    group = [each[name]() for each in made]
+                    group[0].other = group[1] if len(group) > 1 else None
+                    groups.append(group)
+                turns(groups, options.repeats, options.seconds)
+                for variant in (variant for group in groups for variant in group):
+                    line(f"{d}", f"{workers}", *cells(variant, groups[0][0]))
+                fastest = max(fastest, statistics.median(groups[1][0].rates))
     if options.against is None:
         _beside_peers(fastest, 50 if options.quick else 300)
 
