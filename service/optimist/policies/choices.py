@@ -1,4 +1,4 @@
-"""The index policies of decisions.md §3, each a function (arms, told, rng) → position of the arm to sample.
+"""The index policies of decisions.md §3, each a function (arms, told, draws) → position of the arm to sample.
 
 All arms must be active and have an estimate; `policy.Policy` ensures this. On a tie they choose the arm with the fewest
 samples (told and pending), then the first (equations.md §3b).
@@ -6,38 +6,34 @@ samples (told and pending), then the first (equations.md §3b).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from optimist.policies.arms import Arm, losses, optimistic, selection_errors, sign
-
-Rng = Callable[[], np.random.Generator]
-"""Creates a round's random generator. Only policies that need one call it, as it doubles the cost of a pick."""
+from optimist.policies.draws import Draws
 
 
-def ucb(arms: Sequence[Arm], told: int, rng: Rng) -> int:
+def ucb(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """The best optimistic value (upper confidence bound), with intervals narrowed by the open picks."""
-    del rng
+    del draws
     return _least(_indices(arms, told), arms)
 
 
-def greedy(arms: Sequence[Arm], told: int, rng: Rng) -> int:
+def greedy(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """The best value, ignoring uncertainty."""
-    del told, rng
+    del told, draws
     return _least(losses(arms), arms)
 
 
-def uniform(arms: Sequence[Arm], told: int, rng: Rng) -> int:
+def uniform(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """Round robin: the fewest samples, told and pending."""
-    del told, rng
+    del told, draws
     return fewest_samples(arms)
 
 
-def thompson(arms: Sequence[Arm], told: int, rng: Rng) -> int:
+def thompson(arms: Sequence[Arm], told: int, draws: Draws) -> int:
     """The best of one random draw per generator from value + sd_select·N(0, 1)."""
     del told
-    noise = rng().standard_normal(len(arms)).tolist()
+    noise = draws.normals(len(arms))
     known = zip(arms, losses(arms), selection_errors(arms), noise, strict=True)
     return _least([value + error * arm.shrink * draw for arm, value, error, draw in known], arms)
 

@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from optimist.numerics.estimate import Estimate
-from optimist.policies.arms import Arm, known_error
+from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import Against, Columns, Errors, compared
 from optimist_client.models import Contrast
@@ -39,6 +39,7 @@ class Contrasts:
         self._sign = by
         self._against: dict[int, Against] = {}
         self._errors: dict[tuple[int, Errors], list[float]] = {}
+        self._separations: dict[tuple[float, Errors], list[float]] = {}
 
     @cached_property
     def best(self) -> int:
@@ -52,7 +53,7 @@ class Contrasts:
             best = least
         return best
 
-    @property
+    @cached_property
     def are_strict(self) -> bool:
         """Whether the intervals hold at all sample sizes and for all generators at once."""
         return all(estimate.strict for estimate in self.estimates)
@@ -92,6 +93,16 @@ class Contrasts:
                 math.hypot(errors[base], error) * math.sqrt(reduction)
                 for error, reduction in zip(errors, reductions, strict=True)
             ]
+        return found
+
+    def separations(self, tolerated: float, kind: Errors) -> list[float]:
+        """How many errors each is behind the best one, if that may be worse by `tolerated`; +inf at the best itself."""
+        found = self._separations.get((tolerated, kind))
+        if found is None:
+            differences, errors = self.against(self.best).differences, self.errors(self.best, kind)
+            found = [ratio(each + tolerated, error) for each, error in zip(differences, errors, strict=True)]
+            found[self.best] = math.inf
+            self._separations[tolerated, kind] = found
         return found
 
     def _compared(self, base: int) -> Against:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from optimist.policies.arms import Arm
-from optimist.policies.choices import Rng, fewest_samples, greedy, thompson, ucb, uniform
+from optimist.policies.choices import fewest_samples, greedy, thompson, ucb, uniform
+from optimist.policies.draws import Draws
 from optimist.policies.stopping import Stopping
 from optimist.policies.top_two import top_two
 
@@ -67,10 +66,9 @@ class Policy:
         unknown = [i for i in active if arms[i].estimate is None]
         if unknown:
             return unknown[fewest_samples([arms[i] for i in unknown])]
-        rng = partial(np.random.default_rng, (self.seed, round_))
-        return active[self._rule()([arms[i] for i in active], told, rng)]
+        return active[self._rule()([arms[i] for i in active], told, Draws(self.seed, round_))]
 
-    def _rule(self) -> Callable[[Sequence[Arm], int, Rng], int]:
+    def _rule(self) -> Callable[[Sequence[Arm], int, Draws], int]:
         rules = {"ucb": ucb, "greedy": greedy, "uniform": uniform, "thompson": thompson}
         return rules.get(self.name) or partial(top_two, stopping=self.stopping)
 

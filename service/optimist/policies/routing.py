@@ -11,6 +11,7 @@ import numpy as np
 from optimist.numerics.routing.chances import best_chances
 from optimist.numerics.routing.features import Floats
 from optimist.policies.blend_rules import drawn
+from optimist.policies.draws import uniform_of
 
 RouteName = Literal["thompson", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
 FLOOR = 0.02
@@ -81,7 +82,7 @@ class RoutePolicy:
         """The place that the chances (G,) give to pick `number`; its random number depends only on (seed, number)."""
         if chances.max() == 1.0:
             return int(np.argmax(chances))
-        return drawn(chances, np.random.default_rng((self.seed, number)).random())
+        return drawn(chances, uniform_of(self.seed, number))
 
     def _after_tries(self, means: Floats, widths: Floats, costs: Floats) -> tuple[Floats, Floats]:
         """Values and their widths (G,) of calling until success, which grow with the probability of success."""

@@ -85,14 +85,7 @@ class Stopping:
 
     def separations(self, arms: Sequence[Arm], kind: Errors) -> list[float]:
         """z_j of every arm against the best one; +inf at the best itself. Every arm must have an estimate."""
-        contrasts, tolerated = contrasts_among(arms), self.tolerated(arms)
-        best = contrasts.best
-        z = [
-            ratio(difference + tolerated, error)
-            for difference, error in zip(contrasts.against(best).differences, contrasts.errors(best, kind), strict=True)
-        ]
-        z[best] = math.inf
-        return z
+        return contrasts_among(arms).separations(self.tolerated(arms), kind)
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
         """Whether the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
@@ -103,9 +96,10 @@ class Stopping:
         if any(arm.estimate is None for arm in arms) or not arms:
             waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
             return Decision(None, None, False, f"no estimate yet of {waiting}")
-        if contrasts_among(arms).are_strict:
+        contrasts = contrasts_among(arms)
+        if contrasts.are_strict:
             return self._by_intervals(arms)
-        best = arms[contrasts_among(arms).best]
+        best = arms[contrasts.best]
         if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
             reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
             return Decision(best.name, None, False, reason)

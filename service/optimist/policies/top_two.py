@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from optimist.policies.arms import Arm, prices, ratio
-from optimist.policies.choices import Rng, fewest_samples, greedy, ucb
+from optimist.policies.choices import fewest_samples, greedy, ucb
 from optimist.policies.contrasts import Contrasts, contrasts_among
+from optimist.policies.draws import Draws
 from optimist.policies.paired import Errors
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 
@@ -15,7 +16,7 @@ UNRELATED = 0.25
 """Correlation ρ_L above which costs are not weighed: at unequal counts a contrast loses more than they can save."""
 
 
-def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int:
+def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) -> int:
     """Position of the arm to sample: the leader with probability gain_l/(gain_l + gain_c), else the challenger.
 
     The challenger has the least ½ D_j₊²/Var(D_j) + log(picks_j), D_j its contrast with the leader. The gain of an arm
@@ -35,11 +36,11 @@ def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int
         rarest = fewest_samples(arms)
         if arms[rarest].samples + arms[rarest].pending_samples < FEWEST_SAMPLES:
             return rarest
-        leader, best, kind = greedy(arms, told, rng), contrasts.best, "stopping"
+        leader, best, kind = greedy(arms, told, draws), contrasts.best, "stopping"
         if contrasts.losses[leader] != contrasts.losses[best]:
             leader = best
     else:
-        leader = ucb(arms, told, rng)
+        leader = ucb(arms, told, draws)
     variances = [(error * arm.shrink) ** 2 for arm, error in zip(arms, contrasts.errors_of(kind), strict=True)]
     against = contrasts.against(leader)
     differences, reductions = against.differences, against.reductions(kind)
@@ -57,7 +58,7 @@ def top_two(arms: Sequence[Arm], told: int, rng: Rng, stopping: Stopping) -> int
         of_leader, of_challenger = gains(arms, contrasts, leader, challenger, kind)
     if costs is not None:
         of_leader, of_challenger = of_leader / costs[leader], of_challenger / costs[challenger]
-    leads = rng().random() * (of_leader + of_challenger) < of_leader
+    leads = draws.uniform() * (of_leader + of_challenger) < of_leader
     return leader if leads else challenger
 
 

@@ -26,6 +26,7 @@ from optimist.store.errors import (
     Superseded,
     reaching_redis,
 )
+from optimist.store.gathering import Gathering
 from optimist.store.keys import experiment_key, full_name, namespace_of
 from optimist.store.lineage import Lineage
 from optimist.store.scripts import Argument, Script, Value, load
@@ -40,6 +41,8 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
     b"refused": Refused,
     b"superseded": Superseded,
 }
+_GATHERED = frozenset({"exchange"})
+"""Scripts that are called at the same time for many experiments, and are short."""
 
 
 class Commands:
@@ -52,6 +55,7 @@ class Commands:
         self.redis = redis
         self.namespace = namespace
         self.lineage = lineage or Lineage()
+        self._gathered = redis.gathered if isinstance(redis, Gathering) else redis.execute_command
 
     def full(self, name: str) -> str:
         """The full name of an experiment or reference, as in keys, indices and announcements."""
@@ -110,9 +114,10 @@ class Commands:
 
     async def _run(self, prepared: Script, keys: Sequence[str | bytes], arguments: Mapping[str, Value]) -> Any:
         sent = (len(keys), *keys, *prepared.pack(arguments))
+        send = self._gathered if prepared.name in _GATHERED else self.redis.execute_command
         with reaching_redis():
             try:
-                return await self.redis.execute_command("EVALSHA", prepared.sha, *sent)
+                return await send("EVALSHA", prepared.sha, *sent)
             except NoScriptError:
                 return await self.redis.execute_command("EVAL", prepared.source, *sent)
 

@@ -16,14 +16,13 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, RedisClusterException
 
 from optimist.store.cluster import Cluster
+from optimist.store.gathering import LARGE, Gathering
 from optimist.store.lineage import Lineage
 from optimist.store.store import Store
 
 SCHEMES = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
 """The schemes of URLs that `connect` accepts."""
 _CLUSTER = "+cluster://"
-LARGE = 2**16
-"""A larger argument (bytes) is sent by itself instead of being copied into its command."""
 
 
 class _Lean(AbstractConnection):
@@ -116,7 +115,7 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
             "the URL of Redis cannot be read: expected scheme://user:password@host:port/database?options, where the "
             "password has %2F for /, %3F for ?, %23 for # and %40 for @, and every option has a value of its type"
         ) from None
-    return Redis.from_pool(pool)
+    return Gathering.from_pool(pool)
 
 
 @asynccontextmanager

@@ -8,8 +8,8 @@ local function told_part(slice, rows)
   return start .. ' ' .. string.format('%d', math.min(size, rows))
 end
 
--- Logs and counts a batch. Answers {the answer as JSON, the version that this made, what is suspicious about the
--- batch}. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered; `slice`: the slice
+-- Logs and counts a batch. Answers the answer as JSON, the version that this made, what is suspicious about the batch,
+-- and whether samples have indices. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered; `slice`: the slice
 -- of its pick, or the indices that it was told with, if any; `context`: that of its pick, if any.
 local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice, context)
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps, indexed = unpack(redis.call(
@@ -53,5 +53,5 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   redis.call('APPEND', history, struct.pack('<HBI4', tonumber(g), flags, tonumber(rows)))
   return string.format(
     '{"pick":%d,"generator":%d,"rows":%d,"samples":%d,"batches":%d,"seq":%d,"late":%s}',
-    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, note(g, seq, found, number, rows)
+    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, (note(g, seq, found, number, rows)), indexed
 end

@@ -38,17 +38,20 @@ local function open(at_first)
   if tonumber(rounds) ~= expected or (newest or '') ~= last then
     return {'ok', 'moved'}
   end
+  local is_exact, holder = expected_version ~= '', redis.call('GET', turn)
+  if holder and holder ~= who then
+    return {'ok', 'moved'}
+  end
   -- If the version has increased only by this script's own steps, nothing else has changed except that leases may have
   -- run out; these are freed when the state is read.
-  if expected_version ~= '' and (tonumber(expected_version) ~= version or expected_mark ~= at_first
+  if is_exact and (tonumber(expected_version) ~= version or expected_mark ~= at_first
     or redis.call('ZCOUNT', leases, '-inf', now()) > 0) then
     return {'ok', 'moved'}
   end
-  local decided, holder = unpack(redis.call('MGET', decision, turn))
-  if decided or holder and holder ~= who or redis.call('HEXISTS', controls, 'stopped') == 1 then
+  if not is_exact and (redis.call('EXISTS', decision) == 1 or redis.call('HEXISTS', controls, 'stopped') == 1) then
     return {'ok', 'moved'}
   end
-  for _, pick in ipairs(new_picks) do
+  for _, pick in ipairs(is_exact and {} or new_picks) do
     local g, again = pick.generator, pick.again
     if redis.call('HEXISTS', generators, g) == 0 then
       return {'not-found', 'there is no generator ' .. g}

@@ -1,5 +1,5 @@
 -- uses: prelude picks checking accept
--- keys: picks terms contexts leases returned counts
+-- keys: picks terms contexts leases returned
 
 -- The refusal of a batch that is not what its pick asked for, nil where it is. `agreed`: "<nonce> <least rows> <most
 -- rows>", with 0 as the most for any number.
@@ -34,13 +34,13 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   end
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
-  local answer, version, suspicion =
+  local answer, version, suspicion, indexed =
     accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice,
       redis.call('HGET', contexts, number))
   -- A late batch takes its slice back, unless another pick has it by now. The indices that it has no rows for are handed
   -- out again; the prompts of an older experiment are not.
   local is_its_own = release(number, pick) or redis.call('HDEL', returned, number) == 1
-  if is_its_own and redis.call('HEXISTS', counts, 'batch_size') == 1 then
+  if is_its_own and indexed then
     hand_back(number, pick, rows)
   end
   conclude(number, digest .. '\t' .. answer, tonumber(limit))

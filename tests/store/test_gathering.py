@@ -1,0 +1,68 @@
+"""Commands that are sent together: each caller gets its own answer, or its own error, whatever befalls the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError, ResponseError
+from servers import Server
+
+from optimist.store import Store, connect
+from optimist.store.cluster import Cluster
+from optimist.store.gathering import LARGE, Gathering
+
+
+@pytest.fixture
+async def gathering(server: Server, redis: Redis) -> AsyncIterator[Gathering]:
+    if isinstance(redis, Cluster):
+        pytest.skip("a cluster's client sends each command by itself")
+    async with connect(server.url) as client:
+        assert isinstance(client, Gathering)
+        yield client
+
+
+async def test_each_gets_its_own_answer(gathering: Gathering):
+    large = bytes(LARGE + 1)
+    asked = [gathering.gathered("ECHO", text) for text in (b"a", b"b", large, b"c")]
+    refused = gathering.gathered("NONSENSE")
+    cancelled = asyncio.ensure_future(gathering.gathered("ECHO", "d"))
+    asyncio.get_running_loop().call_soon(cancelled.cancel)
+    *found, error, _ = await asyncio.gather(*asked, refused, cancelled, return_exceptions=True)
+    assert found == [b"a", b"b", large, b"c"]
+    assert isinstance(error, ResponseError)
+    assert cancelled.cancelled()
+    assert await gathering.gathered("ECHO", "e") == b"e"
+
+
+async def test_those_of_one_turn_share_a_read_of_redis(gathering: Gathering, redis: Redis):
+    await gathering.gathered("PING")
+    before = (await redis.info("stats"))["total_reads_processed"]
+    await asyncio.gather(*(gathering.gathered("ECHO", n) for n in range(50)))
+    assert (await redis.info("stats"))["total_reads_processed"] - before < 10
+
+
+async def test_a_lost_connection_is_made_again(gathering: Gathering):
+    await gathering.gathered("PING")
+    for _ in range(3):
+        await gathering.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert await asyncio.gather(*(gathering.gathered("ECHO", n) for n in range(5))) == [b"%d" % n for n in range(5)]
+
+
+async def test_every_caller_hears_that_redis_is_gone(tmp_path: Path):
+    async with connect(f"unix://{tmp_path}/nothing") as client:
+        assert isinstance(client, Gathering)
+        found = await asyncio.gather(*(client.gathered("PING") for _ in range(3)), return_exceptions=True)
+        assert [type(error) for error in found] == [ConnectionError] * 3
+
+
+async def test_scripts_that_redis_has_forgotten(gathering: Gathering, redis: Redis):
+    store = Store(gathering)
+    for n in range(4):
+        await store.create_experiment(f"x{n}", "{}", ["a"], growth=0.0)
+    await redis.script_flush()
+    states = await asyncio.gather(*(store.exchange(f"x{n}", wants_state=True) for n in range(4)))
+    assert [done.state and done.state.rounds for done in states] == [0] * 4
