@@ -9,6 +9,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from optimist.api.board import Board
 from optimist.api.bodies import npz
 from optimist.api.door.keys import Caller
 from optimist.insight.metrics import BODY_BYTES
@@ -31,16 +32,17 @@ class Limits:
     """ASGI middleware that stops reading a body that is too large (whatever its headers claim) or too slow.
 
     archives: the path whose bodies are written to disk; they have a size limit of their own and use no memory.
+    board: where the API processes of this service count the memory of their bodies together.
     While the body is read it raises HTTPException 408, 413, or 503 if the bodies of all requests, or of those with the
     same key, would use too much memory. FastAPI passes an HTTPException on as the response.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, archives: str) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings, archives: str, board: Board) -> None:
         self._app = app
         self._settings = settings
         self._archives = archives
-        self._memory = Memory(settings.max_memory, settings.memory_share)
-        BODY_BYTES.set_function(lambda: self._memory.held)
+        self._memory = Memory(settings.max_memory, settings.memory_share, board)
+        BODY_BYTES.set(0)  # one that was killed may have left more
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with a `receive` that counts bytes, and with its `Share` of memory in its scope."""
@@ -99,13 +101,16 @@ class Limits:
 
 
 class Memory:
-    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key."""
+    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key.
 
-    def __init__(self, most: int, share: float) -> None:
+    Requests that use at most `SMALL` are not counted. The limit holds for all API processes of the service; of that of
+    a key each of them grants its part.
+    """
+
+    def __init__(self, most: int, share: float, board: Board) -> None:
         self._most = most
-        self._share = int(most * share)
-        self.held = 0
-        """Bytes in use now, not counting requests that use at most `SMALL`."""
+        self._share = int(most * share / board.processes)
+        self._board = board
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
     def check(self, key: str, before: int, size: int) -> None:
@@ -119,12 +124,12 @@ class Memory:
         others = self._of_keys[key] - before
         if key and others > 0 and others + size > self._share:
             raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
-        if self.held - before + size > self._most:
+        if self._board.held - before + size > self._most:
             raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
 
     def change(self, key: str, by: int) -> None:
         """Add `by` bytes (negative to release them) to what a key holds."""
-        self.held += by
+        BODY_BYTES.set(self._board.hold(by))
         self._of_keys[key] += by
         if not self._of_keys[key]:
             del self._of_keys[key]
