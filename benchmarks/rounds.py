@@ -1,6 +1,7 @@
 """Rounds per second through HTTP: tell a batch and ask for the next pick, compared with a bare FastAPI + XADD echo.
 
     python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
+        [--processes 1]
 
 The echo is one POST of the same body, added to a Redis stream. Both servers run on an embedded Redis with
 `appendfsync always`. The same raw client drives both over equally many keep-alive connections, alternately within one
@@ -16,7 +17,8 @@ Every experiment has 320 rounds before the measurement: in the first rounds an e
 which is not the steady state of a run.
 
 "CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer: these numbers are
-disturbed least by other jobs on the machine. Neither includes redis-server. "client" is the share of one core that the
+disturbed least by other jobs on the machine. With `--processes` the service has several API processes on its port, and
+"CPU" is their sum; then it also says how the busiest one's share of it compares with an even one. Neither includes redis-server. "client" is the share of one core that the
 load generator takes, with one thread per connection.
 
 At the end come the peers, in process, without HTTP and without samples: ask and tell of Optuna
@@ -177,6 +179,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="number of periods of each variant")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[64, 768, 2048])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--processes", type=int, default=1, help="number of API processes of the service")
     options = parser.parse_args()
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
@@ -188,9 +191,10 @@ def main() -> None:
         echo_port, port = free_port(), free_port()
         echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}/data"]
+        serve.append(f"--workers={options.processes}")
         echo_pid = stack.enter_context(process(echo, echo_port))
         pid = stack.enter_context(process(serve, port))
-        service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [pid, scorer_of(pid)])
+        service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [apis_of(pid), scorer_of(pid)])
         for d in options.dimensions:
             for workers in options.workers:
                 field_ = list(variants(service, echo_port, echo_pid, d, workers))
