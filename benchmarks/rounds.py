@@ -194,7 +194,9 @@ def main() -> None:
         serve.append(f"--workers={options.processes}")
         echo_pid = stack.enter_context(process(echo, echo_port))
         pid = stack.enter_context(process(serve, port))
-        service = Service(stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [apis_of(pid), scorer_of(pid)])
+        service = Service(
+            stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [apis_of(pid), scorer_of(pid)]
+        )
         for d in options.dimensions:
             for workers in options.workers:
                 field_ = list(variants(service, echo_port, echo_pid, d, workers))

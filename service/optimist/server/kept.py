@@ -155,8 +155,9 @@ class Kept:
         return process
 
     def _take(self, word: dict[str, Any]) -> None:
-        if "ready" in word and not self.ready.done():
-            self.ready.set_result(None)
+        if "ready" in word:
+            if not self.ready.done():
+                self.ready.set_result(None)
         elif "error" in word and not self.ready.done():
             self.ready.set_exception(self.refused(word["error"]))
         elif "error" in word:
