@@ -18,8 +18,8 @@ which is not the steady state of a run.
 
 "CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer: these numbers are
 disturbed least by other jobs on the machine. With `--processes` the service has several API processes on its port, and
-"CPU" is their sum; then it also says how the busiest one's share of it compares with an even one. Neither includes redis-server. "client" is the share of one core that the
-load generator takes, with one thread per connection.
+"CPU" is their sum. Neither includes redis-server. "client" is the share of one core that the load generator takes, with
+one thread per connection.
 
 At the end come the peers, in process, without HTTP and without samples: ask and tell of Optuna
 (`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and of Vizier's service if google-vizier is
@@ -45,7 +45,19 @@ import numpy as np
 
 from optimist_client import Optimist, tensors
 from peers import PEERS
-from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, batch_path, cpu_seconds, free_port, process, scorer_of
+from raw import (
+    BATCH,
+    GENERATORS,
+    HEADERS,
+    JSON,
+    RawClient,
+    batch_path,
+    cpu_seconds,
+    free_port,
+    process,
+    scorer_of,
+    workers_of,
+)
 
 Action = Callable[[], object]
 """One round of one worker."""
@@ -60,7 +72,7 @@ class Variant:
 
     name: str
     actions: list[Action]
-    pids: list[int]
+    pids: list[list[int]]
     experiments: int = 1
     rates: list[float] = field(default_factory=list)
     cpu: list[list[float]] = field(default_factory=list)
@@ -86,12 +98,12 @@ class Variant:
                 action()
                 latencies.append(time.perf_counter() - begun)
 
-        cpu, client, start = [*map(cpu_seconds, self.pids)], time.process_time(), time.perf_counter()
+        cpu, client, start = [*map(cpu_of, self.pids)], time.process_time(), time.perf_counter()
         end = start + seconds
         self._side_by_side(work)
         taken = time.perf_counter() - start
         self.rates.append(len(latencies) / taken)
-        used = zip(map(cpu_seconds, self.pids), cpu, strict=True)
+        used = zip(map(cpu_of, self.pids), cpu, strict=True)
         self.cpu.append([(after - before) / len(latencies) for after, before in used])
         self.client.append((time.process_time() - client) / taken)
         self.latencies += latencies
@@ -106,7 +118,7 @@ class Variant:
 class Service:
     """The service under test, and the batches that its experiments are told."""
 
-    def __init__(self, optimist: Optimist, port: int, pids: list[int]) -> None:
+    def __init__(self, optimist: Optimist, port: int, pids: list[list[int]]) -> None:
         self.port = port
         self.pids = pids
         self._optimist = optimist
@@ -147,6 +159,11 @@ class Service:
         return action
 
 
+def cpu_of(pids: list[int]) -> float:
+    """The processor time that some processes have used together, in seconds."""
+    return sum(map(cpu_seconds, pids))
+
+
 def echoing(port: int, body: bytes) -> Action:
     """A connection that posts to the echo."""
     client = RawClient(port)
@@ -156,7 +173,7 @@ def echoing(port: int, body: bytes) -> Action:
 def variants(service: Service, echo_port: int, echo_pid: int, d: int, workers: int) -> Iterator[Variant]:
     """All variants for one dimension and number of workers, the echo first."""
     bodies, tag, names = service.bodies(d), f"{d}-{workers}", [f"w{i}" for i in range(workers)]
-    yield Variant("echo", [echoing(echo_port, bodies[0]) for _ in names], [echo_pid])
+    yield Variant("echo", [echoing(echo_port, bodies[0]) for _ in names], [[echo_pid]])
     shared = service.experiment(f"one-{tag}", d, **PATH)
     yield Variant("combined", [service.combined(shared, name, bodies) for name in names], service.pids)
     if workers > 1:
@@ -195,7 +212,7 @@ def main() -> None:
         echo_pid = stack.enter_context(process(echo, echo_port))
         pid = stack.enter_context(process(serve, port))
         service = Service(
-            stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [apis_of(pid), scorer_of(pid)]
+            stack.enter_context(Optimist(f"http://127.0.0.1:{port}")), port, [workers_of(pid), [scorer_of(pid)]]
         )
         for d in options.dimensions:
             for workers in options.workers:
