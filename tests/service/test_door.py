@@ -9,6 +9,7 @@ import pytest
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
+from optimist.api.board import Board
 from optimist.api.bodies.arrays import body_of
 from optimist.api.door.access import Access
 from optimist.api.door.limits import Limits
@@ -32,7 +33,10 @@ async def fail(request: Request) -> Response:
 
 async def answers(path: str) -> tuple[httpx.Response, httpx.Response]:
     """The answers to one request, at the door and by FastAPI."""
-    access, limits = Access(keys=False, local=False, rate=None), Limits(Settings.model_validate({}), "/archive")
+    access, limits = (
+        Access(keys=False, local=False, rate=None),
+        Limits(Settings.model_validate({}), "/archive", Board()),
+    )
     found = []
     for straight in ([Straight("/{which}", fail)], []):
         app = Service(access, limits, straight)

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope
 
+from optimist.api.board import Board
 from optimist.api.bodies import npz
 from optimist.api.door.access import FRESH
 from optimist.insight.metrics import BODY_BYTES
@@ -35,13 +36,14 @@ class Limits:
     """The limits of request bodies: their size, whatever their headers claim, their pace, and the memory of all.
 
     archives: the path whose bodies are written to disk; they have a size limit of their own and use no memory.
+    board: where the API processes of this service count the memory of their bodies together.
     """
 
-    def __init__(self, settings: Settings, archives: str) -> None:
+    def __init__(self, settings: Settings, archives: str, board: Board) -> None:
         self._settings = settings
         self._archives = archives
-        self._memory = Memory(settings.max_memory, settings.memory_share)
-        BODY_BYTES.set_function(lambda: self._memory.held)
+        self._memory = Memory(settings.max_memory, settings.memory_share, board)
+        BODY_BYTES.set(0)  # one that was killed may have left more
 
     def body(self, scope: Scope, receive: Receive, when_slow: Callable[[Scope], Awaitable[None]]) -> Body:
         """The body of a request, also in its scope as "body", and its `Share` of memory, in its scope as "memory".
@@ -155,13 +157,16 @@ class Body:
 
 
 class Memory:
-    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key."""
+    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key.
 
-    def __init__(self, most: int, share: float) -> None:
+    Requests that use at most `SMALL` are not counted. The limit holds for all API processes of the service; of that of
+    a key each of them grants its part.
+    """
+
+    def __init__(self, most: int, share: float, board: Board) -> None:
         self._most = most
-        self._share = int(most * share)
-        self.held = 0
-        """Bytes in use now, not counting requests that use at most `SMALL`."""
+        self._share = int(most * share / board.processes)
+        self._board = board
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
     def check(self, key: str, before: int, size: int) -> None:
@@ -175,12 +180,12 @@ class Memory:
         others = self._of_keys[key] - before
         if key and others > 0 and others + size > self._share:
             raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
-        if self.held - before + size > self._most:
+        if self._board.held - before + size > self._most:
             raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
 
     def change(self, key: str, by: int) -> None:
         """Add `by` bytes (negative to release them) to what a key holds."""
-        self.held += by
+        BODY_BYTES.set(self._board.hold(by))
         self._of_keys[key] += by
         if not self._of_keys[key]:
             del self._of_keys[key]
