@@ -108,6 +108,13 @@ def scorer_of(service: int) -> int:
         time.sleep(0.05)
 
 
+def workers_of(service: int) -> list[int]:
+    """The processes of a service that answer requests: its workers, or the service itself."""
+    pids = [pid for path in Path(f"/proc/{service}/task").glob("*/children") for pid in path.read_text().split()]
+    found = [int(pid) for pid in pids if b"optimist.server.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found or [service]
+
+
 def free_port() -> int:
     """A port on which no process listens."""
     with socket.socket() as probe:

@@ -1,7 +1,7 @@
 """Rounds per second through HTTP: tell a batch and ask for the next pick, compared with a bare FastAPI + XADD echo.
 
     python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
-        [--variants combined] [--against PATH]
+        [--variants combined] [--against PATH] [--processes 1]
 
 The echo is one POST of the same body, added to a Redis stream. Both servers run on an embedded Redis with
 `appendfsync always`. The same raw client drives both over equally many keep-alive connections, alternately within one
@@ -21,8 +21,9 @@ Every experiment has 320 rounds before the measurement: in the first rounds an e
 which is not the steady state of a run.
 
 "CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer: these numbers are
-disturbed least by other jobs on the machine. Neither includes redis-server. "client" is the share of one core that the
-load generator takes, with one thread per connection.
+disturbed least by other jobs on the machine. With `--processes` the service has several API processes on its port, and
+"CPU" is their sum. Neither includes redis-server. "client" is the share of one core that the load generator takes, with
+one thread per connection.
 
 At the end come the peers, in process, without HTTP and without samples: ask and tell of Optuna
 (`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and of Vizier's service if google-vizier is
@@ -50,7 +51,19 @@ import numpy as np
 
 from optimist_client import Optimist, tensors
 from peers import PEERS
-from raw import BATCH, GENERATORS, HEADERS, JSON, RawClient, batch_path, cpu_seconds, free_port, process, scorer_of
+from raw import (
+    BATCH,
+    GENERATORS,
+    HEADERS,
+    JSON,
+    RawClient,
+    batch_path,
+    cpu_seconds,
+    free_port,
+    process,
+    scorer_of,
+    workers_of,
+)
 
 Action = Callable[[], object]
 """One round of one worker."""
@@ -65,7 +78,7 @@ class Variant:
 
     name: str
     actions: list[Action]
-    pids: list[int]
+    pids: list[list[int]]
     experiments: int = 1
     other: Variant | None = None
     """The same variant of the service of another checkout."""
@@ -93,12 +106,12 @@ class Variant:
                 action()
                 latencies.append(time.perf_counter() - begun)
 
-        cpu, client, start = [*map(cpu_seconds, self.pids)], time.process_time(), time.perf_counter()
+        cpu, client, start = [*map(cpu_of, self.pids)], time.process_time(), time.perf_counter()
         end = start + seconds
         self._side_by_side(work)
         taken = time.perf_counter() - start
         self.rates.append(len(latencies) / taken)
-        used = zip(map(cpu_seconds, self.pids), cpu, strict=True)
+        used = zip(map(cpu_of, self.pids), cpu, strict=True)
         self.cpu.append([(after - before) / len(latencies) for after, before in used])
         self.client.append((time.process_time() - client) / taken)
         self.latencies += latencies
@@ -113,12 +126,13 @@ class Variant:
 class Service:
     """A service under test, and the batches that its experiments are told."""
 
-    def __init__(self, checkout: Path, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, checkout: Path, directory: Path, processes: int, stack: ExitStack) -> None:
         """Start the service of this checkout, which ends with the stack. Its data go into the directory."""
         self.port = free_port()
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", f"--data-dir={directory}"]
+        serve += [f"--workers={processes}"] if processes > 1 else []
         pid = stack.enter_context(process(serve, self.port, checkout))
-        self.pids = [pid, scorer_of(pid)]
+        self.pids = [workers_of(pid), [scorer_of(pid)]]
         self._optimist = stack.enter_context(Optimist(f"http://127.0.0.1:{self.port}"))
         self._rng = np.random.default_rng(0)
 
@@ -157,6 +171,11 @@ class Service:
         return action
 
 
+def cpu_of(pids: list[int]) -> float:
+    """The processor time that some processes have used together, in seconds."""
+    return sum(map(cpu_seconds, pids))
+
+
 def echoing(port: int, body: bytes) -> Action:
     """A connection that posts to the echo."""
     client = RawClient(port)
@@ -170,7 +189,7 @@ def fresh(body: bytes) -> bytes:
 
 def echoes(port: int, pid: int, body: bytes, workers: int) -> Variant:
     """All workers post to the echo."""
-    return Variant("echo", [echoing(port, body) for _ in range(workers)], [pid])
+    return Variant("echo", [echoing(port, body) for _ in range(workers)], [[pid]])
 
 
 def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dict[str, Callable[[], Variant]]:
@@ -197,13 +216,18 @@ def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dic
     return {"combined": combined, "two": two, **({"default": default} if workers == 1 else {"own": own})}
 
 
-def turns(runs: list[Variant], repeats: int, seconds: float) -> None:
-    """Warm up, then let the variants take turns, every other time in the opposite order."""
-    for variant in runs:
-        variant.warm_up()
+def turns(groups: list[list[Variant]], repeats: int, seconds: float) -> None:
+    """Warm up, then let the variants take turns; every other time in the opposite order within each group.
+
+    Never in the opposite order as a whole: the last one would then go on at once, and be warmer than the others.
+    """
+    for group in groups:
+        for variant in group:
+            variant.warm_up()
     for repeat in range(repeats):
-        for variant in runs[:: -1 if repeat % 2 else 1]:
-            variant.turn(seconds)
+        for group in groups:
+            for variant in group[:: -1 if repeat % 2 else 1]:
+                variant.turn(seconds)
 
 
 def main() -> None:
@@ -216,6 +240,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--variants", nargs="+", default=["combined", "own", "two", "default"])
     parser.add_argument("--against", type=Path, help="another checkout, whose service takes turns; without the peers")
+    parser.add_argument("--processes", type=int, default=1, help="number of API processes of the service")
     options = parser.parse_args()
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
@@ -229,20 +254,21 @@ def main() -> None:
         echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
         echo_pid = stack.enter_context(process(echo, echo_port, here))
         checkouts = [here, *([options.against.resolve()] if options.against else [])]
-        services = [Service(path, directory / f"{i}", stack) for i, path in enumerate(checkouts)]
+        places = [(path, directory / f"{i}") for i, path in enumerate(checkouts)]
+        services = [Service(path, data, options.processes, stack) for path, data in places]
         for d in options.dimensions:
             for workers in options.workers:
                 bodies = services[0].bodies(d)
                 made = [variants(service, bodies, d, workers) for service in services]
-                runs = [echoes(echo_port, echo_pid, bodies[0], workers)]
+                groups = [[echoes(echo_port, echo_pid, bodies[0], workers)]]
                 for name in (name for name in made[0] if name in options.variants):
-                    mine, *others = [each[name]() for each in made]
-                    mine.other = next(iter(others), None)
-                    runs += [mine, *others]
-                turns(runs, options.repeats, options.seconds)
-                for variant in runs:
-                    line(f"{d}", f"{workers}", *cells(variant, runs[0]))
-                fastest = max(fastest, statistics.median(runs[1].rates))
+                    group = [each[name]() for each in made]
+                    group[0].other = group[1] if len(group) > 1 else None
+                    groups.append(group)
+                turns(groups, options.repeats, options.seconds)
+                for variant in (variant for group in groups for variant in group):
+                    line(f"{d}", f"{workers}", *cells(variant, groups[0][0]))
+                fastest = max(fastest, statistics.median(groups[1][0].rates))
     if options.against is None:
         _beside_peers(fastest, 50 if options.quick else 300)
 

@@ -46,6 +46,11 @@ class Settings(BaseSettings):
     """
     data_dir: Path = Field(default_factory=default_data_dir)
     """Directory in which the embedded Redis keeps its data. Its earlier name `OPTIMIST_DATA_DIRECTORY` is read too."""
+    workers: int = Field(1, ge=1, le=256)
+    """Number of API processes of `optimist serve` that share the port, one for each core that requests can have.
+
+    On Linux the kernel distributes the connections over them. All use the same Redis and the same scorer.
+    """
     scoring: bool = True
     """Whether the service starts a scorer as a separate process. If not, run `optimist scorer` elsewhere."""
     device: str = "cpu"
@@ -69,9 +74,10 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     """PEM file with the certificate's private key."""
     rate_limit: float | None = Field(None, gt=0)
-    """Maximum requests per second for each access key in each process; by default no limit."""
+    """Maximum requests per second for each access key in each API process; by default no limit."""
     max_connections: int = Field(1000, ge=1)
-    """Maximum number of simultaneous connections; further ones are answered with 503."""
+    """Maximum number of simultaneous connections; further ones are answered with 503. Each of several API processes
+    takes its part of them."""
     head_timeout: float = Field(15.0, gt=0)
     """Seconds within which the request line and headers must arrive."""
     body_timeout: float = Field(30.0, gt=0)
@@ -85,7 +91,7 @@ class Settings(BaseSettings):
     """
     memory_share: float = Field(0.25, gt=0, le=1)
     """The fraction of `max_memory` that requests with one access key may use together. A key's only request may exceed
-    it."""
+    it. Each of several API processes grants its part of it."""
     min_free_bytes: int = Field(256 * 2**20, ge=0)
     """Bytes to keep free on the embedded Redis' disk, in addition to the space for a rewrite of its append-only file.
 

@@ -88,15 +88,23 @@ class Service:
         """Process id of its scorer; None while there is none."""
         return self._child(b"optimist.scoring")
 
+    def api_pids(self) -> list[int]:
+        """Process ids of its API processes, where it has several."""
+        return self._children(b"optimist.server.worker")
+
     def _child(self, word: bytes) -> int | None:
         """A child with this in its command line."""
+        return next(iter(self._children(word)), None)
+
+    def _children(self, word: bytes) -> list[int]:
         assert self.process is not None
+        found = []
         for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
             for pid in path.read_text().split():
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile
                     if word in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        return int(pid)
-        return None
+                        found.append(int(pid))
+        return found
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from processes import Service, is_alive, scraped, serving, until
 from profiles import is_full
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from redis import Redis
 
-from optimist.insight.relay import Relay, report
 from optimist.store import start_embedded
 from optimist_client import Experiment, Optimist
 
@@ -157,34 +155,3 @@ def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path):
     assert done.returncode == 1
     assert "device 'cuda:99' is not here" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_metrics_add_up_over_the_lives_of_a_child():
-    def child(work: float) -> CollectorRegistry:
-        registry = CollectorRegistry()
-        counter = Counter("optimist_work", "Work.", ["kind"], registry=registry)
-        histogram = Histogram("optimist_seconds", "Time.", buckets=(1.0, 2.0), registry=registry)
-        gauge = Gauge("optimist_held", "Held.", registry=registry)
-        if work:
-            counter.labels("hard").inc(work)
-            histogram.observe(work)
-        gauge.set(work)
-        return registry
-
-    relay = Relay(child(0.0))
-    shown = CollectorRegistry()
-    shown.register(relay)
-    assert (shown.get_sample_value("optimist_held"), shown.get_sample_value("optimist_seconds_count")) == (0.0, 0.0)
-    for work in (1.0, 1.5):  # the second word takes the place of the first
-        relay.take(report(child(work)))
-        assert shown.get_sample_value("optimist_work_total", {"kind": "hard"}) == work
-    relay.end_life()
-    assert shown.get_sample_value("optimist_held") == 1.5
-    relay.end_life()  # a life without a word
-    relay.take(report(child(4.0)))
-    assert shown.get_sample_value("optimist_work_total", {"kind": "hard"}) == 5.5
-    assert shown.get_sample_value("optimist_seconds_sum") == 5.5
-    buckets = [shown.get_sample_value("optimist_seconds_bucket", {"le": le}) for le in ("1.0", "2.0", "+Inf")]
-    assert buckets == [0.0, 1.0, 2.0]
-    assert shown.get_sample_value("optimist_held") == 4.0
-    assert b"_created" not in generate_latest(shown)

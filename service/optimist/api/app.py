@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 
-from optimist.api import problems
+from optimist.api.board import Board
 from optimist.api.bodies.moments import Queue
 from optimist.api.context import Context
 from optimist.api.door.access import Access, KeyRing
 from optimist.api.door.limits import Limits
-from optimist.api.door.request_log import RequestLog
+from optimist.api.door.service import Service
 from optimist.api.routes import (
     archives,
     dashboard,
@@ -36,14 +37,18 @@ from optimist.settings import Settings
 from optimist.store import open_store
 from optimist_client.wire import Wire
 
+VERSION = "0.1.0"
 
-def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], bool] | None = None) -> FastAPI:
+
+def create_app(settings: Settings, redis_url: str, board: Board | None = None) -> Service:
     """Create the application for the Redis server at `redis_url`.
 
-    scorer_at_work: whether the scorer that this service started is running; `/readyz` answers 503 while it is not.
-    None: this service has no scorer. Raises `MetricsError` if a module of `OPTIMIST_METRICS` cannot be imported.
+    board: what the processes of this service share. With one, and `scoring`, `/readyz` answers 503 while the scorer is
+    not heard of; without one, nobody started a scorer or another API process. Raises `MetricsError` if a module of
+    `OPTIMIST_METRICS` cannot be imported.
     """
     load(settings.metrics)
+    at_work = (lambda: board.scorer_at_work) if board is not None and settings.scoring else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -52,7 +57,7 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
             context = app.state.context = Context(store, settings, vitals)
             app.state.references = Queue()
             app.state.key_ring = KeyRing(store.access_keys)
-            app.state.readiness = health.Readiness(store, scorer_at_work)
+            app.state.readiness = health.Readiness(store, at_work)
             app.state.liveness = health.Liveness(vitals, settings)
             async with context.listening(), vitals.monitoring():
                 yield
@@ -60,15 +65,11 @@ def create_app(settings: Settings, redis_url: str, scorer_at_work: Callable[[], 
     # The SDK builds each model when it is first used. Build them all now so that no request has to wait for it.
     for model in Wire.__subclasses__():
         model.model_rebuild()
+    access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
+    limits = Limits(settings, archives.IMPORT, board or Board())
     # The page /docs is one of the dashboard's: FastAPI's pages load their scripts from another host.
-    app = FastAPI(title="Optimist", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Limits, settings=settings, archives=archives.IMPORT)
-    # The middleware added last is the first to see a request.
-    app.add_middleware(Access, keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
-    app.add_middleware(RequestLog)
-    problems.install(app)
-    # The busiest routes come first, because every request is matched against the routes in this order.
-    app.router.routes[:0] = picks.straight
+    fixed: dict[str, Any] = {"title": "Optimist", "version": VERSION, "docs_url": None, "redoc_url": None}
+    app = Service(access, limits, picks.straight, lifespan=lifespan, **fixed)
     for routes in (
         picks,
         references,

@@ -65,36 +65,29 @@ def gone_away() -> ApiError:
 def install(app: FastAPI) -> None:
     """Install error handlers so that `app` answers every error with a problem document."""
 
-    @app.exception_handler(ApiError)
-    async def refused(request: Request, error: ApiError) -> Response:
-        return respond(error.problem, error.headers)
+    async def answered(request: Request, error: Exception) -> Response:
+        return answer_to(error)
 
-    @app.exception_handler(StoreError)
-    async def stored(request: Request, error: StoreError) -> Response:
-        return respond(problem_of(error).problem)
+    for kind in (ApiError, StoreError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
+        app.add_exception_handler(kind, answered)
 
-    @app.exception_handler(RequestValidationError)
-    async def malformed(request: Request, error: RequestValidationError) -> Response:
-        return respond(invalid(each_in_words(error.errors())).problem)
 
-    @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> Response:
-        return respond(
-            ApiError(500, "internal", "The service failed", type(error).__name__, action="retry").problem,
-            # This handler runs outside of the middleware that adds the id to all other responses.
-            {"x-request-id": request.scope.get("request_id", "")},
-        )
-
-    @app.exception_handler(HTTPException)
-    async def other(request: Request, error: HTTPException) -> Response:
+def answer_to(error: Exception) -> Response:
+    """The response to an error of any kind, a problem document."""
+    if isinstance(error, HTTPException):
         title = HTTPStatus(error.status_code).phrase
-        slug = title.lower().replace(" ", "-")
         action: Action = "retry" if error.status_code in (408, 503) else "fix"
-        return respond(ApiError(error.status_code, slug, title, str(error.detail), action).problem, error.headers)
-
-    @app.exception_handler(ClientDisconnect)
-    async def left(request: Request, error: ClientDisconnect) -> Response:
-        return respond(gone_away().problem)  # for the metrics only: nobody receives it
+        slug = title.lower().replace(" ", "-")
+        error = ApiError(error.status_code, slug, title, str(error.detail), action, error.headers)
+    elif isinstance(error, StoreError):
+        error = problem_of(error)
+    elif isinstance(error, RequestValidationError):
+        error = invalid(each_in_words(error.errors()))
+    elif isinstance(error, ClientDisconnect):
+        error = gone_away()  # for the metrics only: nobody receives it
+    elif not isinstance(error, ApiError):
+        error = ApiError(500, "internal", "The service failed", type(error).__name__, action="retry")
+    return respond(error.problem, error.headers)
 
 
 def problem_of(error: StoreError) -> ApiError:

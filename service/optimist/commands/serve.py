@@ -17,6 +17,9 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Directory for the data of the embedded Redis.")] = None,
     redis_url: RedisUrl = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of API processes that share the port; 1 by default.")
+    ] = None,
     scoring: Annotated[
         bool | None, typer.Option(help="Start a scorer as well, or leave scoring to `optimist scorer`.")
     ] = None,
@@ -41,6 +44,7 @@ def serve(
         port=port,
         data_dir=data_dir,
         redis_url=redis_url,
+        workers=workers,
         scoring=scoring,
         device=device,
         require_keys=require_keys,
@@ -51,9 +55,13 @@ def serve(
         log_requests=log_requests,
     )
     with extras("server,scoring"):
-        from optimist.server.service import serve as run
+        from optimist.insight.shared import API, SERVICE, sharing
 
-        if settings.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
-            raise ModuleNotFoundError(name="torch")
-    with said_plainly(DeviceError):
-        run(settings)
+    with sharing(f"{API}1" if settings.workers == 1 else SERVICE):
+        with extras("server,scoring"):
+            from optimist.server.service import serve as run
+
+            if settings.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
+                raise ModuleNotFoundError(name="torch")
+        with said_plainly(DeviceError):
+            run(settings)

@@ -6,9 +6,19 @@ series does not grow with their number.
 
 from __future__ import annotations
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from functools import partial
 
-from optimist.insight.relay import Relay
+from prometheus_client import Counter, Histogram
+from prometheus_client import Gauge as AnyGauge
+
+from optimist.insight import shared
+
+shared.join()
+
+Gauge = partial(AnyGauge, multiprocess_mode="sum")
+"""One that is 0 in the processes of a service that do not set it."""
+Measured = partial(AnyGauge, multiprocess_mode="mostrecent")
+"""One that each process may set anew."""
 
 _REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _SCORING_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
@@ -36,16 +46,15 @@ LATE = Counter("optimist_tells_late", "Batches accepted after the lease of their
 DUPLICATES = Counter("optimist_tells_duplicate", "Repeated batches, which were accepted before and not counted again.")
 REFUSED = Counter("optimist_refused", "Requests refused, by the last part of the problem's type.", ["reason"])
 BODY_BYTES = Gauge("optimist_body_bytes", "Bytes of request bodies in memory.")
-REDIS_SECONDS = Gauge("optimist_redis_latency_seconds", "Latency of the last ping of Redis in seconds.")
-REDIS_BYTES = Gauge("optimist_redis_memory_bytes", "Memory used by Redis in bytes; 0: unknown.")
-REDIS_LIMIT_BYTES = Gauge("optimist_redis_memory_limit_bytes", "Redis' maxmemory in bytes; 0: no limit.")
+REDIS_SECONDS = Measured("optimist_redis_latency_seconds", "Latency of the last ping of Redis in seconds.")
+REDIS_BYTES = Measured("optimist_redis_memory_bytes", "Memory used by Redis in bytes; 0: unknown.")
+REDIS_LIMIT_BYTES = Measured("optimist_redis_memory_limit_bytes", "Redis' maxmemory in bytes; 0: no limit.")
 
-SCORER = CollectorRegistry()
-"""The metrics of a scorer, counted in its own process."""
-RELAY = Relay(SCORER)
-"""The scorer metrics as this process exports them: its own, plus those of the scorer that it has started."""
 SCORER_RESTARTS = Counter(
     "optimist_scorer_restarts", "Number of times that the scorer of this service died and was restarted."
+)
+API_RESTARTS = Counter(
+    "optimist_api_restarts", "Number of times that an API process of this service died and was restarted."
 )
 
 # Of the scorer
@@ -55,49 +64,31 @@ SCORING_SECONDS = Histogram(
     "Duration of estimates in seconds, by route: computed from all rows, or from sums over them; mixtures; routes.",
     ["metric", "route"],
     buckets=_SCORING_BUCKETS,
-    registry=SCORER,
 )
-SNAPSHOTS = Counter("optimist_snapshots", "Snapshots stored.", registry=SCORER)
-TAKEOVERS = Counter(
-    "optimist_claim_takeovers", "Generators taken over from a scorer that stopped responding.", registry=SCORER
-)
-CLAIMS_LOST = Counter(
-    "optimist_claims_lost", "Generators that another scorer took over from this one.", registry=SCORER
-)
+SNAPSHOTS = Counter("optimist_snapshots", "Snapshots stored.")
+TAKEOVERS = Counter("optimist_claim_takeovers", "Generators taken over from a scorer that stopped responding.")
+CLAIMS_LOST = Counter("optimist_claims_lost", "Generators that another scorer took over from this one.")
 SCORING_FAILURES = Counter(
-    "optimist_scoring_failures", "Number of times that scoring a generator failed or was interrupted.", registry=SCORER
+    "optimist_scoring_failures", "Number of times that scoring a generator failed or was interrupted."
 )
-SET_ASIDE = Counter("optimist_set_aside", "Batches found unreadable and set aside.", registry=SCORER)
-HELD = Gauge("optimist_generators_held", "Generators that this scorer has claimed.", registry=SCORER)
-WARM_BYTES = Gauge("optimist_warm_bytes", "Bytes of cached statistics, feature maps and references.", registry=SCORER)
-LAST_SWEEP = Gauge(
-    "optimist_sweep_timestamp_seconds", "Unix time of the last check of all experiments; 0: never.", registry=SCORER
-)
+SET_ASIDE = Counter("optimist_set_aside", "Batches found unreadable and set aside.")
+HELD = Gauge("optimist_generators_held", "Generators that this scorer has claimed.")
+WARM_BYTES = Gauge("optimist_warm_bytes", "Bytes of cached statistics, feature maps and references.")
+LAST_SWEEP = Gauge("optimist_sweep_timestamp_seconds", "Unix time of the last check of all experiments; 0: never.")
 
 # Of all experiments, as of the scorer's last check: every scorer reports the same
 
-EXPERIMENTS = Gauge("optimist_experiments", "Experiments.", registry=SCORER)
-GENERATORS = Gauge("optimist_generators", "Generators that are not retired.", registry=SCORER)
-OVERDUE = Gauge("optimist_estimates_overdue", "Generators whose estimate is due but not computed yet.", registry=SCORER)
-WATCHED_OVERDUE = Gauge(
-    "optimist_watched_overdue", "Estimates by watched metrics that are due but not computed yet.", registry=SCORER
-)
-WATCHED_DAMAGED = Gauge(
-    "optimist_watched_damaged", "Generators that cannot be scored by a watched metric, for each.", registry=SCORER
-)
-STALENESS = Gauge(
-    "optimist_staleness_seconds", "Seconds for which the longest-waiting estimate has been due.", registry=SCORER
-)
-LOG_BYTES = Gauge("optimist_log_bytes", "Bytes of batches in the logs after the last snapshots.", registry=SCORER)
-LOG_ENTRIES = Gauge("optimist_log_entries", "Batches in the logs after the last snapshots.", registry=SCORER)
+EXPERIMENTS = Gauge("optimist_experiments", "Experiments.")
+GENERATORS = Gauge("optimist_generators", "Generators that are not retired.")
+OVERDUE = Gauge("optimist_estimates_overdue", "Generators whose estimate is due but not computed yet.")
+WATCHED_OVERDUE = Gauge("optimist_watched_overdue", "Estimates by watched metrics that are due but not computed yet.")
+WATCHED_DAMAGED = Gauge("optimist_watched_damaged", "Generators that cannot be scored by a watched metric, for each.")
+STALENESS = Gauge("optimist_staleness_seconds", "Seconds for which the longest-waiting estimate has been due.")
+LOG_BYTES = Gauge("optimist_log_bytes", "Bytes of batches in the logs after the last snapshots.")
+LOG_ENTRIES = Gauge("optimist_log_entries", "Batches in the logs after the last snapshots.")
 SNAPSHOT_AGE = Gauge(
     "optimist_snapshot_age_seconds",
     "Seconds for which the longest-waiting snapshot has been due.",
-    registry=SCORER,
 )
-DAMAGED = Gauge("optimist_generators_damaged", "Generators that cannot be scored.", registry=SCORER)
-SET_ASIDE_ENTRIES = Gauge(
-    "optimist_set_aside_entries", "Unreadable batches that were set aside, in all experiments.", registry=SCORER
-)
-
-REGISTRY.register(RELAY)
+DAMAGED = Gauge("optimist_generators_damaged", "Generators that cannot be scored.")
+SET_ASIDE_ENTRIES = Gauge("optimist_set_aside_entries", "Unreadable batches that were set aside, in all experiments.")

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -15,14 +15,13 @@ import uvicorn
 
 from optimist.store import CannotStart
 
-_log = logging.getLogger(__name__)
-
 
 @contextmanager
-def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets that are bound to all addresses of `host`; they do not listen yet.
+def bound(host: str, port: int, processes: int = 1) -> Iterator[list[list[socket.socket]]]:
+    """For each process sockets that are bound to all addresses of `host`; they do not listen yet.
 
-    So a port that is in use is noticed before anything else is waited for. Raises CannotStart.
+    So a port that is in use is noticed before anything else is waited for. Between those of several processes the
+    kernel shares out connections (on Linux: by a hash of the client's address and port). Raises CannotStart.
     """
 
     async def bind() -> list[socket.socket]:
@@ -33,36 +32,54 @@ def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
         return copies
 
     try:
-        sockets = asyncio.run(bind())
+        first = asyncio.run(bind())
+        if processes > 1:
+            for one in first:  # only now: another service must not share the port
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        groups = [first, *([_beside(one) for one in first] for _ in range(processes - 1))]
     except OSError as error:
         raise _cannot_listen(host, port, error) from None
     try:
-        yield sockets
+        yield groups
     finally:
-        for one in sockets:
-            one.close()
+        for group in groups:
+            for one in group:
+                one.close()
+
+
+def _beside(first: socket.socket) -> socket.socket:
+    """Another socket on the address of the first."""
+    one = socket.socket(first.family, first.type)
+    for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+        one.setsockopt(socket.SOL_SOCKET, option, 1)
+    if first.family == socket.AF_INET6:
+        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    one.bind(first.getsockname())
+    return one
+
+
+def address(host: str, port: int, is_secure: bool) -> str:
+    """The URL of a port, for the log."""
+    return f"{'https' if is_secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which logs one line once it listens. `version` and `where` (the Redis) are for that line."""
+    """uvicorn's server, which calls `started` once it listens."""
 
-    def __init__(self, config: uvicorn.Config, version: str, where: str) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._version = version
-        self._where = where
+        self._listening = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, then listen. Raises CannotStart if another process listens by now."""
-        host, port = (sockets or [])[0].getsockname()[:2]
+        port = (sockets or [])[0].getsockname()[1]
         try:
             await super().startup(sockets)
         except OSError as error:
             await self.lifespan.shutdown()
             raise _cannot_listen(self.config.host, port, error) from None
         if self.started:
-            scheme = "https" if self.config.is_ssl else "http"
-            host = f"[{host}]" if ":" in host else host
-            _log.info("Optimist %s on %s://%s:%d (Redis: %s)", self._version, scheme, host, port, self._where)
+            self._listening()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End after the requests in progress; at a second Ctrl-C at once."""

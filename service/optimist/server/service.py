@@ -1,31 +1,27 @@
-"""The service: Redis (embedded or given), the API in this process, and the scorer in a child, put together and run."""
+"""The service: Redis (embedded or given), the scorer in a child, and the API here or in children, put together."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
+import logging
 import shlex
-import warnings
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from pydantic.warnings import UnsupportedFieldAttributeWarning
-from threadpoolctl import threadpool_limits
-from uvicorn import Config
-
-from optimist.api.app import create_app
-from optimist.insight.logs import configure
-from optimist.numerics.devices import give_back_from
-from optimist.server.connections import patient
-from optimist.server.listening import Server, bound, ending_in_order
+from optimist.api.app import VERSION
+from optimist.api.board import Board
+from optimist.insight.shared import directory
+from optimist.server.api import prepare, run_api
+from optimist.server.listening import address, bound, ending_in_order
 from optimist.server.scorer_process import scorer_process
+from optimist.server.workers import workers
 from optimist.settings import Settings
 from optimist.store import CannotStart, open_store, start_embedded
 from optimist.store.connect import shown
 from optimist.store.deployment import wait_for_server
 
-LARGE = 2**20
-"""Bytes from which a block goes back to the system as soon as it is freed."""
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -46,41 +42,33 @@ def redis_of(settings: Settings) -> Iterator[str]:
 def serve(settings: Settings) -> None:
     """Run the API, and a scorer beside it unless told otherwise, until SIGINT or SIGTERM.
 
-    Raises CannotStart for an address that is in use, DeviceError where the scorer's device is not here.
+    With several workers the API runs in child processes, which end first. The process shares its metrics with those
+    that it starts (`insight.shared.sharing`). Raises CannotStart for an address that is in use, DeviceError where the
+    scorer's device is not here.
     """
-    configure(settings.log_format, settings.log_requests)
-    # The check of a reference is the only thing here that more would help, and it would take them from everybody else.
-    # Not by variables: a scorer that is started here has threads of its own.
-    threadpool_limits(1)
-    give_back_from(LARGE)  # as what bodies take is counted only until they are freed
-    # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
-    warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
-    # numpy parses the header of an .npz body as a Python literal: a client could fill the log with warnings about it.
-    warnings.simplefilter("ignore", SyntaxWarning)
-    warnings.filterwarnings("ignore", "Reading `.npy` or `.npz` file required additional header parsing", UserWarning)
+    prepare(settings)
+    path = directory() / "board"
+    board = Board(settings.workers, path=path)
     with ending_in_order(), ExitStack() as stack:
-        sockets = stack.enter_context(bound(settings.host, settings.port))
+        groups = stack.enter_context(bound(settings.host, settings.port, settings.workers))
+        host, port = groups[0][0].getsockname()[:2]
         url = stack.enter_context(redis_of(settings))
         if not settings.is_open:
             asyncio.run(_need_keys(url, settings))
-        scorer = stack.enter_context(scorer_process(url, settings)) if settings.scoring else None
-        app = create_app(settings, url, None if scorer is None else lambda: scorer.at_work)
-        # What has been made by now stays: the collector need not go through it again and again.
-        gc.freeze()
-        config = Config(
-            app,
-            host=settings.host,
-            http=patient(settings.head_timeout, settings.answer_timeout),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            limit_concurrency=settings.max_connections,
-            timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
-            timeout_graceful_shutdown=10,
-            ssl_certfile=settings.tls_certificate,
-            ssl_keyfile=settings.tls_key,
-        )
-        Server(config, app.version, _where(settings)).run(sockets)
+        if settings.scoring:
+            stack.enter_context(scorer_process(url, settings, board))
+
+        def announce() -> None:
+            where = address(host, port, settings.tls_certificate is not None)
+            processes = "" if settings.workers == 1 else f", {settings.workers} API processes"
+            _log.info("Optimist %s on %s (Redis: %s%s)", VERSION, where, _where(settings), processes)
+
+        if settings.workers == 1:
+            run_api(settings, url, board, groups[0], announce)
+        else:
+            with workers(url, settings, path, groups):
+                announce()
+                threading.Event().wait()
 
 
 def _where(settings: Settings) -> str:

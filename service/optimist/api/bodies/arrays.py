@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optimist.api.bodies import npz
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.bodies.objects import parsed
-from optimist.api.door.limits import NPZ_WEIGHT, Share
+from optimist.api.door.limits import NPZ_WEIGHT, Body, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
 from optimist_client import tensors
@@ -42,6 +42,12 @@ TEXT_WEIGHT = 8
 """Bytes of memory per byte of ids: as received, as Python strings, as UTF-8, padded, joined and encoded for the log."""
 
 
+async def body_of(request: Request) -> bytes:
+    """The whole body of a request. Raises HTTPException 408, 413 or 503."""
+    body: Body = request.scope["body"]
+    return await body.whole()
+
+
 async def read_arrays(request: Request, settings: Settings, check: Check | None = None) -> Arrays:
     """Read the named arrays of a body according to its content type.
 
@@ -49,7 +55,7 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
     Raises `ApiError` 415 or 422 for an invalid body, HTTPException 413 or 503 if it would use too much memory.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await _read(request)
+    body = await body_of(request)
     share: Share = request.scope["memory"]
     try:
         if kind == tensors.MEDIA_TYPE:
@@ -72,19 +78,6 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
         raise invalid(str(error)) from None
     expected = f"expected {tensors.MEDIA_TYPE}, {npz.MEDIA_TYPE} or application/json, got {kind!r}"
     raise ApiError(415, "media-type", "Unsupported media type", expected)
-
-
-async def _read(request: Request) -> bytes:
-    """Read the whole body. From then on `request.body` returns it.
-
-    It is collected in one growing block: many small pieces would leave memory that malloc does not return.
-    """
-    if not hasattr(request, "_body"):
-        whole = bytearray()
-        async for piece in request.stream():
-            whole += piece
-        request._body = bytes(whole)
-    return await request.body()
 
 
 def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:

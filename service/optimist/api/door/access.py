@@ -14,12 +14,12 @@ from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from optimist.api.door import permissions
 from optimist.api.door.keys import Caller, KeyRecord, caller_of, split_key
 from optimist.api.door.rates import Rates
-from optimist.api.problems import ApiError, problem_of, respond
+from optimist.api.problems import ApiError, problem_of
 from optimist.settings import is_loopback
 from optimist.store import DEFAULT_NAMESPACE, StoreError
 from optimist.store.access import AccessKeys
@@ -80,57 +80,40 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, KeyRecord]:
 
 
 class Access:
-    """ASGI middleware that puts a request's `Caller` into its scope, or answers 400, 401, 403, 404 or 429 itself.
+    """Finds a request's `Caller`, and refuses what this one may not do.
 
     keys: whether callers need an access key; if not, callers without one are `ANYBODY`. local: whether the service is
     open only on a loopback address; requests without a key for other host names are then refused, as they come from a
     web page (DNS rebinding). rate: maximum requests per second for each key; None: no limit.
     """
 
-    def __init__(self, app: ASGIApp, *, keys: bool, local: bool, rate: float | None) -> None:
-        self._app = app
+    def __init__(self, *, keys: bool, local: bool, rate: float | None) -> None:
         self._needs_key = keys
         self._local = local
         self._rates = None if rate is None else Rates(rate)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on permitted requests. If the body arrives slowly, the caller is checked again at its end."""
-        if scope["type"] == "http":
-            try:
-                _refuse_doubled(scope)
-                if not permissions.is_public(scope["path"]):
-                    caller = scope["caller"] = await self._caller(scope)
-                    if self._rates is not None:
-                        self._rates.take(caller.key)
-                    permissions.check(caller, scope["method"], scope["path"])
-            except ApiError as error:
-                await respond(error.problem, error.headers)(scope, receive, send)
-                return
-            except StoreError as error:
-                await respond(problem_of(error).problem)(scope, receive, send)
-                return
-            receive = self._checking_again(scope, receive)
-        await self._app(scope, receive, send)
+    async def admit(self, scope: Scope) -> None:
+        """Put the caller into the request's scope, unless its path is public.
 
-    def _checking_again(self, scope: Scope, receive: Receive) -> Receive:
-        """Wrap `receive` so that it raises HTTPException if the key is revoked before the body has arrived."""
-        begun, is_first = time.monotonic(), True
+        Raises `ApiError` 400, 401, 403, 404 or 429, and `StoreError` if the keys cannot be read.
+        """
+        _refuse_doubled(scope)
+        if not permissions.is_public(scope["path"]):
+            caller = scope["caller"] = await self._caller(scope)
+            if self._rates is not None:
+                self._rates.take(caller.key)
+            permissions.check(caller, scope["method"], scope["path"])
 
-        async def checked() -> Message:
-            nonlocal is_first
-            message = await receive()
-            came_at_once = is_first and time.monotonic() - begun < FRESH
-            is_first, is_last = False, message["type"] == "http.request" and not message.get("more_body", False)
-            if is_last and not came_at_once and "caller" in scope:
-                try:
-                    if await self._caller(scope) != scope["caller"]:
-                        raise _unknown("the access key was changed or revoked while the request was being read")
-                except (ApiError, StoreError) as error:
-                    refused = error if isinstance(error, ApiError) else problem_of(error)
-                    raise HTTPException(refused.problem.status, refused.problem.detail, refused.headers) from None
-            return message
-
-        return checked
+    async def admit_again(self, scope: Scope) -> None:
+        """Raise HTTPException if the caller's key was revoked since: of a request whose body came slowly."""
+        if "caller" not in scope:
+            return
+        try:
+            if await self._caller(scope) != scope["caller"]:
+                raise _unknown("the access key was changed or revoked while the request was being read")
+        except (ApiError, StoreError) as error:
+            refused = error if isinstance(error, ApiError) else problem_of(error)
+            raise HTTPException(refused.problem.status, refused.problem.detail, refused.headers) from None
 
     async def _caller(self, scope: Scope) -> Caller:
         headers = Headers(scope=scope)

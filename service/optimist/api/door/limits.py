@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope
 
+from optimist.api.board import Board
 from optimist.api.bodies import npz
-from optimist.api.door.keys import Caller
+from optimist.api.door.access import FRESH
 from optimist.insight.metrics import BODY_BYTES
 from optimist.settings import Settings
 from optimist_client import tensors
@@ -28,67 +33,35 @@ NPZ_WEIGHT = 2
 
 
 class Limits:
-    """ASGI middleware that stops reading a body that is too large (whatever its headers claim) or too slow.
+    """The limits of request bodies: their size, whatever their headers claim, their pace, and the memory of all.
 
     archives: the path whose bodies are written to disk; they have a size limit of their own and use no memory.
-    While the body is read it raises HTTPException 408, 413, or 503 if the bodies of all requests, or of those with the
-    same key, would use too much memory. FastAPI passes an HTTPException on as the response.
+    board: where the API processes of this service count the memory of their bodies together.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, archives: str) -> None:
-        self._app = app
+    def __init__(self, settings: Settings, archives: str, board: Board) -> None:
         self._settings = settings
         self._archives = archives
-        self._memory = Memory(settings.max_memory, settings.memory_share)
-        BODY_BYTES.set_function(lambda: self._memory.held)
+        self._memory = Memory(settings.max_memory, settings.memory_share, board)
+        BODY_BYTES.set(0)  # one that was killed may have left more
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with a `receive` that counts bytes, and with its `Share` of memory in its scope."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        caller: Caller | None = scope.get("caller")
+    def body(self, scope: Scope, receive: Receive, when_slow: Callable[[Scope], Awaitable[None]]) -> Body:
+        """The body of a request, also in its scope as "body", and its `Share` of memory, in its scope as "memory".
+
+        when_slow: called with the scope at the end of a body that did not come at once; it raises to refuse it.
+        """
+        headers, caller = Headers(scope=scope), scope.get("caller")
         share = scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
-        limit, weight = self._of(scope["path"], headers)
-        announced, patience = _announced(headers), self._settings.body_timeout
-        loop = asyncio.get_running_loop()
-        taken, left, more = 0, patience, True
+        limit, weight = self._of(scope["path"], headers.get("content-type", ""))
 
-        async def counted() -> Message:
-            nonlocal taken, left, more
-            if not more:
-                return await receive()
-            if not taken and weight:
-                # Refuse the body before it is sent if there is no room for it.
-                share.check(min(announced, limit))
-            begun = loop.time()
-            try:
-                async with asyncio.timeout(left):
-                    message = await receive()
-            except TimeoutError:
-                raise _refusal(408, f"the body stopped after {taken} bytes or arrived too slowly") from None
-            if message["type"] != "http.request":
-                return message
-            more = message.get("more_body", False)
-            size = len(message.get("body", b""))
-            # A fast transfer does not allow a longer pause later: the budget never exceeds `patience`.
-            left = min(patience, left - (loop.time() - begun) + size / SLOWEST)
-            if max(taken + size, announced) > limit:
-                raise _refusal(413, f"expected a body of at most {limit} bytes")
-            taken += size
-            # The body is decoded only when it is complete, so that until then it is counted once.
-            share.hold(taken * (min(weight, 1) if more else weight))
-            return message
+        body = scope["body"] = Body(
+            receive, share, limit, weight, _announced(headers), self._settings.body_timeout, partial(when_slow, scope)
+        )
+        return body
 
-        try:
-            await self._app(scope, counted, send)
-        finally:
-            share.release()
-
-    def _of(self, path: str, headers: Headers) -> tuple[int, int]:
+    def _of(self, path: str, kind: str) -> tuple[int, int]:
         """The maximum size of a body in bytes, and the bytes of memory that each of its bytes takes."""
-        settings, kind = self._settings, headers.get("content-type", "")
+        settings = self._settings
         if path == self._archives:
             return settings.max_archive, 0
         if kind.startswith(tensors.MEDIA_TYPE):
@@ -98,14 +71,102 @@ class Limits:
         return min(settings.max_body, settings.max_json), JSON_WEIGHT
 
 
-class Memory:
-    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key."""
+class Body:
+    """The body of one request: an ASGI `receive` that stops reading it when it is too large or too slow.
 
-    def __init__(self, most: int, share: float) -> None:
+    It raises HTTPException 408, 413, or 503 if the bodies of all requests, or of those with the same key, would use too
+    much memory.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        share: Share,
+        limit: int,
+        weight: int,
+        announced: int,
+        patience: float,
+        when_slow: Callable[[], Awaitable[None]],
+    ) -> None:
+        """limit: most bytes. weight: bytes of memory for each of them, once it has come. patience: seconds."""
+        self._receive = receive
+        self._share = share
+        self._limit = limit
+        self._weight = weight
+        self._announced = announced
+        self._patience = self._left = patience
+        self._when_slow = when_slow
+        self._made = time.monotonic()
+        self._taken = self._pieces = 0
+        self._more = True
+        self._whole: bytes | None = None
+
+    async def __call__(self) -> Message:
+        """The next message of the request, which may say that the client has gone."""
+        if not self._more:
+            return await self._receive()
+        if not self._taken and self._weight:
+            # Refuse the body before it is sent if there is no room for it.
+            self._share.check(min(self._announced, self._limit))
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(self._left):
+                message = await self._receive()
+        except TimeoutError:
+            raise _refusal(408, f"the body stopped after {self._taken} bytes or arrived too slowly") from None
+        if message["type"] != "http.request":
+            return message
+        now, size = time.monotonic(), len(message.get("body", b""))
+        self._more = message.get("more_body", False)
+        self._pieces += 1
+        # A fast transfer does not allow a longer pause later: the budget never exceeds `patience`.
+        self._left = min(self._patience, self._left - (now - begun) + size / SLOWEST)
+        if max(self._taken + size, self._announced) > self._limit:
+            raise _refusal(413, f"expected a body of at most {self._limit} bytes")
+        self._taken += size
+        # The body is decoded only when it is complete, so that until then it is counted once.
+        self._share.hold(self._taken * (min(self._weight, 1) if self._more else self._weight))
+        if not self._more and (self._pieces > 1 or now - self._made >= FRESH):
+            await self._when_slow()
+        return message
+
+    async def whole(self) -> bytes:
+        """All of it. Raises ClientDisconnect, and what reading it raises.
+
+        It is collected in one growing block: many small pieces would leave memory that malloc does not return.
+        """
+        if self._whole is None:
+            whole = await self._piece()
+            if self._more:
+                block = bytearray(whole)
+                while self._more:
+                    block += await self._piece()
+                whole = bytes(block)
+            self._whole = whole
+        return self._whole
+
+    def release(self) -> None:
+        """The request is answered: release its memory."""
+        self._share.release()
+
+    async def _piece(self) -> bytes:
+        message = await self()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        return message.get("body", b"")
+
+
+class Memory:
+    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key.
+
+    Requests that use at most `SMALL` are not counted. The limit holds for all API processes of the service; of that of
+    a key each of them grants its part.
+    """
+
+    def __init__(self, most: int, share: float, board: Board) -> None:
         self._most = most
-        self._share = int(most * share)
-        self.held = 0
-        """Bytes in use now, not counting requests that use at most `SMALL`."""
+        self._share = int(most * share / board.processes)
+        self._board = board
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
     def check(self, key: str, before: int, size: int) -> None:
@@ -119,12 +180,12 @@ class Memory:
         others = self._of_keys[key] - before
         if key and others > 0 and others + size > self._share:
             raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
-        if self.held - before + size > self._most:
+        if self._board.held - before + size > self._most:
             raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
 
     def change(self, key: str, by: int) -> None:
         """Add `by` bytes (negative to release them) to what a key holds."""
-        self.held += by
+        BODY_BYTES.set(self._board.hold(by))
         self._of_keys[key] += by
         if not self._of_keys[key]:
             del self._of_keys[key]

@@ -10,7 +10,7 @@ from functools import cache
 
 from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Scope, Send
 
 from optimist.insight.logs import REQUEST_ID, REQUESTS
 from optimist.insight.metrics import REQUEST_SECONDS
@@ -23,33 +23,42 @@ _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class RequestLog:
-    """ASGI middleware that gives each request an id (the client's own, if it sent one), and counts and times it."""
+class Visit:
+    """One request: it gets an id, the client's own if it sent one, and is counted and timed."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, then record its status and duration."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    def __init__(self, scope: Scope, send: Send) -> None:
         given = Headers(scope=scope).get(HEADER, "")
-        request_id = scope["request_id"] = given if _ID.fullmatch(given) else os.urandom(16).hex()
-        REQUEST_ID.set(request_id)
-        begun, status = time.perf_counter(), 500
+        self._id = given if _ID.fullmatch(given) else os.urandom(16).hex()
+        REQUEST_ID.set(self._id)
+        self._scope = scope
+        self._send = send
+        self._begun = time.perf_counter()
+        self._status = 500
 
-        async def answering(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", ()), (HEADER.encode(), request_id.encode())]
-            await send(message)
+    async def send(self, message: Message) -> None:
+        """Pass a message of the response on, with the request's id in its headers."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message["headers"] = [*message.get("headers", ()), (HEADER.encode(), self._id.encode())]
+        await self._send(message)
 
-        try:
-            await self._app(scope, receive, answering)
-        finally:
-            _record(scope, status, time.perf_counter() - begun)
+    def record(self) -> None:
+        """Count the request, by the route in its scope, and log it where requests are logged."""
+        scope, status, seconds = self._scope, self._status, time.perf_counter() - self._begun
+        route = getattr(scope.get("route"), "path", OTHER)
+        method = scope["method"] if scope["method"] in _METHODS else OTHER
+        _answered(method, route, status).inc()
+        _seconds(route).observe(seconds)
+        if REQUESTS.isEnabledFor(logging.INFO):
+            caller = scope.get("caller")
+            fields = {
+                "method": method,
+                "path": scope["path"],
+                "status": status,
+                "seconds": round(seconds, 6),
+                "key": None if caller is None else caller.key or None,
+            }
+            REQUESTS.info("%s %s %d", method, scope["path"], status, extra={"fields": fields})
 
 
 @cache
@@ -60,20 +69,3 @@ def _answered(method: str, route: str, status: int) -> Counter:
 @cache
 def _seconds(route: str) -> Histogram:
     return REQUEST_SECONDS.labels(route)
-
-
-def _record(scope: Scope, status: int, seconds: float) -> None:
-    route = getattr(scope.get("route"), "path", OTHER)
-    method = scope["method"] if scope["method"] in _METHODS else OTHER
-    _answered(method, route, status).inc()
-    _seconds(route).observe(seconds)
-    if REQUESTS.isEnabledFor(logging.INFO):
-        caller = scope.get("caller")
-        fields = {
-            "method": method,
-            "path": scope["path"],
-            "status": status,
-            "seconds": round(seconds, 6),
-            "key": None if caller is None else caller.key or None,
-        }
-        REQUESTS.info("%s %s %d", method, scope["path"], status, extra={"fields": fields})

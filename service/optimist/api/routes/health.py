@@ -13,6 +13,7 @@ from optimist.api.door.permissions import METRICS
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
 from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS
+from optimist.insight.shared import registry
 from optimist.settings import Settings
 from optimist.store import Store
 
@@ -75,9 +76,9 @@ async def ready(request: Request) -> dict[str, str]:
 
 @router.get(METRICS, response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
-    """Prometheus metrics of this process and its scorer. Requires a key of the namespace `default`, role viewer."""
+    """Prometheus metrics of the processes of this service. Requires a key of the namespace `default`, role viewer."""
     health = await request.app.state.context.store.health()
     REDIS_SECONDS.set(health.latency)
     REDIS_BYTES.set(health.used_bytes or 0)
     REDIS_LIMIT_BYTES.set(health.limit_bytes or 0)
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(registry()), media_type=CONTENT_TYPE_LATEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
+from urllib.parse import parse_qsl
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -17,8 +18,12 @@ def read_parameters(model: type[Parameters], request: Request) -> Parameters:
 
     Raises RequestValidationError if they are not valid.
     """
-    path, query = request.path_params, request.query_params
-    listed = {name: query.getlist(name) for name in _lists(model) if name in query}
+    path, pairs = (
+        request.path_params,
+        parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True),
+    )
+    query = dict(pairs)
+    listed = {name: [value for key, value in pairs if key == name] for name in _lists(model) if name in query}
     try:
         return model.model_validate({**query, **listed, **path})
     except ValidationError as error:

@@ -9,15 +9,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
-from starlette.routing import Match, Route
-from starlette.types import Scope
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, body_of
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.bodies.contexts import bytes_of, read_contexts
 from optimist.api.bodies.objects import MOST_FIELDS
 from optimist.api.context import Context, ContextDep, context_of
+from optimist.api.door.service import Straight
 from optimist.api.problems import invalid
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
 from optimist.store import Batch, NotFound
@@ -51,7 +50,7 @@ class Asked(BaseModel):
 async def ask_straight(request: Request) -> Response:
     """As `ask` does. FastAPI takes six times as long to read the numbers of a context."""
     name = read_parameters(Asked, request).name
-    body = await request.body()
+    body = await body_of(request)
     try:
         wanted = AskRequest() if body.strip() in (b"", b"null") else await aside(len(body), _ask_of, body)
     except ValidationError as error:
@@ -139,20 +138,8 @@ async def tell(request: Request) -> Response:
     return _answer(reply.model_copy(update={"next": then}))
 
 
-class Straight(Route):
-    """A route that Starlette serves. FastAPI's own of the same path, behind it, is there for the documentation."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for this route, which is what it is counted by."""
-        match, found = super().matches(scope)
-        return match, {**found, "route": self}
-
-
-# FastAPI takes longer to come to a route than all that is done about the batch before it is sent to Redis.
-straight = [
-    Straight(f"{PICKS}/{{number}}/batch", tell, methods=["POST"]),
-    Straight(PICKS, ask_straight, methods=["POST"]),
-]
+straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(PICKS, ask_straight)]
+"""The busiest one first, because every request is matched against them."""
 
 
 def _answer(reply: AskReply | TellReply) -> Response:

@@ -1,0 +1,65 @@
+"""A process that `optimist serve` starts, as it sees itself: its order, what it says, and its end with its parent.
+
+The first line of standard input is the order, a JSON object. It is not on the command line, which every user of the
+machine may read, as URLs hold passwords. On standard output the process writes one JSON object a line: {"ready": true}
+or {"error": the reason} as it starts. It ends when its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+_log = logging.getLogger(__name__)
+
+
+def take_order() -> dict[str, Any]:
+    """The order of the parent. Exits where that died meanwhile."""
+    # Unbuffered: the interpreter cannot exit while a thread waits in a buffered read.
+    with open(0, "rb", buffering=0, closefd=False) as stream:
+        line = stream.readline()
+    return json.loads(line) if line else sys.exit(0)
+
+
+def say(message: dict[str, object]) -> None:
+    """Write one line."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def end_with_parent(grace: float) -> None:
+    """Once standard input is closed, send this process SIGTERM, and end it after at most `grace` seconds."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(grace)
+        os._exit(1)
+
+    in_background(wait)
+
+
+def in_background(work: Callable[..., None], *arguments: object) -> None:
+    """Run it in a thread that does not keep the process alive."""
+    threading.Thread(target=work, args=arguments, daemon=True).start()
+
+
+def live(work: Callable[[], int], name: str) -> NoReturn:
+    """Do the work, and end the process with the code that it returns; `name` is what a log calls the process."""
+    try:
+        code = work()
+    except BrokenPipeError:
+        code = 1  # its parent died as it started
+    except Exception:
+        _log.exception("the %s failed", name)
+        code = 1
+    # Do not wait for threads: an eigenproblem cannot be cancelled, and its result is no longer needed.
+    os._exit(code)

@@ -1,0 +1,83 @@
+"""Metrics of a service of several processes: each keeps its own in files that all can read, so any of them shows all.
+
+This is the multiprocess mode of prometheus_client. The files are named for what a process does, not for its id: one
+that is started again goes on with the counters of the one before, and there are no more files than processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from prometheus_client import REGISTRY, CollectorRegistry, Metric, PlatformCollector, ProcessCollector, values
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable that names the files' directory. The processes that this one starts inherit it."""
+NAME = "OPTIMIST_PROCESS"
+"""The variable with the name of a process: "scorer", "api-1", …; no two that run at the same time have the same."""
+SERVICE, API, SCORER = "service", "api-", "scorer"
+"""The names: of a process that only starts others, the beginning of those that answer requests, and of the scorer."""
+
+
+@contextmanager
+def sharing(name: str) -> Iterator[None]:
+    """Let this process and those that it starts share their metrics; before `insight.metrics` is imported."""
+    # In memory where there is such a place: a full disk must not end a process that counts something.
+    memory = "/dev/shm"
+    place = memory if os.access(memory, os.W_OK) else None
+    with TemporaryDirectory(prefix="optimist-metrics-", dir=place, ignore_cleanup_errors=True) as directory:
+        os.environ |= {DIRECTORY: directory, NAME: name}
+        try:
+            yield
+        finally:
+            del os.environ[DIRECTORY], os.environ[NAME]
+
+
+def join() -> None:
+    """Keep the metrics of this process, which are made after this, where it was told to; else in its memory."""
+    if (name := os.environ.get(NAME)) is not None:
+        values.ValueClass = values.MultiProcessValue(lambda: name)
+        (directory() / f"{name}.pid").write_text(str(os.getpid()))
+
+
+def directory() -> Path:
+    """Where the processes of this service share what they count."""
+    return Path(os.environ[DIRECTORY])
+
+
+@cache
+def registry() -> CollectorRegistry:
+    """What `/metrics` shows: the metrics of all processes of this service, or of this one if it shares with none."""
+    if NAME not in os.environ:
+        return REGISTRY
+    every = CollectorRegistry()
+    MultiProcessCollector(every, str(directory()))
+    PlatformCollector(every)
+    every.register(Usage(API, ""))
+    every.register(Usage(SCORER, "scorer"))
+    return every
+
+
+class Usage(Collector):
+    """What each process whose name begins with `names` uses: processor time, memory, files; `process` is its name."""
+
+    def __init__(self, names: str, prefix: str) -> None:
+        self._names = names
+        self._prefix = prefix
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of prometheus_client's ProcessCollector, which knows one process."""
+        found: dict[str, Metric] = {}
+        for file in sorted(directory().glob(f"{self._names}*.pid")):
+            process, pid = file.stem, file.read_text()
+            for metric in ProcessCollector(self._prefix, lambda pid=pid: pid, registry=None).collect():
+                merged = found.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+                for sample in metric.samples:
+                    merged.add_sample(sample.name, {"process": process}, sample.value)
+        return found.values()

@@ -1,0 +1,166 @@
+"""A child process that is started again when it dies, by the order that it gets; see `optimist.child` for its part.
+
+One thread, the keeper, owns the child's life: it starts it, hears what it says, waits for it, and starts it again. The
+child ends when its standard input is closed, as it is when this process dies however.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from prometheus_client import Counter
+
+from optimist.insight import shared
+from optimist.store import CannotStart
+
+SHORTEST, LONGEST = 0.5, 10.0
+"""Seconds before a child that died is started again: twice as many each time."""
+STEADY = 60.0
+"""Seconds that a child must have lived for the next one to be started as if it were the first that died."""
+
+_log = logging.getLogger(__name__)
+
+
+class Kept:
+    """A process of our own, until `stop`. `pid`: of the present child; another one after each new start.
+
+    what: what logs call it. name: by which it counts (`insight.shared`). module: the one to run. grace: seconds in
+    which it must have ended when told to. restarts: counts its deaths. files: the descriptors that it inherits.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        name: str,
+        module: str,
+        order: dict[str, Any],
+        *,
+        grace: float,
+        restarts: Counter,
+        files: Sequence[int] = (),
+    ) -> None:
+        self.pid = 0
+        self.ready: Future[None] = Future()
+        """Done when the first child has said that it is ready."""
+        self._what = what
+        # -P: what lies in the working directory is no module of ours.
+        self._command = [sys.executable, "-P", "-m", module]
+        self._environment = {**os.environ, shared.NAME: name}
+        self._order = json.dumps(order).encode() + b"\n"
+        self._grace = grace
+        self._restarts = restarts
+        self._files = files
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._spawning = threading.Lock()
+        self._keeper = threading.Thread(target=self._keep, name=f"{name}-keeper", daemon=True)
+        self._keeper.start()
+
+    def begin_to_stop(self) -> None:
+        """Tell the child to end, and start no other."""
+        with self._spawning:
+            self._stopping.set()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def stop(self) -> None:
+        """Let the child end in order; kill it if it takes longer than it may."""
+        self.begin_to_stop()
+        if self._process is not None:
+            try:
+                self._process.wait(self._grace)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._keeper.join()
+
+    def heard(self, word: dict[str, Any]) -> None:
+        """Take something else that the child says."""
+
+    def ended(self) -> None:
+        """Note that there is no child now."""
+
+    def refused(self, reason: str) -> Exception:
+        """What is raised by `ready` where the first child says why it cannot begin."""
+        return CannotStart(reason)
+
+    def _keep(self) -> None:
+        pause = SHORTEST
+        while True:
+            begun = time.monotonic()
+            try:
+                how, is_mishap = self._live()
+            except OSError as error:
+                how, is_mishap = f"cannot be started: {error}", False
+            if self._stopping.is_set():
+                return
+            if not (self.ready.done() or is_mishap):
+                self.ready.set_exception(CannotStart(f"the {self._what} {how}"))
+            if self.ready.done() and self.ready.exception() is not None:
+                return
+            pause = SHORTEST if time.monotonic() - begun > STEADY else pause
+            self._restarts.inc()
+            _log.warning("the %s %s; starting it again in %.1f s", self._what, how, pause)
+            self._stopping.wait(pause)
+            pause = min(2.0 * pause, LONGEST)
+
+    def _live(self) -> tuple[str, bool]:
+        """Have one child to its end: how that came, and whether it was killed and not to blame."""
+        process = self._spawn()
+        if process is None:
+            return "was stopped", True
+        assert process.stdout is not None
+        with process:
+            for line in process.stdout:
+                # One that is killed may leave half a line.
+                with contextlib.suppress(json.JSONDecodeError):
+                    self._take(json.loads(line))
+            self.ended()
+            code = process.wait()
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"(process {process.pid}) {how}", code < 0
+
+    def _spawn(self) -> subprocess.Popen[bytes] | None:
+        """Start a child and give it its order; None once `stop` was called."""
+        with self._spawning:
+            if self._stopping.is_set():
+                return None
+            process = self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                pass_fds=self._files,
+                # Keeps Ctrl-C from the child: the service stops it when its turn has come.
+                start_new_session=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # it died at once
+                process.stdin.write(self._order)
+                process.stdin.flush()
+        self.pid = process.pid
+        return process
+
+    def _take(self, word: dict[str, Any]) -> None:
+        if "ready" in word:
+            if not self.ready.done():
+                self.ready.set_result(None)
+        elif "error" in word and not self.ready.done():
+            self.ready.set_exception(self.refused(word["error"]))
+        elif "error" in word:
+            _log.error("the %s cannot begin: %s", self._what, word["error"])
+        else:
+            self.heard(word)

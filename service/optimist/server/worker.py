@@ -1,0 +1,35 @@
+"""One of several API processes that `optimist serve` starts: a child by `optimist.child`, ready once it listens."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from optimist.api.board import Board
+from optimist.child import end_with_parent, live, say, take_order
+from optimist.numerics.registry import MetricsError
+from optimist.server.api import GRACE, prepare, run_api
+from optimist.server.listening import ending_in_order
+from optimist.settings import Settings
+from optimist.store import StoreError
+
+
+def main() -> int:
+    """Read the order and answer requests; returns the exit code."""
+    order = take_order()
+    settings = Settings.model_validate_json(order["settings"])
+    prepare(settings)
+    board = Board(settings.workers, order["number"], Path(order["board"]))
+    sockets = [socket.socket(fileno=each) for each in order["sockets"]]
+    with ending_in_order():
+        end_with_parent(GRACE + 2)
+        try:
+            run_api(settings, order["redis_url"], board, sockets, lambda: say({"ready": True}))
+        except (StoreError, MetricsError) as error:
+            say({"error": str(error)})
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    live(main, "API process")
