@@ -94,9 +94,13 @@ class Context:
     async def labelled(self, names: Sequence[str]) -> list[Experiment]:
         """Those of the experiments that are there, each with its present tags and note."""
         found: list[Experiment] = []
-        for name, controls in zip(names, await self.store.labels(names), strict=True):
+        now = zip(names, await self.store.labels(names), await self.store.instances(names), strict=True)
+        for name, controls, instance in now:
             with contextlib.suppress(NotFound):  # deleted meanwhile
-                found.append(labelled(await self.experiment(name), controls))
+                _, known = self._recent.get(name, ("", None))
+                if known is None or known.instance != instance:
+                    known = await self.experiment(name)
+                found.append(labelled(known, controls))
         return found
 
     async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:

@@ -193,6 +193,13 @@ class Experiments:
             for values in found
         ]
 
+    async def instances(self, experiments: Sequence[str]) -> list[str | None]:
+        """What tells each from others of its name; None for one that is not there."""
+        found = await self._commands.call_many(
+            [("HGET", self._commands.key(name, "counts"), "instance") for name in experiments]
+        )
+        return [None if one is None else one.decode() for one in found]
+
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
         """Of each experiment a text that is another one after every change of it, except of what only watched metrics
         or open picks are about; b"" of one that is not there, or that has not changed since it was created."""
