@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the files' directory. The processes that this one starts inherit it."""
-NAME = "OPTIMIST_PROCESS"
+NAME = "PROMETHEUS_MULTIPROC_NAME"
 """The variable with the name of a process: "scorer", "api-1", …; no two that run at the same time have the same."""
 SERVICE, API, SCORER = "service", "api-", "scorer"
 """The names: of a process that only starts others, the beginning of those that answer requests, and of the scorer."""
