@@ -119,9 +119,6 @@ def _check_ids(ids: NDArray[Any]) -> None:
 def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:
     """Raise `BatchError` unless `rows` is (n ≥ 1, `dimension`), finite and of sane size."""
     _check_shape(name, rows.shape, dimension)
-    # Fast for nearly all batches: a sum of squares that is finite and this small has no larger term.
-    if rows.dtype.itemsize >= 4 and float(np.vdot(rows, rows)) <= LARGEST:
-        return
     # Without an array of absolute values, which would double the memory. As Python floats, because float16 would turn
     # 1e30 into infinity. With a NaN, min and max are NaN, and the comparison is False.
     if not -LARGEST <= float(rows.min()) <= float(rows.max()) <= LARGEST:
