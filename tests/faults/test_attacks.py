@@ -13,7 +13,7 @@ from .attacks import ATTACKS, record, run, table_of
 from .hostile import Scale
 from .tenants import Call, Waits
 
-TINY = Scale(rows=100, at_once=2, body=2**20, hold=0.5)
+TINY = Scale(rows=100, at_once=2, body=2**20, hold=2.0)
 
 
 @pytest.mark.long
