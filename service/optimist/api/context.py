@@ -27,7 +27,7 @@ from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import SuspectLog
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
-from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store, namespace_of
+from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store, name_of, namespace_of
 from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
 
@@ -249,7 +249,7 @@ class Context:
                 else:
                     full = announcement.experiment
                     if (context := self._namespaces.get(namespace_of(full))) is not None:
-                        context.wake(full.rpartition("/")[2])
+                        context.wake(name_of(full))
 
     def wake_all(self) -> None:
         """Have every dispatcher read the state of its experiment again."""

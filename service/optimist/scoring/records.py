@@ -12,8 +12,6 @@ from optimist.store import DUE, MIXTURES, ROUTES, Announcement, ExperimentState,
 
 RETRY = 30.0
 """Seconds after which a model that could not be made is tried again: picks go on by the one before."""
-
-
 RESTED = 120.0
 """Seconds without work after which nothing is remembered of a record that the scorer does not hold."""
 

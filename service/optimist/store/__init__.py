@@ -38,6 +38,7 @@ from optimist.store.keys import (
     SCORED,
     WATCHED_MODES,
     Place,
+    name_of,
     namespace_of,
 )
 from optimist.store.made import Part, StoredMixture, StoredRoutes
@@ -152,6 +153,7 @@ __all__ = [
     "WatchedState",
     "connect",
     "kernels_digest",
+    "name_of",
     "namespace_of",
     "open_store",
     "running_url",

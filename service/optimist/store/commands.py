@@ -27,7 +27,7 @@ from optimist.store.errors import (
     reaching_redis,
 )
 from optimist.store.gathering import Gathering
-from optimist.store.keys import experiment_key, full_name, namespace_of
+from optimist.store.keys import experiment_key, full_name, name_of, namespace_of
 from optimist.store.lineage import Lineage
 from optimist.store.scripts import Argument, Script, Value, load
 
@@ -70,7 +70,7 @@ class Commands:
         members = [member.decode() for member in index]
         if self.namespace is None:
             return members
-        return [member.rpartition("/")[2] for member in members if namespace_of(member) == self.namespace]
+        return [name_of(member) for member in members if namespace_of(member) == self.namespace]
 
     async def call(self, *command: Argument) -> Any:
         """Run one command."""

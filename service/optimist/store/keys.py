@@ -113,6 +113,11 @@ def namespace_of(full: str) -> str:
     return full.rpartition("/")[0] or DEFAULT_NAMESPACE
 
 
+def name_of(full: str) -> str:
+    """The name of an experiment or reference in its namespace, by its full name."""
+    return full.rpartition("/")[2]
+
+
 def experiment_key(experiment: str, part: str) -> str:
     """Key of one part of an experiment."""
     return f"optimist:{{{checked(experiment)}}}:{part}"

@@ -9,8 +9,9 @@ local function told_part(slice, rows)
 end
 
 -- Logs and counts a batch. Answers the answer as JSON, the version that this made, what is suspicious about the batch,
--- and whether samples have indices. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check` answered; `slice`: the slice
--- of its pick, or the indices that it was told with, if any; `context`: that of its pick, if any.
+-- and whether samples have indices. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check`
+-- answered; `slice`: the slice of its pick, or the indices that it was told with, if any; `context`: that of its pick, if
+-- any.
 local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice, context)
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps, indexed = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
