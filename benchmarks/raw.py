@@ -100,19 +100,25 @@ def process(command: list[str], port: int, checkout: Path | None = None) -> Iter
 
 def scorer_of(service: int) -> int:
     """Wait for the scorer that a service starts, and return its process id."""
-    while True:
-        for path in Path(f"/proc/{service}/task").glob("*/children"):
-            for pid in path.read_text().split():
-                if b"optimist.scoring" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return int(pid)
+    while not (found := _children(service, b"optimist.scoring")):
         time.sleep(0.05)
+    return found[0]
 
 
 def workers_of(service: int) -> list[int]:
     """The processes of a service that answer requests: its workers, or the service itself."""
+    return _children(service, b"optimist.server.worker") or [service]
+
+
+def redis_of(service: int) -> int:
+    """The redis-server that a service has started."""
+    return _children(service, b"redis-server")[0]
+
+
+def _children(service: int, word: bytes) -> list[int]:
+    """The child processes with this word in their command line."""
     pids = [pid for path in Path(f"/proc/{service}/task").glob("*/children") for pid in path.read_text().split()]
-    found = [int(pid) for pid in pids if b"optimist.server.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    return found or [service]
+    return [int(pid) for pid in pids if word in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def free_port() -> int:

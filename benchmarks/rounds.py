@@ -1,7 +1,7 @@
 """Rounds per second through HTTP: tell a batch and ask for the next pick, compared with a bare FastAPI + XADD echo.
 
     python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
-        [--variants combined] [--against PATH] [--processes 1]
+        [--variants combined] [--against PATH] [--processes 1 2]
 
 The echo is one POST of the same body, added to a Redis stream. Both servers run on an embedded Redis with
 `appendfsync always`. The same raw client drives both over equally many keep-alive connections, alternately within one
@@ -20,10 +20,10 @@ jobs beside them many short turns tell most: `--seconds 0.2 --repeats 25`.
 Every experiment has 320 rounds before the measurement: in the first rounds an estimate is due after nearly every batch,
 which is not the steady state of a run.
 
-"CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer: these numbers are
-disturbed least by other jobs on the machine. With `--processes` the service has several API processes on its port, and
-"CPU" is their sum. Neither includes redis-server. "client" is the share of one core that the load generator takes, with
-one thread per connection.
+"CPU" is processor time per round of the process that answers, "scorer" that of the service's scorer, "Redis" that of
+redis-server: these numbers are disturbed least by other jobs on the machine. With several numbers of `--processes`
+services with so many API processes take turns; "API" is the number, and "CPU" the sum of these processes. "client" is
+the share of one core that the load generator takes, with one thread per connection.
 
 At the end come the peers, in process, without HTTP and without samples: ask and tell of Optuna
 (`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and of Vizier's service if google-vizier is
@@ -61,6 +61,7 @@ from raw import (
     cpu_seconds,
     free_port,
     process,
+    redis_of,
     scorer_of,
     workers_of,
 )
@@ -79,7 +80,10 @@ class Variant:
     name: str
     actions: list[Action]
     pids: list[list[int]]
+    """Of the processes that answer, of the scorer, of redis-server."""
     experiments: int = 1
+    settle: Callable[[], None] = lambda: None
+    """Waits until every estimate that is due has been made."""
     other: Variant | None = None
     """The same variant of the service of another checkout."""
     rates: list[float] = field(default_factory=list)
@@ -88,7 +92,7 @@ class Variant:
     latencies: list[float] = field(default_factory=list)
 
     def warm_up(self) -> None:
-        """Run rounds until every experiment is in its steady state."""
+        """Run rounds until every experiment is in its steady state, and let the scorer finish."""
         rounds = -(-WARM_UP * self.experiments // len(self.actions))
 
         def work(action: Action) -> None:
@@ -96,6 +100,7 @@ class Variant:
                 action()
 
         self._side_by_side(work)
+        self.settle()
 
     def turn(self, seconds: float) -> None:
         """Let all workers run rounds for some time."""
@@ -116,6 +121,11 @@ class Variant:
         self.client.append((time.process_time() - client) / taken)
         self.latencies += latencies
 
+    @property
+    def costs(self) -> list[float]:
+        """Processor seconds of a round, medians over the turns, of each kind of process as in `pids`."""
+        return [statistics.median(each) for each in zip(*self.cpu, strict=True)]
+
     def _side_by_side(self, work: Callable[[Action], None]) -> None:
         """Run the actions of each worker in a thread. Raises what one of them raised."""
         with ThreadPoolExecutor(len(self.actions)) as pool:
@@ -132,9 +142,10 @@ class Service:
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", f"--data-dir={directory}"]
         serve += [f"--workers={processes}"] if processes > 1 else []
         pid = stack.enter_context(process(serve, self.port, checkout))
-        self.pids = [workers_of(pid), [scorer_of(pid)]]
+        self.pids = [workers_of(pid), [scorer_of(pid)], [redis_of(pid)]]
         self._optimist = stack.enter_context(Optimist(f"http://127.0.0.1:{self.port}"))
         self._rng = np.random.default_rng(0)
+        self._experiments: list[str] = []
 
     def bodies(self, d: int) -> list[bytes]:
         """An encoded batch of each generator."""
@@ -146,7 +157,14 @@ class Service:
         reference = f"normal-{d}"
         self._optimist.create_reference(reference, mean=np.zeros(d), covariance=np.eye(d))
         self._optimist.create_experiment(name, GENERATORS, reference=reference, stop=False, **config)
+        self._experiments.append(name)
         return f"/v1/experiments/{name}/picks"
+
+    def settle(self) -> None:
+        """Wait until every estimate that is due has been made."""
+        for name in self._experiments:
+            while not self._optimist.experiment(name).report().scored:
+                time.sleep(0.1)
 
     def combined(self, path: str, worker: str, bodies: list[bytes]) -> Action:
         """A worker that tells its pick and takes the next one from the answer."""
@@ -189,7 +207,7 @@ def fresh(body: bytes) -> bytes:
 
 def echoes(port: int, pid: int, body: bytes, workers: int) -> Variant:
     """All workers post to the echo."""
-    return Variant("echo", [echoing(port, body) for _ in range(workers)], [[pid]])
+    return Variant("echo", [echoing(port, body) for _ in range(workers)], [[pid], [], [redis_of(pid)]])
 
 
 def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dict[str, Callable[[], Variant]]:
@@ -198,20 +216,23 @@ def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dic
 
     def combined() -> Variant:
         shared = service.experiment(f"one-{tag}", d, **PATH)
-        return Variant("combined", [service.combined(shared, name, bodies) for name in names], service.pids)
+        actions = [service.combined(shared, name, bodies) for name in names]
+        return Variant("combined", actions, service.pids, settle=service.settle)
 
     def own() -> Variant:
         paths = [service.experiment(f"own-{tag}-{name}", d, **PATH) for name in names]
         actions = [service.combined(path, name, bodies) for path, name in zip(paths, names, strict=True)]
-        return Variant("combined, an experiment each", actions, service.pids, len(paths))
+        return Variant("combined, an experiment each", actions, service.pids, len(paths), service.settle)
 
     def two() -> Variant:
         shared = service.experiment(f"two-{tag}", d, **PATH)
-        return Variant("two requests", [service.two_requests(shared, name, bodies) for name in names], service.pids)
+        actions = [service.two_requests(shared, name, bodies) for name in names]
+        return Variant("two requests", actions, service.pids, settle=service.settle)
 
     def default() -> Variant:
         shared = service.experiment(f"default-{tag}", d)
-        return Variant("default", [service.combined(shared, name, bodies) for name in names], service.pids)
+        actions = [service.combined(shared, name, bodies) for name in names]
+        return Variant("default", actions, service.pids, settle=service.settle)
 
     return {"combined": combined, "two": two, **({"default": default} if workers == 1 else {"own": own})}
 
@@ -240,13 +261,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--variants", nargs="+", default=["combined", "own", "two", "default"])
     parser.add_argument("--against", type=Path, help="another checkout, whose service takes turns; without the peers")
-    parser.add_argument("--processes", type=int, default=1, help="number of API processes of the service")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1], help="numbers of API processes, in turns")
     options = parser.parse_args()
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
     print(f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}\n")
-    columns = ["d", "workers", "", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "of the echo"]
-    header(*columns, "scorer, µs", "client", *(["of the other"] if options.against else []))
+    columns = ["d", "workers", "", "API", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "of the echo"]
+    header(*columns, "scorer, µs", "Redis, µs", "client", *(["of the other"] if options.against else []))
     fastest = 0.0
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
@@ -254,8 +275,8 @@ def main() -> None:
         echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
         echo_pid = stack.enter_context(process(echo, echo_port, here))
         checkouts = [here, *([options.against.resolve()] if options.against else [])]
-        places = [(path, directory / f"{i}") for i, path in enumerate(checkouts)]
-        services = [Service(path, data, options.processes, stack) for path, data in places]
+        cases = [(path, count) for path in checkouts for count in options.processes]
+        services = [Service(path, directory / f"{i}", count, stack) for i, (path, count) in enumerate(cases)]
         for d in options.dimensions:
             for workers in options.workers:
                 bodies = services[0].bodies(d)
@@ -263,7 +284,8 @@ def main() -> None:
                 groups = [[echoes(echo_port, echo_pid, bodies[0], workers)]]
                 for name in (name for name in made[0] if name in options.variants):
                     group = [each[name]() for each in made]
-                    group[0].other = group[1] if len(group) > 1 else None
+                    for mine, theirs in zip(group, group[len(options.processes) :], strict=False):
+                        mine.other = theirs
                     groups.append(group)
                 turns(groups, options.repeats, options.seconds)
                 for variant in (variant for group in groups for variant in group):
@@ -300,16 +322,18 @@ def line(*row: str) -> None:
 def cells(variant: Variant, echo: Variant) -> list[str]:
     """The cells of one variant."""
     p50, p99 = np.percentile(variant.latencies, [50, 99]) * 1e3
-    cpu, *scorer = (f"{statistics.median(each) * 1e6:.0f}" for each in zip(*variant.cpu, strict=True))
+    cpu, scorer, redis = variant.costs
     return [
         variant.name,
+        f"{len(variant.pids[0])}",
         f"{statistics.median(variant.rates):.0f}",
         f"{_ratio(variant.rates, echo.rates):.2f}",
         f"{p50:.1f}",
         f"{p99:.1f}",
-        cpu,
+        f"{cpu * 1e6:.0f}",
         f"{_ratio(_answering(variant), _answering(echo)):.2f}",
-        *(scorer or [""]),
+        f"{scorer * 1e6:.0f}" if variant.pids[1] else "",
+        f"{redis * 1e6:.0f}",
         f"{statistics.median(variant.client):.0%}",
         *([] if variant.other is None else [f"{_ratio(_answering(variant), _answering(variant.other)):.3f}"]),
     ]
