@@ -70,6 +70,12 @@ class Service:
             time.sleep(0.05)
         raise AssertionError(f"the service did not become ready: {self.log()}")
 
+    def accepts(self) -> bool:
+        """Whether it takes connections."""
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.port), 30):
+            return True
+        return False
+
     def log(self) -> str:
         return self._log.read_text()
 
