@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -22,15 +23,21 @@ BODY = tensors.encode({"probabilities": np.full((25_000, 3), 1 / 3, np.float32)}
 LARGE = 2_500_000
 
 
+def all_up(service: Service) -> None:
+    """Wait until every process takes connections: the first one does so by itself."""
+    until(lambda: "2 API processes" in service.log())
+
+
 def ready(service: Service) -> set[int]:
     """What `/readyz` answers on many connections."""
     return {httpx.get(f"{service.url}/readyz", timeout=60).status_code for _ in range(CONNECTIONS)}
 
 
-def upload(service: Service, key: str, length: int) -> socket.socket:
-    """A connection on which a batch of so many bytes is announced."""
+def upload(service: Service, key: str, length: int, access: str = "") -> socket.socket:
+    """A connection on which a batch of so many bytes is announced; `access`: the access key."""
     connection = socket.create_connection(("127.0.0.1", service.port), timeout=60)
     head = "POST /v1/experiments/x/generators/a/batches HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    head += f"authorization: Bearer {access}\r\n" if access else ""
     head += f"content-type: {tensors.MEDIA_TYPE}\r\nidempotency-key: {key}\r\ncontent-length: {length}\r\n\r\n"
     connection.sendall(head.encode())
     return connection
@@ -45,6 +52,7 @@ def held(service: Service) -> float:
 def test_none_is_ready_without_the_scorer(tmp_path: Path):
     with serving(tmp_path, "--workers=2") as service:
         assert service.process is not None
+        all_up(service)
         assert ready(service) == {200}
         scorer = service.scorer_pid()
         assert scorer is not None
@@ -64,6 +72,7 @@ def test_none_is_ready_without_the_scorer(tmp_path: Path):
 def test_they_share_the_memory_for_bodies_and_answer_what_they_have_begun(tmp_path: Path):
     with serving(tmp_path, "--workers=2", "--no-scoring", environment={"OPTIMIST_MAX_MEMORY": "3000000"}) as service:
         assert service.process is not None
+        all_up(service)
         with Optimist(service.url) as client:
             client.create_experiment("x", **CONFIG)
 
@@ -101,6 +110,7 @@ def test_each_has_the_rate_of_a_key_and_together_they_have_its_open_picks(tmp_pa
     # One request in each process, and the next after a thousand seconds.
     limits = {"OPTIMIST_RATE_LIMIT": "0.001", "OPTIMIST_MAX_KEY_PICKS": "3"}
     with guarded(tmp_path, "--workers=2", "--no-scoring", environment=limits) as (service, admin):
+        all_up(service)
         created = httpx.post(
             f"{service.url}/v1/experiments", json={"name": "x", **CONFIG}, headers=bearer(admin), timeout=60
         )
@@ -113,3 +123,25 @@ def test_each_has_the_rate_of_a_key_and_together_they_have_its_open_picks(tmp_pa
         answered = [answer.json()["picks"] for answer in answers if answer.status_code == 200]
         assert [answer.status_code for answer in answers].count(429) == 2 * CONNECTIONS - 2
         assert [len(picks) for picks in answered] == [2, 1]
+
+
+@pytest.mark.long
+def test_each_grants_its_part_of_the_memory_of_a_key(tmp_path: Path):
+    limits = {"OPTIMIST_MAX_MEMORY": "3000000", "OPTIMIST_MEMORY_SHARE": "0.3"}
+    with guarded(tmp_path, "--workers=2", "--no-scoring", environment=limits) as (service, admin):
+        all_up(service)
+        httpx.post(f"{service.url}/v1/experiments", json={"name": "x", **CONFIG}, headers=bearer(admin), timeout=60)
+        begun = [upload(service, f"{number}", len(BODY), admin) for number in range(CONNECTIONS)]
+        for connection in begun:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(BODY[:-8])
+        # One in each process: 600 kB are two thirds of the key's memory, but more than half of it in one process.
+        line = f"optimist_body_bytes {2.0 * (len(BODY) - 8)}"
+        until(lambda: line in httpx.get(f"{service.url}/metrics", headers=bearer(admin)).text.splitlines())
+        answers = []
+        for connection in begun:
+            with connection, contextlib.suppress(ConnectionError):
+                connection.sendall(BODY[-8:])
+                answers.append(connection.recv(65536)[9:12])
+        assert answers.count(b"200") == 2
+        assert set(answers) <= {b"200", b"503"}
