@@ -121,6 +121,17 @@ def _children(service: int, word: bytes) -> list[int]:
     return [int(pid) for pid in pids if word in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
+def wait_for_sockets(port: int, count: int) -> None:
+    """Wait until so many sockets listen on a port: the kernel gives connections only to those."""
+
+    def listening() -> int:
+        lines = Path("/proc/net/tcp").read_text().splitlines()
+        return sum(f":{port:04X} 00000000:0000 0A " in line for line in lines)
+
+    while listening() < count:
+        time.sleep(0.05)
+
+
 def free_port() -> int:
     """A port on which no process listens."""
     with socket.socket() as probe:

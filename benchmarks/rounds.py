@@ -63,6 +63,7 @@ from raw import (
     process,
     redis_of,
     scorer_of,
+    wait_for_sockets,
     workers_of,
 )
 
@@ -142,6 +143,7 @@ class Service:
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", f"--data-dir={directory}"]
         serve += [f"--workers={processes}"] if processes > 1 else []
         pid = stack.enter_context(process(serve, self.port, checkout))
+        wait_for_sockets(self.port, processes)
         self.pids = [workers_of(pid), [scorer_of(pid)], [redis_of(pid)]]
         self._optimist = stack.enter_context(Optimist(f"http://127.0.0.1:{self.port}"))
         self._rng = np.random.default_rng(0)
