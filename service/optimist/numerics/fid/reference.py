@@ -83,6 +83,11 @@ class Reference:
         gram = symmetric_product(self.factor, self.factor.T)
         return symmetric_product(gram, gram)
 
+    def square_norms(self, rows: Tensor) -> Tensor:
+        """‖Bᵀx‖² (k) of rows x (k, d), B = `basis`."""
+        inside = rows if self.rank == self.dimension else rows @ self.basis
+        return inside.square().sum(-1)
+
     @cached_property
     def projector(self) -> Tensor:
         """Onto the span of `basis` (d, d)."""
