@@ -93,7 +93,7 @@ class FrechetDistance(BaseScore):
         followed = self._followed.get(statistic)
         if followed is None or followed.samples != statistic.samples or not statistic.holds_scatter:
             return None
-        value, followed.top = largest_eigenvalue(statistic.scatter, followed.top)
+        value, followed.top = largest_eigenvalue(statistic.triangle, followed.top)
         return value
 
     def plug_in(self, statistic: GaussianStatistic, unbiased: bool = False) -> float:
@@ -162,7 +162,7 @@ class FrechetDistance(BaseScore):
             return 0.0
         rows = statistic.rows
         if rows is None or statistic.holds_scatter:
-            inside = float(statistic.scatter.flatten() @ self.reference.projector.flatten())
+            inside = statistic.triangle.inner(self.reference.projector)
         else:
             inside = float((centre(rows)[1] @ basis).square().sum())
         return min(max(1.0 - inside / statistic.scatter_trace, 0.0), 1.0)

@@ -46,7 +46,8 @@ def cycle(count: int, width: int) -> int:
 class TraceFollower:
     """Tr f(Σ zzᵀ) of a growing set of rows z = F·u (r), f = x^order, 0 < order < ∞, or x log x at order 1.
 
-    `factor` F (r, d), upper trapezoidal, or None if the given rows are z. This is a cache: rows or scatter give the same result.
+    `factor` F (r, d), upper trapezoidal, or None if the given rows are z. This is a cache: rows or scatter
+    give the same result.
     """
 
     def __init__(self, order: float, width: int, factor: Tensor | None = None) -> None:
