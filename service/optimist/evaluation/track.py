@@ -56,10 +56,10 @@ class Track:
 
     @property
     def bytes(self) -> int:
-        """Bytes of `state`; the memory in use is up to a quarter larger."""
+        """Bytes of what `state` says; the memory in use is up to a quarter larger."""
         # The rows of prompts are not gathered to be counted.
-        own = sum(tensor.nbytes for tensor in self._own_state().values())
-        return own if self.routed is None else own + self.routed.bytes
+        routed = 0 if self.routed is None else self.routed.bytes
+        return self.statistic.bytes + routed + sum(tensor.nbytes for tensor in self._beside().values())
 
     @property
     def followed_bytes(self) -> int:
@@ -152,17 +152,17 @@ class Track:
     def state(self) -> dict[str, Tensor]:
         """The whole state by name. Tensors may be views, valid until the next batch."""
         routed = {} if self.routed is None else self.routed.state()
-        return self._own_state() | {f"routed/{key}": tensor for key, tensor in routed.items()}
+        found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()} | self._beside()
+        return found | {f"routed/{key}": tensor for key, tensor in routed.items()}
 
-    def _own_state(self) -> dict[str, Tensor]:
-        """The state of everything but `routed`."""
-        counts = torch.tensor([self.samples, self._last_due], dtype=torch.int64)
-        found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()}
+    def _beside(self) -> dict[str, Tensor]:
+        """The state of everything but the statistic and `routed`."""
+        found = {"counts": torch.tensor([self.samples, self._last_due], dtype=torch.int64)}
         if self.reservoir is not None:
             found |= {f"reservoir/{key}": tensor for key, tensor in self.reservoir.state().items()}
         if self._paired is not None:
             found |= {f"paired/{key}": tensor for key, tensor in self._paired.state().items()}
-        return {"counts": counts} | found
+        return found
 
     @classmethod
     def restore(

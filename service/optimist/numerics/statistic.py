@@ -35,6 +35,11 @@ class Statistic(ABC):
         """
 
     @property
+    def bytes(self) -> int:
+        """Bytes of memory of what `state` says."""
+        return sum(tensor.nbytes for tensor in self.state().values())
+
+    @property
     def holds_rows(self) -> bool:
         """Whether estimates are computed from all rows, as long as there are few, and not from sums."""
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -65,6 +67,25 @@ class SymmetricSum:
     def panel(self, place: int) -> Tensor:
         """The panel (rows, stop) at this place of `edges`, a view."""
         return self._panels[place]
+
+    def diagonal(self) -> Tensor:
+        """Its diagonal (width,), newly made."""
+        return torch.cat([panel.diagonal(start) for panel, (start, _) in zip(self._panels, self._edges, strict=True)])
+
+    def parts(self) -> Iterator[tuple[Tensor, slice, slice, int]]:
+        """Blocks (views), their rows and columns, and 2 for those that the matrix has above its diagonal, too."""
+        for panel, (start, stop) in zip(self._panels, self._edges, strict=True):
+            rows = slice(start, stop)
+            yield panel[:, start:], rows, rows, 1
+            if start:
+                yield panel[:, :start], rows, slice(0, start), 2
+
+    def inner(self, other: Tensor) -> float:
+        """The sum of the entries times those of a symmetric matrix (width, width)."""
+        parts = (
+            (times, part.flatten() @ other[rows, columns].flatten()) for part, rows, columns, times in self.parts()
+        )
+        return sum(times * float(product) for times, product in parts)
 
     def square_sum(self) -> float:
         """‖Σ xxᵀ‖_F²."""

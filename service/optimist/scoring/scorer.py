@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
-from optimist.numerics.threads import limit_numpy
+from optimist.numerics.threads import share_cores
 from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Arguments, Experiments, Result
@@ -61,9 +60,7 @@ class Scorer:
     def __init__(
         self, store: Store, threads: int = 2, *, device: torch.device | str = "cpu", warm_bytes: int | None = None
     ) -> None:
-        # With more threads than cores, the threads of an eigenproblem wait for each other, many times slower.
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
-        limit_numpy()
+        share_cores(threads)
         self._store = store
         self._owner = uuid.uuid4().hex
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")

@@ -12,6 +12,7 @@ from optimist.numerics.bound import NO_INTERVAL, check_delta, one_sided
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.symmetric import SymmetricSum
 
 BLOCK = 32
 """Rows of a matrix that are read together: half a megabyte at d = 2048."""
@@ -22,18 +23,19 @@ def _check(name: str, value: float, *, positive: bool = False) -> None:
         raise ValueError(f"{name} must be finite and {'positive' if positive else 'not negative'}, not {value!r}")
 
 
-def _kept_sums(scatter: Tensor, n: int, least: float, weights: Tensor) -> tuple[float, float]:
+def _kept_sums(scatter: SymmetricSum, n: int, least: float, weights: Tensor) -> tuple[float, float]:
     """Σ T and Σ T·`weights`, at least 0, where T (d, d) has those entries of scatter / n that are `least` ≥ 0 or more.
 
-    In blocks that the processor's caches hold: one pass over the matrices. Entries below zero are cut whatever their
-    size, so Σ T is Σ |T|, and the second sum has no sign of its own.
+    `weights` (d, d) is symmetric. In blocks that the processor's caches hold: one pass over the matrices. Entries below
+    zero are cut whatever their size, so Σ T is Σ |T|, and the second sum has no sign of its own.
     """
     entries = trace = 0.0
-    for block, of_weights in zip(scatter.split(BLOCK), weights.split(BLOCK), strict=True):
-        kept = block / n
-        kept = torch.where(kept >= least, kept, 0.0).flatten()
-        entries += float(kept.sum())
-        trace += float(kept @ of_weights.flatten())
+    for part, rows, columns, times in scatter.parts():
+        for block, of_weights in zip(part.split(BLOCK), weights[rows, columns].split(BLOCK), strict=True):
+            kept = block / n
+            kept = torch.where(kept >= least, kept, 0.0).flatten()
+            entries += times * float(kept.sum())
+            trace += times * float(kept @ of_weights.flatten())
     return entries, max(trace, 0.0)
 
 
@@ -76,7 +78,7 @@ class FrechetTheoremBound:
     def bonus(self, statistic: GaussianStatistic) -> float:
         """B of equations.md §1a, from n ≥ 1 samples."""
         n, d, delta, reference = statistic.samples, self.metric.dimension, self.delta, self.metric.reference
-        scatter = statistic.scatter
+        scatter = statistic.triangle
         entries, trace = _kept_sums(scatter, n, self.tau * reference.norm, reference.covariance)
         norm = float(scatter.diagonal().amax()) / n + math.sqrt(math.log(1.0 / delta) / n)
         tail = math.sqrt(32.0 * math.log(24.0 * d / delta))
@@ -124,19 +126,18 @@ class FrechetAuthorsBound:
     def bonus(self, statistic: GaussianStatistic) -> float:
         """B of equations.md §1b, from n ≥ 2 samples."""
         n, reference = statistic.samples, self.metric.reference
-        scatter, degrees = statistic.scatter, n - 1
+        scatter, degrees = statistic.triangle, n - 1
         trace = float(scatter.diagonal().sum()) / degrees
         if self.M > 0.0:
-            covariance = scatter / degrees
+            covariance = statistic.scatter / degrees
             deviations = covariance.diagonal().clamp_min(0.0).sqrt()
             noise = self.M * math.sqrt(2.0 * math.log(self.metric.dimension) / n) * deviations[:, None] * deviations
             covariance = torch.where(covariance.abs() < noise, 0.0, covariance)
             norm, squares = float(torch.linalg.eigvalsh(covariance)[-1]), float(covariance.square().sum())
         else:
             largest = self.metric.largest_eigenvalue(statistic)
-            norm = (float(torch.linalg.eigvalsh(scatter)[-1]) if largest is None else largest) / degrees
-            entries = scatter.flatten()
-            squares = float(entries @ entries) / degrees / degrees
+            norm = (float(torch.linalg.eigvalsh(scatter.dense())[-1]) if largest is None else largest) / degrees
+            squares = scatter.square_sum() / degrees / degrees
         norm = max(norm, 0.0)
         level = math.log(1.0 / self.delta)
         effective_rank = trace / norm if norm > 0.0 else 0.0

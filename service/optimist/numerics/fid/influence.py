@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import torch
@@ -23,7 +24,9 @@ from optimist.numerics.spectra import (
     gram_square_sum,
     pair_sum,
     symmetric_product,
+    times_lower,
 )
+from optimist.numerics.threads import both
 
 BUFFER = 256
 """Number of last rows from which the influence function's variance is computed."""
@@ -63,6 +66,8 @@ class _Geometry:
     """yᵀ T y of each of these rows."""
     pairs: float
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
+    gram: Tensor | None = None
+    """The Gram matrix (n, n) of the centred whitened rows, while n ≤ rank."""
 
 
 class FrechetInfluence:
@@ -102,7 +107,7 @@ class FrechetInfluence:
         second_order = 2.0 * max(spread, 0.05 * geometry.square_trace) + geometry.pairs
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
-        jackknife = self._jackknife(statistic) / n if n >= 3 else inflated
+        jackknife = self._jackknife(statistic, geometry.gram) / n if n >= 3 else inflated
         return FrechetAnalysis(
             plug_in=plug_in,
             estimate=estimate,
@@ -123,58 +128,57 @@ class FrechetInfluence:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
         reference, m = self._reference, len(rows) - 1
         mean, centred = centre(rows)
-        projected = centred @ reference.basis
-        whitened = projected * reference.eigenvalues.sqrt()
-        eigenvalues, shares = _gram_shares(symmetric_product(whitened, whitened.T), m)
+        whitened = times_lower(centred, reference.factor)
+        gram = symmetric_product(whitened, whitened.T)
+        eigenvalues, shares = _gram_shares(gram, m)
         scale = float(eigenvalues.sum()) / reference.square_trace
-        others = [each - mean for each in common]
-        quadratic = [
-            each.square().sum(-1) for each in (projected[-BUFFER:], *(each @ reference.basis for each in others))
-        ]
+        buffers = [centred[-BUFFER:], *(each - mean for each in common)]
+        quadratic = [reference.square_norms(each) for each in buffers]
         return _Geometry(
             mean=mean,
             trace=float(centred.square().sum()) / m,
             square_trace=gram_square_sum(centred) / m**2,
             eigenvalues=eigenvalues,
             shares=shares,
-            centred=[centred[-BUFFER:], *others],
+            centred=buffers,
             quadratic=[each / math.sqrt(scale) if scale > 0.0 else each * 0.0 for each in quadratic],
             pairs=scale * reference.pair_sum,
+            gram=gram,
         )
 
     def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
-        root = reference.factor.T
         scatter = statistic.scatter
         moment = congruence(reference.factor, scatter) / m
-        centred = statistic.last_rows - statistic.mean
-        whitened = centred @ root
-        eigenvalues, shares = _covariance_shares(moment, whitened, m)
-        buffers = [centred[-BUFFER:], *(each - statistic.mean for each in common)]
-        pairs, quadratic = 0.0, [each.new_zeros(len(each)) for each in buffers]
-        if eigenvalues.sum() > VANISHING:
+        rows = [statistic.last_rows - statistic.mean, *(each - statistic.mean for each in common)]
+        whitened = [times_lower(each, reference.factor) for each in rows]
+        buffers = [whitened[0][-BUFFER:], *whitened[1:]]
+        scale = float(moment.trace()) / reference.square_trace
+
+        def renewed() -> tuple[Tensor, list[Tensor]]:
+            if scale * reference.square_trace <= VANISHING:
+                return moment.new_zeros(0), [each.new_zeros(len(each)) for each in buffers]
             weight = min(1.0, reference.rank / n)
-            scale = float(eigenvalues.sum()) / reference.square_trace
-            mixed = (1.0 - weight) * moment + weight * scale * reference.square
-            others = [each @ root for each in buffers[1:]]
-            squares, *coordinates = eigen_coordinates(mixed, whitened[-BUFFER:], *others)
+            mixed = (1.0 - weight) * moment + (weight * scale) * reference.square
+            squares, *coordinates = eigen_coordinates(mixed, *buffers)
             kept = squares > 1e-9 * squares[-1]
             roots = squares[kept].sqrt()
-            quadratic = [(each[:, kept].square() / roots).sum(-1) for each in coordinates]
-            pairs = pair_sum(roots)
+            return roots, [(each[:, kept].square() / roots).sum(-1) for each in coordinates]
+
+        (eigenvalues, shares), (roots, quadratic) = both(lambda: _covariance_shares(moment, whitened[0], m), renewed)
         return _Geometry(
             mean=statistic.mean,
             trace=statistic.scatter_trace / m,
             square_trace=float(scatter.square().sum()) / m**2,
             eigenvalues=eigenvalues,
             shares=shares,
-            centred=buffers,
+            centred=[rows[0][-BUFFER:], *rows[1:]],
             quadratic=quadratic,
-            pairs=pairs,
+            pairs=pair_sum(roots),
         )
 
-    def _jackknife(self, statistic: GaussianStatistic) -> float:
+    def _jackknife(self, statistic: GaussianStatistic, gram: Tensor | None) -> float:
         """n · sd_JK²: the delete-a-group jackknife over the first min(n, 300) rows, n ≥ 3."""
         settled = self._settled.get(statistic)
         if settled is not None:
@@ -183,39 +187,47 @@ class FrechetInfluence:
         q, groups = len(rows), min(JACKKNIFE_GROUPS, len(rows))
         group = torch.arange(q, device=rows.device) % groups
         kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
-        mean, centred = centre(rows)
-        shift = mean - self._reference.mean
+        subsets = _Subsets(self._reference, rows, gram if statistic.samples < JACKKNIFE_ROWS else None)
         # Group sizes differ by at most one row: one batch for the larger groups, one for the smaller.
         larger = q % groups
-        estimates = [
-            self._subset_estimates(centred, shift, torch.stack(batch))
-            for batch in (kept[:larger], kept[larger:])
-            if batch
-        ]
-        deviations = torch.cat(estimates)
+        deviations = torch.cat(
+            [subsets.estimates(torch.stack(batch)) for batch in (kept[:larger], kept[larger:]) if batch]
+        )
         deviations = deviations - deviations.mean()
         variance = (groups - 1) / groups * float(deviations.square().sum()) * q
         if q == JACKKNIFE_ROWS:
             self._settled[statistic] = variance
         return variance
 
-    def _subset_estimates(self, centred: Tensor, shift: Tensor, subsets: Tensor) -> Tensor:
-        """The estimates (B) from subsets, row indices (B, p), of rows minus a mean that differs by `shift` from μ_r."""
+
+class _Subsets:
+    """Estimates from subsets of rows (q, d). `gram`: the Gram matrix of the centred whitened rows, if it is known."""
+
+    def __init__(self, reference: Reference, rows: Tensor, gram: Tensor | None) -> None:
+        self._reference = reference
+        mean, self._centred = centre(rows)
+        self._shift = mean - reference.mean
+        self._gram = gram
+
+    @cached_property
+    def _whitened(self) -> Tensor:
+        return times_lower(self._centred, self._reference.factor)
+
+    def estimates(self, subsets: Tensor) -> Tensor:
+        """The estimates (B) of subsets, row indices (B, p)."""
         reference, p = self._reference, subsets.shape[-1]
         m = p - 1
-        root = reference.basis * reference.eigenvalues.sqrt()
-        whitened = centred @ root
-        norms = centred.square().sum(-1)[subsets].sum(-1)
-        means = torch.stack([centred[subset].mean(0) for subset in subsets])
+        norms = self._centred.square().sum(-1)[subsets].sum(-1)
+        means = torch.stack([self._centred[subset].mean(0) for subset in subsets])
         trace = (norms - p * means.square().sum(-1)).clamp_min(0.0) / m
         if p <= reference.rank:
-            gram = whitened @ whitened.T
+            gram = self._whitened @ self._whitened.T if self._gram is None else self._gram
             blocks = double_centre(gram[subsets[:, :, None], subsets[:, None, :]])
             eigenvalues, shares = _gram_shares(blocks, m)
         else:
-            parts = centre(whitened[subsets])[1]
+            parts = centre(self._whitened[subsets])[1]
             eigenvalues, shares = _covariance_shares(parts.mT @ parts / m, parts, m)
-        gap = (means + shift).square().sum(-1)
+        gap = (means + self._shift).square().sum(-1)
         alive = eigenvalues.sum(-1) > VANISHING
         value = gap + torch.where(alive, trace * (1.0 - 1.0 / p), trace * (m / p)) + reference.trace
         if not bool(alive.any()):

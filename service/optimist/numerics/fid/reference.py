@@ -78,10 +78,20 @@ class Reference:
         return torch.linalg.qr((self.basis * self.eigenvalues.sqrt()).T, mode="r").R
 
     @cached_property
+    def whole_factor(self) -> Tensor:
+        """The same over the whole support (support, d)."""
+        return self.factor if self.rank == self.support else torch.linalg.qr(self.root.T, mode="r").R
+
+    @cached_property
     def square(self) -> Tensor:
         """R Σ_r Rᵀ (rank, rank), R = `factor`: Σ_r² in the basis of R Σ Rᵀ."""
         gram = symmetric_product(self.factor, self.factor.T)
         return symmetric_product(gram, gram)
+
+    def square_norms(self, rows: Tensor) -> Tensor:
+        """‖Bᵀx‖² (k) of rows x (k, d), B = `basis`."""
+        inside = rows if self.rank == self.dimension else rows @ self.basis
+        return inside.square().sum(-1)
 
     @cached_property
     def projector(self) -> Tensor:

@@ -19,9 +19,9 @@ from optimist.numerics.spectra import (
     SMALLEST_WIDTH,
     TraceFollower,
     centre,
+    congruence,
     increments,
     largest_eigenvalue,
-    symmetric_product,
 )
 from optimist_client.metrics import FID
 
@@ -76,7 +76,7 @@ class FrechetDistance(BaseScore):
 
         Does nothing if a plain eigenproblem costs less.
         """
-        if self.reference.root.shape[-1] >= SMALLEST_WIDTH and statistic.samples:
+        if self.reference.support >= SMALLEST_WIDTH and statistic.samples:
             self._followed.setdefault(statistic, _Followed(self.reference)).catch_up(statistic)
 
     def forget(self, statistic: GaussianStatistic) -> None:
@@ -93,7 +93,7 @@ class FrechetDistance(BaseScore):
         followed = self._followed.get(statistic)
         if followed is None or followed.samples != statistic.samples or not statistic.holds_scatter:
             return None
-        value, followed.top = largest_eigenvalue(statistic.scatter, followed.top)
+        value, followed.top = largest_eigenvalue(statistic.triangle, followed.top)
         return value
 
     def plug_in(self, statistic: GaussianStatistic, unbiased: bool = False) -> float:
@@ -162,7 +162,7 @@ class FrechetDistance(BaseScore):
             return 0.0
         rows = statistic.rows
         if rows is None or statistic.holds_scatter:
-            inside = float(statistic.scatter.flatten() @ self.reference.projector.flatten())
+            inside = statistic.triangle.inner(self.reference.projector)
         else:
             inside = float((centre(rows)[1] @ basis).square().sum())
         return min(max(1.0 - inside / statistic.scatter_trace, 0.0), 1.0)
@@ -174,7 +174,7 @@ class _Followed:
     def __init__(self, reference: Reference) -> None:
         self.samples = 0
         self.top: Tensor | None = None
-        self._root = reference.root
+        self._factor = reference.whole_factor
         self._restart()
 
     def catch_up(self, statistic: GaussianStatistic) -> None:
@@ -184,7 +184,7 @@ class _Followed:
             return
 
         def scatter() -> Tensor:
-            return symmetric_product(self._root.T, statistic.scatter @ self._root)
+            return congruence(self._factor, statistic.scatter)
 
         rows = statistic.latest(fresh)
         if rows is None and statistic.rows is not None:
@@ -200,5 +200,5 @@ class _Followed:
         self.samples, self._mean = statistic.samples, statistic.mean
 
     def _restart(self) -> None:
-        self.samples, self._mean = 0, self._root.new_zeros(len(self._root))
-        self.trace = TraceFollower(0.5, self._root.shape[-1], self._root)
+        self.samples, self._mean = 0, self._factor.new_zeros(self._factor.shape[-1])
+        self.trace = TraceFollower(0.5, len(self._factor), self._factor)

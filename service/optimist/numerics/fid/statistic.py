@@ -11,6 +11,7 @@ from optimist.numerics.fid.halves import EvenHalf, Moments
 from optimist.numerics.rows import LastRows, Rows, check_rows
 from optimist.numerics.spectra import centre
 from optimist.numerics.statistic import Statistic
+from optimist.numerics.symmetric import SymmetricSum
 
 BLOCK = 4096
 """Rows of a batch that are processed at once, which limits the additional memory."""
@@ -47,7 +48,7 @@ class GaussianStatistic(Statistic):
         self.samples = 0
         self._mean = self._zeros(dimension)
         self._trace = self._zeros()
-        self._scatter: Tensor | None = self._zeros(dimension, dimension) if scatter else None
+        self._scatter = SymmetricSum(dimension, self.device) if scatter else None
         self._head = Rows(self._zeros(0, dimension), limit=max(keep, first))
         self._tail = LastRows(self._zeros(0, dimension), last)
         self._even: EvenHalf | None = None
@@ -59,11 +60,16 @@ class GaussianStatistic(Statistic):
 
     @property
     def scatter(self) -> Tensor:
-        """Σ (x − μ)(x − μ)ᵀ (d, d); built from the rows on demand while no matrix is held."""
+        """Σ (x − μ)(x − μ)ᵀ (d, d), built on demand: from the triangle that is held, or from the rows."""
         if self._scatter is not None:
-            return self._scatter
+            return self._scatter.dense()
         centred = self._head.view() - self._mean
         return centred.T @ centred
+
+    @property
+    def triangle(self) -> SymmetricSum:
+        """The scatter as a triangle, as which it is held: for readers of every batch. From rows, built on demand."""
+        return SymmetricSum.pack(self.scatter) if self._scatter is None else self._scatter
 
     @property
     def scatter_trace(self) -> float:
@@ -119,7 +125,7 @@ class GaussianStatistic(Statistic):
 
     @property
     def holds_scatter(self) -> bool:
-        """Whether the matrix is held, so that reading it costs nothing."""
+        """Whether the scatter is held, so that reading it costs no product of rows."""
         return self._scatter is not None
 
     def update(self, batch: Tensor) -> None:
@@ -136,7 +142,7 @@ class GaussianStatistic(Statistic):
             # eigenvalues magnify differences of rounding.
             rows = torch.cat([self._head.view(), batch])
             self.samples, self._mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
-            self._scatter = self._zeros(self.dimension, self.dimension)
+            self._scatter = SymmetricSum(self.dimension, self.device)
         # Means are taken about the first row, so that identical rows have a scatter of exactly zero.
         centred = rows - rows[0]
         offset = centred.mean(0)
@@ -153,6 +159,13 @@ class GaussianStatistic(Statistic):
         else:
             self._even.add(batch[self.samples % 2 :: 2])
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of memory, without making the matrix that `state` has."""
+        rows = len(self._head) + (0 if self.holds_rows else len(self._tail))
+        sums = [self._scatter, None if self._even is None else self._even.scatter]
+        return 8 * self.dimension * (rows + 2) + sum(each.packed.nbytes for each in sums if each is not None)
+
     def state(self) -> dict[str, Tensor]:
         """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
         tensors = {
@@ -162,7 +175,8 @@ class GaussianStatistic(Statistic):
             "head": self._head.view(),
         }
         if self._scatter is not None:
-            tensors["scatter"] = self._scatter
+            # As a whole matrix, as before it was kept as a triangle.
+            tensors["scatter"] = self._scatter.dense()
         if self.samples > self.keep:
             tensors["tail"] = self.last_rows
         if self._even is not None:
@@ -182,7 +196,8 @@ class GaussianStatistic(Statistic):
         statistic._mean = state["mean"]
         statistic._trace = state["trace"]
         statistic._head = Rows(state["head"], limit=max(keep, first))
-        statistic._scatter = state.get("scatter")
+        scatter = state.get("scatter")
+        statistic._scatter = None if scatter is None else SymmetricSum.pack(scatter)
         if samples > keep:
             statistic._tail = LastRows(state["tail"], last)
             if statistic.halves:
@@ -206,7 +221,7 @@ class GaussianStatistic(Statistic):
         between = math.sqrt(self.samples * count / total) * shift
         centred = torch.cat([centred, between[None]])
         if self._scatter is not None:
-            self._scatter.addmm_(centred.T, centred)
+            self._scatter.add(centred)
         self._trace = self._trace + centred.square().sum()
         self._mean = self._mean + shift * (count / total)
         self.samples = total

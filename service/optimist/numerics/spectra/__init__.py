@@ -14,7 +14,7 @@ from optimist.numerics.spectra.leave_one_out import (
     leave_one_out_curve,
     residuals,
 )
-from optimist.numerics.spectra.products import congruence, gram_square_sum, symmetric_product
+from optimist.numerics.spectra.products import congruence, gram_square_sum, symmetric_product, times_lower
 from optimist.numerics.spectra.same_index import SameIndex
 
 __all__ = [
@@ -38,4 +38,5 @@ __all__ = [
     "residuals",
     "root_trace",
     "symmetric_product",
+    "times_lower",
 ]

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.rows import Rows
-from optimist.numerics.spectra.eigen import root_trace
+from optimist.numerics.spectra.eigen import eigen_basis, root_trace
 from optimist.numerics.spectra.low_rank import LowRankTrace, trace_of
+from optimist.numerics.spectra.products import symmetric_product, times_lower, times_upper
 
 SMALLEST_WIDTH = 256
 GRAM_ROWS = 512
@@ -43,17 +44,18 @@ def cycle(count: int, width: int) -> int:
 
 
 class TraceFollower:
-    """Tr f(Σ zzᵀ) of a growing set of rows z = u·root (r), f = x^order, 0 < order < ∞, or x log x at order 1.
+    """Tr f(Σ zzᵀ) of a growing set of rows z = F·u (r), f = x^order, 0 < order < ∞, or x log x at order 1.
 
-    `root` (d, r), or None if the given rows are z. This is a cache: rows or scatter give the same result.
+    `factor` F (r, d), upper trapezoidal, or None if the given rows are z. This is a cache: rows or scatter
+    give the same result.
     """
 
-    def __init__(self, order: float, width: int, root: Tensor | None = None) -> None:
+    def __init__(self, order: float, width: int, factor: Tensor | None = None) -> None:
         self.count = 0
         """Rows taken."""
         self._order = order
         self._width = width
-        self._root = root
+        self._factor = factor
         self._rows: Rows | None = None
         self._gram: Tensor | None = None
         # Eigenvectors as rows: projecting a batch then takes only one pass over them.
@@ -67,7 +69,7 @@ class TraceFollower:
         known = self._rows is not None or self.count == 0
         self.count += len(rows)
         if known and not self._is_complete:
-            rows = rows if self._root is None else rows @ self._root
+            rows = rows if self._factor is None else times_lower(rows, self._factor)
             if self._rows is None:
                 self._rows = Rows(rows.new_empty(0, self._width))
             self._rows.append(rows)
@@ -88,7 +90,7 @@ class TraceFollower:
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory, without the root."""
+        """Bytes of memory, without the factor."""
         rows = None if self._rows is None else self._rows.view()
         held = [part.nbytes for part in (rows, self._gram, self._basis) if part is not None]
         return sum(held) + (0 if self._low is None else self._low.bytes)
@@ -124,23 +126,24 @@ class TraceFollower:
         limit = cycle(self.count, self._width)
         if self._rows is not None and self.count <= self._width:
             rows = self._rows.view()
-            eigenvalues, vectors = torch.linalg.eigh(rows @ rows.T)
+            eigenvalues, vectors = eigen_basis(symmetric_product(rows, rows.T))
             eigenvalues = eigenvalues.clamp_min(0.0)
             # Directions that come from rounding are left out: no row has a part in them.
             kept = eigenvalues > len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[-1]
             self._basis = (vectors[:, kept].T @ rows) / eigenvalues[kept].sqrt()[:, None]
-            spectrum = torch.cat([eigenvalues[kept], eigenvalues.new_zeros(self._width)])
+            spectrum, outside = eigenvalues[kept], self._width
         else:
             self._rows = None
-            eigenvalues, vectors = torch.linalg.eigh(scatter())
+            eigenvalues, vectors = eigen_basis(scatter())
             spectrum = eigenvalues = eigenvalues.clamp_min(0.0)
-            self._basis = vectors.T.contiguous() if self._root is None else vectors.T @ self._root.T
+            outside = 0
+            self._basis = vectors.T.contiguous() if self._factor is None else times_upper(vectors.T, self._factor)
             self._is_complete = True
         self._retry = self.count + limit
         if eigenvalues.amax() <= 0.0 or _noise(eigenvalues, self._order) > NOISE:
             return
         try:
-            self._low = LowRankTrace(spectrum, self._order, self.count, limit, self._tolerance())
+            self._low = LowRankTrace(spectrum, self._order, self.count, limit, self._tolerance(), outside)
         except ValueError:
             return
 

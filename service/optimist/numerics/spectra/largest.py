@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from optimist.numerics.symmetric import SymmetricSum
+
 STEPS = 60
 LEAST_STEPS = 6
 PRECISION = 1e-10
@@ -13,19 +15,19 @@ MIXED = 4
 """Number of top Ritz vectors in the next start, with weights falling by 3: their order may change by then."""
 
 
-def largest_eigenvalue(matrix: Tensor, start: Tensor | None = None) -> tuple[float, Tensor]:
+def largest_eigenvalue(matrix: SymmetricSum, start: Tensor | None = None) -> tuple[float, Tensor]:
     """λ_max of a symmetric matrix (m, m), m ≥ 1, to 1e-10 of its size, and a start (m) for a matrix close to this one.
 
     With the start that a close matrix gave some 10 products with the matrix are enough. Without one, or where `STEPS`
     are not, all eigenvalues are computed. With residual ρ and distance γ to the next Ritz value, a Ritz value is off by
     ρ²/γ (Kato–Temple), and by no more than ρ.
     """
-    if start is None or len(matrix) <= STEPS:
-        return _direct(matrix)
+    if start is None or matrix.width <= STEPS:
+        return _direct(matrix.dense())
     basis = start[None] / start.norm()
-    projected = matrix.new_zeros(STEPS, STEPS)
+    projected = start.new_zeros(STEPS, STEPS)
     for step in range(STEPS):
-        product = matrix @ basis[step]
+        product = matrix.times(basis[step : step + 1])[0]
         # Against all earlier vectors, twice: three-term recurrences lose orthogonality.
         for _ in range(2):
             inner = basis @ product
@@ -42,7 +44,7 @@ def largest_eigenvalue(matrix: Tensor, start: Tensor | None = None) -> tuple[flo
         if is_invariant or (step + 1 >= LEAST_STEPS and error <= PRECISION * scale):
             return float(values[-1]), _mixed(vectors) @ basis
         basis = torch.cat([basis, (product / rest)[None]])
-    return _direct(matrix)
+    return _direct(matrix.dense())
 
 
 def _direct(matrix: Tensor) -> tuple[float, Tensor]:

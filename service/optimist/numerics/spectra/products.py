@@ -43,6 +43,23 @@ def congruence(factor: Tensor, matrix: Tensor) -> Tensor:
     return found
 
 
+def times_upper(rows: Tensor, factor: Tensor) -> Tensor:
+    """Rows (b, k) times an upper trapezoidal F (k, m), k ≤ m: (b, m). Zeros of F are not multiplied."""
+    found = rows.new_empty(len(rows), factor.shape[1])
+    for start in range(0, factor.shape[1], PANEL):
+        stop = start + PANEL
+        found[:, start:stop] = rows[:, :stop] @ factor[:stop, start:stop]
+    return found
+
+
+def times_lower(rows: Tensor, factor: Tensor) -> Tensor:
+    """Rows (b, m) times Fᵀ of an upper trapezoidal F (k, m), k ≤ m: (b, k). Zeros of F are not multiplied."""
+    found = rows.new_empty(len(rows), len(factor))
+    for start in range(0, len(factor), PANEL):
+        found[:, start : start + PANEL] = rows[:, start:] @ factor[start : start + PANEL, start:].T
+    return found
+
+
 def gram_square_sum(rows: Tensor) -> float:
     """‖XXᵀ‖_F² of rows X (n, d), by the smaller of XXᵀ and XᵀX."""
     left = rows if len(rows) <= rows.shape[1] else rows.T

@@ -1,0 +1,134 @@
+"""The time of one complete FID estimate: value, both errors, and the influence of 256 common rows.
+
+    python benchmarks/estimates.py [--against CHECKOUT] [--threads 1] [--repeats 3] [--dimension 2048] [--wall]
+
+Rows: sample counts, as multiples of d. The jackknife's part is computed once per stream while it has 300 samples or
+more, and is not counted there. Peers, timed in turns in the same process: `eigh` of one matrix of min(n, d) rows by
+torch, and `scipy.linalg.sqrtm` at a quarter of d, multiplied by 64, which alone is what pytorch-fid computes: no error
+comes with it. With another checkout of this project both are measured in turns, each turn in a process of its own.
+Times are medians of processor seconds; with --wall of wall-clock seconds, which several threads can lower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+FRACTIONS = (0.05, 0.14, 0.5, 1.0, 1.2, 2.0)
+"""Sample counts, as multiples of d."""
+COMMON = 256
+
+
+def measured(dimension: int, threads: int, repeats: int, clock: Callable[[], float]) -> dict[str, list[float]]:
+    """Median seconds by kind, one for each of `FRACTIONS`, of the project that is imported here."""
+    import numpy as np
+    import scipy.linalg
+    import torch
+
+    from optimist.numerics.fid.reference import Reference
+    from optimist.numerics.fid.score import FrechetDistance
+    from optimist.numerics.fid.statistic import GaussianStatistic
+    from trial import features
+
+    torch.set_num_threads(threads)
+    real = features(4 * dimension, dimension, 1.0, np.random.default_rng(1))
+    score = FrechetDistance(Reference(real.mean(0), np.cov(real.T, bias=True)))
+    rows = torch.from_numpy(features(2 * dimension, dimension, 1.05, np.random.default_rng(0)))
+    common = {"features": torch.from_numpy(features(COMMON, dimension, 1.05, np.random.default_rng(2)))}
+    part = score.reference.covariance[: dimension // 4, : dimension // 4].numpy()
+    found: dict[str, list[float]] = {"estimate": [], "eigh": [], "sqrtm": []}
+    for fraction in FRACTIONS:
+        samples = round(fraction * dimension)
+        statistic = GaussianStatistic(dimension, keep=score.reference.rank)
+        statistic.update(rows[:samples])
+        calls: dict[str, Callable[[], Any]] = {
+            "estimate": partial(score.analyse_paired, statistic, common),
+            "eigh": partial(torch.linalg.eigh, score.reference.covariance[:samples, :samples]),
+            "sqrtm": partial(scipy.linalg.sqrtm, part @ part),
+        }
+        calls["estimate"]()
+        times: dict[str, list[float]] = {kind: [] for kind in calls}
+        for _ in range(repeats):
+            for kind, call in calls.items():
+                begun = clock()
+                call()
+                times[kind].append((64.0 if kind == "sqrtm" else 1.0) * (clock() - begun))
+        for kind, each in times.items():
+            found[kind].append(statistics.median(each))
+    return found
+
+
+def turn(checkout: Path, arguments: list[str]) -> dict[str, list[float]]:
+    """One turn of a checkout, in a process of its own."""
+    path = os.pathsep.join(str(checkout / folder) for folder in ("service", "clients/python"))
+    command = [sys.executable, __file__, "--here", *arguments]
+    threads = {"OPENBLAS_NUM_THREADS": arguments[arguments.index("--threads") + 1]}
+    answer = subprocess.run(
+        command, env={**os.environ, **threads, "PYTHONPATH": path}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(answer.stdout)
+
+
+def main() -> None:
+    """Measure and print."""
+    from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", type=Path, help="another checkout, to be measured in turns with this one")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=3, help="estimates of each size in a turn")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--dimension", type=int, default=2048)
+    parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        clock = time.perf_counter if options.wall else time.process_time
+        print(json.dumps(measured(options.dimension, options.threads, options.repeats, clock)))
+        return
+    here = Path(__file__).resolve().parents[1]
+    checkouts = [here] if options.against is None else [options.against.resolve(), here]
+    arguments = [f"--{name}={getattr(options, name)}" for name in ("repeats", "dimension")]
+    arguments += ["--threads", str(options.threads), *(["--wall"] if options.wall else [])]
+    found: dict[Path, list[dict[str, list[float]]]] = {checkout: [] for checkout in checkouts}
+    for number in track(range(options.turns), description="turns"):
+        for checkout in checkouts[:: 1 if number % 2 else -1]:
+            found[checkout].append(turn(checkout, arguments))
+
+    def median(checkout: Path, kind: str, place: int) -> float:
+        return statistics.median(one[kind][place] for one in found[checkout])
+
+    clock_name = "wall-clock" if options.wall else "processor"
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, {options.threads} threads"
+    table = Table(title=f"One FID estimate, d = {options.dimension}, {clock_name} seconds; {machine}")
+    columns = ("samples", "seconds", "eigh", "÷ eigh", "sqrtm ÷ this")
+    for column in (*columns, *(["before", "÷ before"] if options.against else [])):
+        table.add_column(column)
+    for place, fraction in enumerate(FRACTIONS):
+        ours, eigh, root = (median(here, kind, place) for kind in ("estimate", "eigh", "sqrtm"))
+        cells = [f"{ours:.3f}", f"{eigh:.3f}", f"{ours / eigh:.2f}", f"{root / ours:.0f}"]
+        if options.against:
+            before = median(checkouts[0], "estimate", place)
+            ratios = [
+                new["estimate"][place] / old["estimate"][place]
+                for old, new in zip(found[checkouts[0]], found[here], strict=True)
+            ]
+            cells += [f"{before:.3f}", f"{statistics.median(ratios):.2f}"]
+        table.add_row(str(round(fraction * options.dimension)), *cells)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()
