@@ -10,6 +10,7 @@ from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, body_of, read_arrays
 from optimist.api.bodies.aside import aside
+from optimist.api.door.headers import header
 from optimist.api.problems import invalid
 from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import magnitudes, sized
@@ -113,7 +114,7 @@ async def read_batch(
     arrays = await read_arrays(request, settings, before)
     # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
     is_flat = any(_is_flat(name, array.shape, expected) for name, array in arrays.items())
-    is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE) and not is_flat
+    is_canonical = (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE) and not is_flat
     body = await body_of(request) if is_canonical else None
     size = sum(array.nbytes for array in arrays.values())
     return await aside(size, _checked, arrays, body, experiment, expected, settings.max_rows)
