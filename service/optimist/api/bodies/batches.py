@@ -11,6 +11,7 @@ from fastapi import Query, Request
 from optimist.api.bodies.arrays import Arrays, Shapes, body_of, read_arrays
 from optimist.api.bodies.aside import aside
 from optimist.api.door.headers import header
+from optimist.api.newest import Newest
 from optimist.api.problems import invalid
 from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import magnitudes, sized
@@ -53,12 +54,9 @@ class Expected:
     def of(cls, experiment: Experiment) -> Expected:
         """What the batches of this experiment must hold."""
         # The config itself is compared, as imports may bring the same `instance` twice.
-        config, known = _expected.get(experiment.instance, (None, None))
+        config, known = _expected.get(experiment.instance) or (None, None)
         if known is None or config is not experiment.config:
-            known = cls._made(experiment)
-            if len(_expected) >= KNOWN:
-                del _expected[next(iter(_expected))]
-            _expected[experiment.instance] = experiment.config, known
+            known = _expected.put(experiment.instance, (experiment.config, cls._made(experiment)))[1]
         return known
 
     @classmethod
@@ -71,7 +69,7 @@ class Expected:
         return cls(experiment.widths, metrics, readers, telling, sized(metrics), scales, embeddings, first)
 
 
-_expected: dict[str, tuple[ExperimentConfig, Expected]] = {}
+_expected = Newest[str, tuple[ExperimentConfig, Expected]](KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
