@@ -1,16 +1,18 @@
-"""Polls that meet what happens meanwhile: an experiment that is deleted, or made again under its name."""
+"""Polls that meet what happens meanwhile: an experiment that changes, is deleted, or made again under its name."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from optimist.api.polls import Polls
+from optimist.api.entities import Body
+from optimist.api.polls import BODIES, Polls
 from optimist.dispatch.state import PolicyState
-from optimist.store import NotFound, Store, StoreError
-from optimist_client.models import Experiment, ExperimentConfig, Overview, Report
+from optimist.store import AskGroup, NewPick, NotFound, Opened, Opening, Store, StoreError
+from optimist_client.models import Experiment, ExperimentConfig, Overview, Pick, Report
 
 
 async def make(store: Store, generators: list[str], instance: str) -> None:
@@ -94,3 +96,43 @@ async def test_nor_does_the_overview_mix_them(store: Store, monkeypatch: pytest.
     monkeypatch.setattr(store, "state", replacing)
     body = await polls_of(store).overview(50, 0)
     assert Overview.model_validate_json(body.text).experiments == []
+
+
+async def test_a_report_is_made_again_only_after_a_change(store: Store):
+    polls = polls_of(store)
+    await make(store, ["a", "b"], "one")
+
+    async def polled() -> tuple[Body, Report]:
+        polls.changed("x")  # as after a second
+        body = await polls.report("x", 0)
+        return body, Report.model_validate_json(body.text)
+
+    first, _ = await polled()
+    assert (await polled())[0] is first
+    await store.control("x", {"stopped": "1"})
+    report = (await polled())[1]
+    assert report.state == "stopped"
+    await store.append("x", 0, "another", "digest", 5, b"body")
+    told, report = await polled()
+    assert (report.samples, (await polled())[0] is told) == (20, True)
+    # A lease that ends changes nothing in Redis.
+    await store.control("x", {"stopped": ""})
+    state = await store.state("x")
+    counts = {"positions": [0, 0], "batches": [1, 3], "pending_samples": [0, 0], "pending_batches": [0, 0], "told": 4}
+    told_of = {"experiment": "x", "instance": "one", "number": 1, "generator": "a", "size": 5, "seed": 1, "opened": 1.0}
+    record = Pick(**told_of, **counts, stale=False, worker=None, request_id="r").model_dump_json()
+    opening = Opening([AskGroup("r", [NewPick(0, record)])], 0.3, state.rounds, state.last)
+    assert isinstance((await store.exchange("x", opening=opening)).opened, Opened)
+    assert (await polled())[1].open_picks == 1
+    await asyncio.sleep(0.4)
+    assert (await polled())[1].open_picks == 0
+
+
+async def test_many_cursors_of_one_report_are_not_all_kept(store: Store):
+    polls = polls_of(store)
+    await make(store, ["a"], "one")
+    for number in range(2 * BODIES):
+        await store.append("x", 0, f"more {number}", "digest", 5, b"body")
+    bodies = [await polls.report("x", after) for after in range(BODIES + 1)]
+    assert await polls.report("x", BODIES) is bodies[-1]
+    assert await polls.report("x", 0) is not bodies[0]

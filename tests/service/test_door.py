@@ -1,23 +1,30 @@
-"""Requests that are answered at the door, without FastAPI, get the same answers to errors as all others."""
+"""Requests that are answered at the door, without FastAPI, are read and answered like all others."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import httpx
 import pytest
 from fastapi import Request, Response
+from pydantic import BaseModel
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
 from optimist.api.board import Board
 from optimist.api.bodies.arrays import body_of
+from optimist.api.bodies.objects import MOST_LISTS, parsed
 from optimist.api.door.access import Access
 from optimist.api.door.limits import Limits
 from optimist.api.door.service import Service, Straight
 from optimist.api.problems import invalid
+from optimist.api.routes.parameters import read_parameters
 from optimist.settings import Settings
 from optimist.store import Conflict
 
+LIMITS = Limits(Settings.model_validate({}), "/archive", Board())
 ERRORS = {
     "/invalid": invalid("no"),
     "/store": Conflict("no"),
@@ -33,13 +40,10 @@ async def fail(request: Request) -> Response:
 
 async def answers(path: str) -> tuple[httpx.Response, httpx.Response]:
     """The answers to one request, at the door and by FastAPI."""
-    access, limits = (
-        Access(keys=False, local=False, rate=None),
-        Limits(Settings.model_validate({}), "/archive", Board()),
-    )
+    access = Access(keys=False, local=False, rate=None)
     found = []
     for straight in ([Straight("/{which}", fail)], []):
-        app = Service(access, limits, straight)
+        app = Service(access, LIMITS, straight)
         app.state.key_ring = None
         app.add_route("/{which}", fail, methods=["POST"])
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -54,3 +58,41 @@ def test_errors_have_one_answer(path: str):
     assert (here.status_code, here.json(), here.headers) == (there.status_code, there.json(), there.headers)
     assert here.headers.get_list("x-request-id") == ["mine"]
     assert here.json()["type"].startswith("urn:optimist:problem:")
+
+
+def test_a_request_is_freed_when_it_is_answered():
+    bodies: list[weakref.ref[object]] = []
+
+    async def answer(request: Request) -> Response:
+        await body_of(request)
+        bodies.append(weakref.ref(request.scope["body"]))
+        return Response()
+
+    async def ask() -> None:
+        app = Service(Access(keys=False, local=False, rate=None), LIMITS, [Straight("/here", answer)])
+        app.state.key_ring = None
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
+            await http.post("/here", content=b"{}")
+
+    gc.disable()
+    try:
+        asyncio.run(ask())
+        assert [body() for body in bodies] == [None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("query", ["", "a=1", "a=1&a=2&b=", "b", "&&a=1&", "a=1=2", "a=%20&b=1+2", "a=é", "=x"])
+def test_parameters_are_read_like_a_query(query: str):
+    class Known(BaseModel):
+        a: list[str] = []
+        b: str = "none"
+
+    scope = {"type": "http", "path_params": {}, "query_string": query.encode(), "headers": []}
+    found, expected = read_parameters(Known, Request(scope)), QueryParams(query.encode())
+    assert (found.a, found.b) == (expected.getlist("a"), expected.get("b", "none"))
+
+
+def test_millions_of_lists_are_refused():
+    with pytest.raises(ValueError, match="at most 1048576 opening brackets, found 1048578"):
+        parsed(b"[" + b"[]," * (MOST_LISTS + 1) + b"0]")

@@ -22,6 +22,7 @@ LONGEST_HEADER = 2**16
 _BLOCK = 2**17
 """Number of values to hash at a time: one megabyte as float64."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
+_READ = {kind: np.dtype(dtype).newbyteorder("<") for kind, dtype in _FLOATS.items()}
 _BYTES = {"U8": 1, "F16": 2, "F32": 4, "F64": 8}
 _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
@@ -132,7 +133,7 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 (hex) of names, shapes and float64 values. It does not depend on the type in which they were sent."""
     sha = hashlib.sha256()
     for name in sorted(arrays):
-        array = np.atleast_1d(arrays[name])
+        array = arrays[name] if arrays[name].ndim else arrays[name].reshape(1)
         sha.update(f"{name}{array.shape}".encode())
         for block in _blocks(array):
             sha.update(np.ascontiguousarray(block, dtype="<f8").data)
@@ -176,4 +177,4 @@ def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
         return upper.view("<f4").reshape(shape)
     if kind not in _FLOATS:
         raise ValueError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
-    return np.frombuffer(data, np.dtype(_FLOATS[str(kind)]).newbyteorder("<")).reshape(shape)
+    return np.frombuffer(data, _READ[str(kind)]).reshape(shape)

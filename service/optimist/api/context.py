@@ -13,6 +13,7 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Request
 
 from optimist.api.door.keys import Caller
+from optimist.api.newest import Newest
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
@@ -33,6 +34,10 @@ from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report
 
 REMEMBERED = 256
 """Experiments whose last state is kept, so that the next one is parsed only where it differs."""
+CONFIGS = 2**25
+"""Bytes of the configs of experiments that are kept parsed: of those that were last read, or made."""
+CONFIG = 2**12
+"""Bytes that one counts beyond its text."""
 
 RESTED = 300.0
 """Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
@@ -50,10 +55,12 @@ class Context:
     _dispatchers: dict[str, tuple[str, Dispatcher]] = field(default_factory=dict)
     _called: dict[str, float] = field(default_factory=dict)
     """When each dispatcher was last asked for, the longest ago first."""
-    _recent: dict[str, tuple[str, Experiment]] = field(default_factory=dict)
-    _states: dict[str, PolicyState] = field(default_factory=dict)
-    _watched: dict[str, WatchedEstimates] = field(default_factory=dict)
-    _mixtures: dict[tuple[str, str], KnownMixture] = field(default_factory=dict)
+    _recent: Newest[str, tuple[str, Experiment]] = field(
+        default_factory=lambda: Newest(CONFIGS, lambda known: CONFIG + len(known[0]))
+    )
+    _states: Newest[str, PolicyState] = field(default_factory=lambda: Newest(REMEMBERED))
+    _watched: Newest[str, WatchedEstimates] = field(default_factory=lambda: Newest(REMEMBERED))
+    _mixtures: Newest[tuple[str, str], KnownMixture] = field(default_factory=lambda: Newest(REMEMBERED))
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _suspects: SuspectLog = field(default_factory=SuspectLog)
     polls: Polls = field(init=False)
@@ -79,7 +86,7 @@ class Context:
         """
         text = await self.store.config(name)
         if text is None:
-            self._recent.pop(name, None)
+            self._recent.pop(name)
             self._drop(name)
             raise NotFound(f"no experiment is called {name!r}")
         known = self._recent.get(name)
@@ -88,7 +95,7 @@ class Context:
             if found.rules > RULES:
                 detail = f"{name!r} has rules {found.rules}, and this process knows rules up to {RULES}: update it"
                 raise ApiError(503, "newer-rules", "Created by a newer version", detail, action="retry")
-            known = self._recent[name] = (text, found)
+            known = self._recent.put(name, (text, found))
         return known[1]
 
     async def labelled(self, names: Sequence[str]) -> list[Experiment]:
@@ -97,7 +104,7 @@ class Context:
         now = zip(names, await self.store.labels(names), await self.store.instances(names), strict=True)
         for name, controls, instance in now:
             with contextlib.suppress(NotFound):  # deleted meanwhile
-                _, known = self._recent.get(name, ("", None))
+                _, known = self._recent.get(name) or ("", None)
                 if known is None or known.instance != instance:
                     known = await self.experiment(name)
                 found.append(labelled(known, controls))
@@ -123,24 +130,18 @@ class Context:
     async def state(self, experiment: Experiment) -> PolicyState:
         """The state of an experiment, or of the one that has taken its name, as it is now. Raises `NotFound`."""
         name = experiment.config.name
-        known = self._states.pop(name, None)
+        known = self._states.pop(name)
         stored = await self.store.state(name, None if known is None else known.stored)
-        state = self._states[name] = PolicyState(experiment, stored, known)  # at the end, as the newest
-        if len(self._states) > REMEMBERED:
-            del self._states[next(iter(self._states))]
-        return state
+        return self._states.put(name, PolicyState(experiment, stored, known))
 
     async def watched(self, experiment: Experiment) -> WatchedEstimates | None:
         """The estimates of an experiment's watched metrics as they are now; None if it has none."""
         if not experiment.config.watch:
             return None
         name = experiment.config.name
-        known = self._watched.pop(name, None)
+        known = self._watched.pop(name)
         stored = await self.store.watched(name, {} if known is None else known.stored)
-        watched = self._watched[name] = WatchedEstimates(stored, known)  # at the end, as the newest
-        if len(self._watched) > REMEMBERED:
-            del self._watched[next(iter(self._watched))]
-        return watched
+        return self._watched.put(name, WatchedEstimates(stored, known))
 
     async def mixture(self, state: PolicyState, label: str = "") -> Mixture | None:
         """The newest mixture by the metric that decides, or by the watched metric of this label; None without one."""
@@ -151,13 +152,10 @@ class Context:
             return None
         place = (state.config.name, label)
         stored = await self.store.mixture(state.config.name, label)
-        known = KnownMixture.of(stored, self._mixtures.pop(place, None))
+        known = KnownMixture.of(stored, self._mixtures.pop(place))
         if known is None:
             return None
-        self._mixtures[place] = known  # at the end, as the newest
-        if len(self._mixtures) > REMEMBERED:
-            del self._mixtures[next(iter(self._mixtures))]
-        return mixture_of(state, known, label)
+        return mixture_of(state, self._mixtures.put(place, known), label)
 
     async def routes(self, state: PolicyState) -> Routes | None:
         """The newest table of routes; None before the first, and with another goal."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from optimist.api.entities import Body
+from optimist.api.newest import Newest
 from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.labels import matches
 from optimist.dispatch.mixture_curve import mixture_curve
@@ -29,7 +30,10 @@ MOST_PICKS = 100
 """Open picks in a report, the newest."""
 REMEMBERED = 256
 """Experiments whose progress curve is kept and continued; any other is made from its whole history."""
-
+KEPT = 64
+"""Reports that are kept until their experiments change."""
+BODIES = 8
+"""Answers of one report that are kept, by the batches that the caller knows."""
 SUMMARIES = 10_000
 """Experiments whose line in the list is kept, until they change."""
 
@@ -91,6 +95,8 @@ class Poll:
                 picks=self.picks,
             )
             report = self.report.model_copy(update={"progress": progress})
+            if len(self._bodies) >= BODIES:
+                self._bodies.clear()
             known = self._bodies[after] = Body.of(report.model_dump_json())
         return known
 
@@ -103,24 +109,20 @@ class Kept(Generic[Point]):
         self._store = store
         self._goal = goal
         self._read = read
-        self._known: dict[str, tuple[tuple[str, int], list[Point]]] = {}
+        self._known = Newest[str, tuple[tuple[str, int], list[Point]]](REMEMBERED)
 
     async def of(self, experiment: Experiment) -> list[Point] | None:
         """All points of an experiment; None where its goal is another one."""
         if experiment.config.goal != self._goal:
             return None
         name, origin = experiment.config.name, (experiment.instance, self._store.epoch)
-        made, known = self._known.pop(name, (origin, list[Point]()))
+        made, known = self._known.pop(name) or (origin, list[Point]())
         known = known if made == origin else []
         new = await self._read(name, max(0, len(known) - 1))
         if new[:1] != known[-1:]:  # Redis has lost some, or batches were retracted
             known = []
             new = await self._read(name, 0)
-        found = [*known[:-1], *new]
-        self._known[name] = (origin, found)  # at the end, as those that were used last
-        if len(self._known) > REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return found
+        return self._known.put(name, (origin, [*known[:-1], *new]))[1]
 
 
 class Polls:
@@ -144,17 +146,16 @@ class Polls:
         with their present tags and notes. hint_after: as in `report_of`.
         """
         self._store = store
-        self._experiment = experiment
-        self._state = state
+        self._experiment, self._state = experiment, state
         self._watched = watched
         self._hint_after = hint_after
         self._shared = Shared()
-        self._mixture = mixture
-        self._routes = routes
+        self._mixture, self._routes = mixture, routes
         self._labelled = labelled
-        self._curves: dict[str, tuple[tuple[str, int], ProgressCurve]] = {}
-        self._summaries: dict[str, tuple[bytes, Summary]] = {}
-        """With the fingerprint of the experiment that each is of."""
+        self._curves = Newest[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
+        self._summaries = Newest[str, tuple[bytes, Summary]](SUMMARIES)
+        self._kept = Newest[str, tuple[bytes, Poll]](KEPT)
+        """These two with the fingerprint of the experiment that each is of, read just before."""
         self._blends = Kept(store, "mixture", store.mixture_curve)
         self._gains = Kept(store, "route", store.route_curve)
 
@@ -178,6 +179,17 @@ class Polls:
         return await self._shared.get(key, lambda: self._overview(limit, offset, only, tag, search))
 
     async def _poll(self, name: str) -> Poll:
+        """The report as it is now: the one before, where nothing has changed that it is made from."""
+        (mark,) = await self._store.fingerprints([name])
+        made, poll = self._kept.pop(name) or (b"", None)
+        if poll is None or not mark or made != mark:
+            poll = await self._made(name)
+        # The fingerprint does not tell of leases that end, nor of estimates by watched metrics.
+        if not poll.picks and not poll.report.watched:
+            self._kept.put(name, (mark, poll))
+        return poll
+
+    async def _made(self, name: str) -> Poll:
         experiment = await self._experiment(name)
         state = await self._state(experiment)
         if state.is_scored:
@@ -199,12 +211,9 @@ class Polls:
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
         name = experiment.config.name
         origin = stored.instance, self._store.epoch
-        known, curve = self._curves.pop(name, (origin, ProgressCurve()))
+        known, curve = self._curves.pop(name) or (origin, ProgressCurve())
         curve = await self._continued(experiment, stored, curve if known == origin else ProgressCurve())
-        self._curves[name] = (origin, curve)  # at the end, as the one that was used last
-        if len(self._curves) > REMEMBERED:
-            del self._curves[next(iter(self._curves))]
-        return curve
+        return self._curves.put(name, (origin, curve))[1]
 
     async def _continued(self, experiment: Experiment, stored: ExperimentState, curve: ProgressCurve) -> ProgressCurve:
         """The curve with what came since, or a new one where Redis has lost some of what it holds."""
@@ -231,16 +240,13 @@ class Polls:
 
     async def _summary(self, name: str, mark: bytes) -> Summary:
         """The line of an experiment in the list, made anew unless its fingerprint, read just before, is as it was."""
-        made, summary = self._summaries.pop(name, (b"", None))
+        made, summary = self._summaries.pop(name) or (b"", None)
         if summary is None or not mark or made != mark:
             known = await self._experiment(name)
             state = await self._state(known)
             _check_same(known, state.stored)
             summary = _summary(known, report_of(state, explain=False))
-        self._summaries[name] = (mark, summary)  # at the end, as the one that was used last
-        if len(self._summaries) > SUMMARIES:
-            del self._summaries[next(iter(self._summaries))]
-        return summary
+        return self._summaries.put(name, (mark, summary))[1]
 
 
 _NOTE = 200

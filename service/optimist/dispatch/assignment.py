@@ -16,6 +16,9 @@ from optimist.policies import Arm
 from optimist.store import AskGroup, GeneratorState, NewPick, Opening
 from optimist_client.models import AskRequest, Pick
 
+_APART = {"nonce"}
+"""What the store keeps beside the record of a pick."""
+
 
 @dataclass(frozen=True, slots=True)
 class MostOpen:
@@ -114,6 +117,7 @@ class Assignment:
         part = next_slice(state.experiment, generator, size)
         size = size if part is None else part.size
         start, seed = self._drawn(generator, part, number)
+        nonce = secrets.token_hex(8)
         pick = Pick(
             experiment=config.name,
             instance=stored.instance,
@@ -140,14 +144,14 @@ class Assignment:
             worker=request.worker,
             request_id=request.request_id or "",
             opened=time.time(),
+            nonce=nonce,
         )
-        nonce = secrets.token_hex(8)
         least, most = self._rows(size, config.prompts is not None)
         taken = {} if part is None else _taken(part)
         if context is not None:
             taken["context"] = RoutedPrompt(context.row, choice.probability, context.text).pack()
-        new = NewPick(generator.ordinal, pick.model_dump_json(), nonce=nonce, least=least, most=most, key=key, **taken)
-        pick = pick.model_copy(update={"nonce": nonce})
+        record = pick.model_dump_json(exclude=_APART)
+        new = NewPick(generator.ordinal, record, nonce=nonce, least=least, most=most, key=key, **taken)
         state.open(pick, new, pick.opened + self._lease)
         self._groups.setdefault(pick.request_id, []).append(new)
         self._samples_left = None if self._samples_left is None else self._samples_left - size

@@ -85,6 +85,8 @@ def standing_warnings(generator: GeneratorState, generators: Sequence[GeneratorS
 
 def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
     """Reasons not to trust a decision between these generators."""
+    if not any(generator.copies or generator.twins for generator in generators):
+        return ()
     copied = [
         f"{100 * part:.0f} % of the batches of {generator.name!r} repeat earlier ones: the decision may rest on copies"
         for generator in generators

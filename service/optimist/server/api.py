@@ -49,6 +49,8 @@ def run_api(
     app = create_app(settings, redis_url, board)
     # What has been made by now stays: the collector need not go through it again and again.
     gc.freeze()
+    # Requests leave no cycles behind: by default it would look for them every 25 rounds.
+    gc.set_threshold(10_000)
     config = Config(
         app,
         host=settings.host,

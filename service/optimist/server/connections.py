@@ -7,6 +7,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from optimist.api.door.limits import WHOLE
+
 LONGEST_HEAD = 2**16
 """Bytes of a request's line and headers."""
 
@@ -72,6 +74,11 @@ class PatientProtocol(HttpToolsProtocol):
         """It has come whole."""
         self._in_head = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The body has come whole, too."""
+        super().on_message_complete()
+        self.scope.setdefault("state", {})[WHOLE] = True
 
     def pause_writing(self) -> None:
         """The client does not take what is sent: wait for it, though not for ever."""

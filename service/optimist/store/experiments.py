@@ -201,19 +201,22 @@ class Experiments:
         return [None if one is None else one.decode() for one in found]
 
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
-        """Of each experiment a text that is another one after every change of it, except of what only watched metrics
-        or open picks are about; b"" of one that is not there, or that has not changed since it was created."""
+        """Of each experiment a text that is another one after every change of it; b"" of one that is not there, or that
+        has not changed since it was created. Changes of watched metrics alone, or of the leases of open picks, are
+        left out.
+        """
+        facts = ("instance", "mark", "made_mixture")
         parts = ("counts", "aside", "damaged")
         keys_of = [[self._commands.key(name, part) for part in parts] for name in experiments]
         found = await self._commands.call_many(
             [
                 command
                 for counts, aside, damaged in keys_of
-                for command in (("HMGET", counts, "instance", "mark"), ("HLEN", aside), ("HVALS", damaged))
+                for command in (("HMGET", counts, *facts), ("HLEN", aside), ("HVALS", damaged))
             ]
         )
         each = zip(found[::3], found[1::3], found[2::3], strict=True)
-        return [repr((facts, *rest)).encode() if all(facts) else b"" for facts, *rest in each]
+        return [repr(one).encode() if all(one[0][:2]) else b"" for one in each]
 
     async def latch_decision(
         self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None

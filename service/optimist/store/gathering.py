@@ -39,8 +39,9 @@ class Gathering(Redis):
         Redis's log. They need not wait longer than on connections of their own, because Redis serves one after the
         other; only those with `LARGE` arguments, which take long to arrive, do not go with others.
         """
-        if any(type(argument) is bytes and len(argument) > LARGE for argument in command):
-            return await self.execute_command(*command)
+        for argument in command:
+            if type(argument) is bytes and len(argument) > LARGE:
+                return await self.execute_command(*command)
         answer = asyncio.get_running_loop().create_future()
         self._asked.append((pack_command(command), answer))  # pyright: ignore[reportArgumentType]  # declared for one
         if self._sending is None or self._sending.done():

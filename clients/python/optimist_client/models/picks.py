@@ -23,7 +23,7 @@ class AskRequest(Wire):
     request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = None
     """Makes the request idempotent: if it is repeated after a lost reply, it returns the same picks."""
     count: Annotated[int, Field(ge=1, le=1000)] = 1
-    generators: Annotated[list[GeneratorName], Field(min_length=1, fail_fast=True)] | None = None
+    generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000, fail_fast=True)] | None = None
     """The generators that this worker can sample; None: all."""
     contexts: Annotated[list[Context], Field(min_length=1, max_length=1000, fail_fast=True)] | None = optional()
     """With the goal "route", the embedding of each prompt that a pick is wanted for. There is one pick for each, in

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from optimist.api.bodies import npz
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.bodies.objects import parsed
+from optimist.api.door.headers import header
 from optimist.api.door.limits import NPZ_WEIGHT, Body, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
@@ -54,7 +55,7 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
     check: called before a large body is unpacked, with the shapes that it announces, or {} if the format has none.
     Raises `ApiError` 415 or 422 for an invalid body, HTTPException 413 or 503 if it would use too much memory.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = (header(request.scope, b"content-type") or "").partition(";")[0].strip().lower()
     body = await body_of(request)
     share: Share = request.scope["memory"]
     try:

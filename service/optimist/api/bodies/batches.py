@@ -10,6 +10,8 @@ from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, body_of, read_arrays
 from optimist.api.bodies.aside import aside
+from optimist.api.door.headers import header
+from optimist.api.newest import Newest
 from optimist.api.problems import invalid
 from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import magnitudes, sized
@@ -52,12 +54,9 @@ class Expected:
     def of(cls, experiment: Experiment) -> Expected:
         """What the batches of this experiment must hold."""
         # The config itself is compared, as imports may bring the same `instance` twice.
-        config, known = _expected.get(experiment.instance, (None, None))
+        config, known = _expected.get(experiment.instance) or (None, None)
         if known is None or config is not experiment.config:
-            known = cls._made(experiment)
-            if len(_expected) >= KNOWN:
-                del _expected[next(iter(_expected))]
-            _expected[experiment.instance] = experiment.config, known
+            known = _expected.put(experiment.instance, (experiment.config, cls._made(experiment)))[1]
         return known
 
     @classmethod
@@ -70,7 +69,7 @@ class Expected:
         return cls(experiment.widths, metrics, readers, telling, sized(metrics), scales, embeddings, first)
 
 
-_expected: dict[str, tuple[ExperimentConfig, Expected]] = {}
+_expected = Newest[str, tuple[ExperimentConfig, Expected]](KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ async def read_batch(
     arrays = await read_arrays(request, settings, before)
     # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
     is_flat = any(_is_flat(name, array.shape, expected) for name, array in arrays.items())
-    is_canonical = request.headers.get("content-type", "").startswith(tensors.MEDIA_TYPE) and not is_flat
+    is_canonical = (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE) and not is_flat
     body = await body_of(request) if is_canonical else None
     size = sum(array.nbytes for array in arrays.values())
     return await aside(size, _checked, arrays, body, experiment, expected, settings.max_rows)

@@ -17,9 +17,14 @@ from optimist.api.bodies.aside import LARGE, aside
 MOST_FIELDS = 2000
 """Fields of an object. The costs of an experiment have the most, one for each generator."""
 
+MOST_LISTS = 2**20
+"""Opening brackets in a body, those in texts included: no hook is called of a list, so millions hold the GIL."""
+
 
 def parsed(body: bytes) -> Any:
-    """The value of a JSON text. Raises JSONDecodeError, also where an object has more than `MOST_FIELDS` fields."""
+    """The value of a JSON text. Raises JSONDecodeError, also beyond `MOST_FIELDS` of an object and `MOST_LISTS`."""
+    if (found := body.count(b"[")) > MOST_LISTS:
+        raise json.JSONDecodeError(f"at most {MOST_LISTS} opening brackets, found {found}", "", 0)
     # Without calls into Python code, json.loads would hold the GIL until it has finished and block all other threads.
     hooks: dict[str, Any] = {"parse_float": _calling(float), "parse_int": _calling(int)} if len(body) > LARGE else {}
     return json.loads(body, object_pairs_hook=_object, **hooks)

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from optimist.api.door import permissions
+from optimist.api.door.headers import header
 from optimist.api.door.keys import Caller, KeyRecord, caller_of, split_key
 from optimist.api.door.rates import Rates
 from optimist.api.problems import ApiError, problem_of
@@ -116,26 +117,24 @@ class Access:
             raise HTTPException(refused.problem.status, refused.problem.detail, refused.headers) from None
 
     async def _caller(self, scope: Scope) -> Caller:
-        headers = Headers(scope=scope)
         ring: KeyRing = scope["app"].state.key_ring
-        shown = headers.get("authorization")
+        shown = header(scope, b"authorization")
         if shown is not None:
             scheme, _, key = shown.partition(" ")
             return _known(await ring.caller(key.strip()) if scheme.lower() == "bearer" else None)
-        _refuse_other_pages(headers, scope["method"])
-        if (key := _cookie(headers)) is not None:
+        _refuse_other_pages(scope)
+        if (key := _cookie(scope)) is not None:
             caller = await ring.caller(key)
             if caller is not None or self._needs_key:
                 return _known(caller)
         if self._needs_key:
             raise _unknown("expected an access key in the header Authorization: Bearer optimist_…")
-        if self._local and not _is_loopback_host(headers.get("host", "")):
+        if self._local and not _is_loopback_host(host := header(scope, b"host") or ""):
             raise ApiError(
                 403,
                 "forbidden",
                 "Not permitted",
-                "without an access key, requests must use a loopback host name such as localhost, "
-                f"not {headers['host']!r}",
+                f"without an access key, requests must use a loopback host name such as localhost, not {host!r}",
             )
         return ANYBODY
 
@@ -159,19 +158,22 @@ def _is_loopback_host(host: str) -> bool:
     return name is None or is_loopback(name)
 
 
-def _refuse_other_pages(headers: Headers, method: str) -> None:
+def _refuse_other_pages(scope: Scope) -> None:
     """Raise `ApiError` 403 if a browser sends the request for another site's page (cross-site request forgery)."""
-    origin = headers.get("origin")
-    if method in permissions.SAFE or origin is None:
+    origin = header(scope, b"origin")
+    if scope["method"] in permissions.SAFE or origin is None:
         return
-    if origin.partition("://")[2] != headers.get("host"):
+    if origin.partition("://")[2] != header(scope, b"host"):
         raise ApiError(
             403, "forbidden", "Not permitted", f"expected a request from this service's own page, not {origin}"
         )
 
 
-def _cookie(headers: Headers) -> str | None:
+def _cookie(scope: Scope) -> str | None:
     """The value of our cookie. Other services on the host may use its name: the first that looks like a key counts."""
+    if header(scope, b"cookie") is None:
+        return None
+    headers = Headers(scope=scope)
     pairs = (pair.strip().partition("=") for line in headers.getlist("cookie") for pair in line.split(";"))
     values = [value.strip().strip('"') for name, _, value in pairs if name.strip() == COOKIE]
     return next((value for value in values if split_key(value)), values[0] if values else None)

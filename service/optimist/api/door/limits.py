@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope
@@ -16,12 +16,15 @@ from starlette.types import Message, Receive, Scope
 from optimist.api.board import Board
 from optimist.api.bodies import npz
 from optimist.api.door.access import FRESH
+from optimist.api.door.headers import header
 from optimist.insight.metrics import BODY_BYTES
 from optimist.settings import Settings
 from optimist_client import tensors
 
 SLOWEST = 2**16
 """Minimum bytes per second of a body, apart from pauses of up to `body_timeout` seconds in total."""
+WHOLE = "optimist.whole"
+"""Mark in the `state` of the scope of a request that has come to its end."""
 SMALL = 2**18
 """Bytes of memory that each request may use for its body without being counted."""
 JSON_WEIGHT = 40
@@ -50,13 +53,13 @@ class Limits:
 
         when_slow: called with the scope at the end of a body that did not come at once; it raises to refuse it.
         """
-        headers, caller = Headers(scope=scope), scope.get("caller")
+        caller = scope.get("caller")
         share = scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
-        limit, weight = self._of(scope["path"], headers.get("content-type", ""))
+        limit, weight = self._of(scope["path"], header(scope, b"content-type") or "")
 
-        body = scope["body"] = Body(
-            receive, share, limit, weight, _announced(headers), self._settings.body_timeout, partial(when_slow, scope)
-        )
+        announced, patience = _announced(header(scope, b"content-length") or ""), self._settings.body_timeout
+        came, late = scope.get("state", {}), partial(when_slow, scope)
+        body = scope["body"] = Body(receive, share, limit, weight, announced, patience, came, late)
         return body
 
     def _of(self, path: str, kind: str) -> tuple[int, int]:
@@ -86,15 +89,20 @@ class Body:
         weight: int,
         announced: int,
         patience: float,
+        came: Mapping[str, object],
         when_slow: Callable[[], Awaitable[None]],
     ) -> None:
-        """limit: most bytes. weight: bytes of memory for each of them, once it has come. patience: seconds."""
+        """limit: most bytes. weight: bytes of memory for each of them, once it has come. patience: seconds.
+
+        came: has `WHOLE` as soon as the body need not be waited for, if the server tells.
+        """
         self._receive = receive
         self._share = share
         self._limit = limit
         self._weight = weight
         self._announced = announced
         self._patience = self._left = patience
+        self._came = came
         self._when_slow = when_slow
         self._made = time.monotonic()
         self._taken = self._pieces = 0
@@ -110,7 +118,8 @@ class Body:
             self._share.check(min(self._announced, self._limit))
         begun = time.monotonic()
         try:
-            async with asyncio.timeout(self._left):
+            # Most bodies have come by now, and a timer takes as long as the other checks of a body together.
+            async with contextlib.nullcontext() if WHOLE in self._came else asyncio.timeout(self._left):
                 message = await self._receive()
         except TimeoutError:
             raise _refusal(408, f"the body stopped after {self._taken} bytes or arrived too slowly") from None
@@ -230,6 +239,5 @@ def _refusal(status: int, detail: str) -> HTTPException:
     return HTTPException(status, detail, headers={"connection": "close"})
 
 
-def _announced(headers: Headers) -> int:
-    length = headers.get("content-length", "")
+def _announced(length: str) -> int:
     return int(length) if length.isascii() and length.isdigit() else 0

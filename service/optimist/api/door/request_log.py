@@ -9,14 +9,14 @@ import time
 from functools import cache
 
 from prometheus_client import Counter, Histogram
-from starlette.datastructures import Headers
 from starlette.types import Message, Scope, Send
 
+from optimist.api.door.headers import header
 from optimist.insight.logs import REQUEST_ID, REQUESTS
 from optimist.insight.metrics import REQUEST_SECONDS
 from optimist.insight.metrics import REQUESTS as ANSWERED
 
-HEADER = "x-request-id"
+HEADER = b"x-request-id"
 OTHER = "other"
 """The label for requests that matched no route, and for unusual methods: these may be arbitrary text."""
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -27,8 +27,8 @@ class Visit:
     """One request: it gets an id, the client's own if it sent one, and is counted and timed."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
-        given = Headers(scope=scope).get(HEADER, "")
-        self._id = given if _ID.fullmatch(given) else os.urandom(16).hex()
+        given = header(scope, HEADER)
+        self._id = given if given is not None and _ID.fullmatch(given) else os.urandom(16).hex()
         REQUEST_ID.set(self._id)
         self._scope = scope
         self._send = send
@@ -39,7 +39,7 @@ class Visit:
         """Pass a message of the response on, with the request's id in its headers."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            message["headers"] = [*message.get("headers", ()), (HEADER.encode(), self._id.encode())]
+            message["headers"] = [*message.get("headers", ()), (HEADER, self._id.encode())]
         await self._send(message)
 
     def record(self) -> None:

@@ -70,5 +70,5 @@ class Service(FastAPI):
             await answer(scope, receive, visit.send)
         finally:
             if "body" in scope:
-                scope["body"].release()
+                scope.pop("body").release()  # it refers to the scope: without this only the collector would free both
             visit.record()

@@ -1,0 +1,43 @@
+"""Remembers the newest of what would otherwise be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def _one(value: object) -> int:
+    return 1
+
+
+class Newest(Generic[Key, Value]):
+    """The entries that were put last, as many as weigh at most `most` together, and at least one."""
+
+    def __init__(self, most: int, weigh: Callable[[Value], int] = _one) -> None:
+        """weigh: the weight of a value, which does not change; by default 1."""
+        self._most = most
+        self._weigh = weigh
+        self._weight = 0
+        self._entries: dict[Key, Value] = {}
+
+    def get(self, key: Key) -> Value | None:
+        """The value of a key, None if there is none."""
+        return self._entries.get(key)
+
+    def pop(self, key: Key) -> Value | None:
+        """As `get`; the key has no value from now on."""
+        value = self._entries.pop(key, None)
+        self._weight -= 0 if value is None else self._weigh(value)
+        return value
+
+    def put(self, key: Key, value: Value) -> Value:
+        """Set the value of a key, and forget the oldest ones."""
+        self.pop(key)
+        self._entries[key] = value
+        self._weight += self._weigh(value)
+        while self._weight > self._most and len(self._entries) > 1:
+            self.pop(next(iter(self._entries)))
+        return value
