@@ -26,6 +26,7 @@ SMALLEST_WIDTH = 256
 PANEL = 128
 """Vectors of the basis that a batch is projected on at once: 4.4 ms at r = 2048, 6.7 ms by one product (AMD)."""
 GRAM_ROWS = 512
+SHARE = 0.8
 GRAM_LIMIT = 512
 SCATTER_LIMIT = 512
 FINE, COARSE = 1.1e-8, 3.3e-8
@@ -42,7 +43,7 @@ def cycle(count: int, width: int) -> int:
     18, 17, 19, 22. While n ≤ r a refresh costs n³: at r = 2048 and cycles of 256, 384, 512 rows 29, 27, 25 from
     n = 600 on, and 41, 34, 33 from n = 1000 on.
     """
-    return GRAM_LIMIT if count <= width else SCATTER_LIMIT + width // 4
+    return GRAM_LIMIT if count <= SHARE * width else SCATTER_LIMIT + width // 4
 
 
 class TraceFollower:
@@ -126,7 +127,7 @@ class TraceFollower:
     def _begin(self, scatter: Callable[[], Tensor]) -> None:
         """Refresh the spectrum if rounding is small in the trace and f has a sum, else retry only after a cycle."""
         limit = cycle(self.count, self._width)
-        if self._rows is not None and self.count <= self._width:
+        if self._rows is not None and self.count <= SHARE * self._width:
             rows = self._rows.view()
             eigenvalues, vectors = eigen_basis(symmetric_product(rows, rows.T))
             eigenvalues = eigenvalues.clamp_min(0.0)
@@ -135,10 +136,13 @@ class TraceFollower:
             self._basis = (vectors[:, kept].T @ rows) / eigenvalues[kept].sqrt()[:, None]
             spectrum, beside = eigenvalues[kept], self._width
         else:
-            self._rows = None
-            eigenvalues, vectors = eigen_basis(scatter())
-            spectrum = eigenvalues = eigenvalues.clamp_min(0.0)
-            beside = 0
+            rows = None if self._rows is None else self._rows.view()
+            eigenvalues, vectors = eigen_basis(scatter() if rows is None else symmetric_product(rows.T, rows))
+            spectrum = eigenvalues.clamp_min(0.0)
+            # Of fewer rows than the width, the smallest ones are exactly zero.
+            spectrum[: max(self._width - self.count, 0)] = 0.0
+            eigenvalues = spectrum[-self.count :]
+            self._rows, beside = None, 0
             self._basis = vectors.T.contiguous() if self._factor is None else times_upper(vectors.T, self._factor)
             self._is_complete = True
         self._retry = self.count + limit
@@ -150,13 +154,8 @@ class TraceFollower:
             return
 
     def _tolerance(self) -> float:
-        """How close f's sum must be: past r, closer for roots, as a distance is a difference of them.
-
-        Closest soon after r, where eigenvalues move far. FID at r = 2048 was then off by up to 4e-8.
-        """
-        if self._order >= 1.0 or not self._is_complete:
-            return COARSE
-        return FINE * min(1.0, (self.count / (2.0 * self._width)) ** 2)
+        """How close f's sum must be: past r, closer for roots, as a distance is a difference of them."""
+        return COARSE if self._order >= 1.0 or self.count <= self._width else FINE
 
 
 def _noise(eigenvalues: Tensor, order: float) -> float:
