@@ -164,7 +164,7 @@ class GaussianStatistic(Statistic):
         """Bytes of memory, without making the matrix that `state` has."""
         rows = len(self._head) + (0 if self.holds_rows else len(self._tail))
         sums = [self._scatter, None if self._even is None else self._even.scatter]
-        return 8 * self.dimension * (rows + 2) + sum(each.packed.nbytes for each in sums if each is not None)
+        return 8 * self.dimension * (rows + 1) + sum(each.packed.nbytes for each in sums if each is not None)
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
