@@ -3,7 +3,7 @@
 | rows so far | route |
 | --- | --- |
 | up to `GRAM_ROWS`, and the width r | the Gram matrix, grown by b rows a batch, and its eigenvalues |
-| up to r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
+| up to `SHARE` · r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
 | more | low-rank changes of the spectrum of the r × r scatter |
 
 Every `cycle` rows the spectrum is computed again from rows or scatter, so that errors do not
@@ -27,6 +27,8 @@ PANEL = 128
 """Vectors of the basis that a batch is projected on at once: 4.4 ms at r = 2048, 6.7 ms by one product (AMD)."""
 GRAM_ROWS = 512
 SHARE = 0.8
+"""Of the width, up to where the Gram matrix is used. Milliseconds per batch at r = 2048 by it and by the scatter: 28,
+39 from n = 1500, 39, 34 from 1750, 38, 33 from 2000 (AMD)."""
 GRAM_LIMIT = 512
 SCATTER_LIMIT = 512
 FINE, COARSE = 1.1e-8, 3.3e-8
@@ -39,9 +41,9 @@ def cycle(count: int, width: int) -> int:
     """Number of rows between two refreshes of the spectrum, past `GRAM_ROWS`; the first one is at `count` rows.
 
     A refresh costs r³; a batch costs more with each row since the last refresh, in proportion to r. Milliseconds per
-    batch of 5, refreshes included: at r = 2048 64, 54, 51, 52 for cycles of 500, 765, 1020, 1280 rows; at r = 1024
-    18, 17, 19, 22. While n ≤ r a refresh costs n³: at r = 2048 and cycles of 256, 384, 512 rows 29, 27, 25 from
-    n = 600 on, and 41, 34, 33 from n = 1000 on.
+    batch of 5, refreshes included, at r = 2048 (AMD): 41, 37, 36, 35, 36, 36 for cycles of 512, 640, 768, 896, 1024,
+    1152 rows from n = 5000, 38, 35, 33, 33, 33 for 512 to 1024 from n = 2000. By the Gram matrix a refresh costs n³:
+    for cycles of 256, 384, 512, 640 rows 25, 23, 23, 23 from n = 700, 28, 25, 23, 23 from n = 1000.
     """
     return GRAM_LIMIT if count <= SHARE * width else SCATTER_LIMIT + width // 4
 
@@ -154,8 +156,13 @@ class TraceFollower:
             return
 
     def _tolerance(self) -> float:
-        """How close f's sum must be: past r, closer for roots, as a distance is a difference of them."""
-        return COARSE if self._order >= 1.0 or self.count <= self._width else FINE
+        """How close f's sum must be: past r, closer for roots, as a distance is a difference of them.
+
+        Closest soon after r, where eigenvalues move far: with `FINE` itself, FID at n = 1.2 r was off by 1.3e-7.
+        """
+        if self._order >= 1.0 or self.count <= self._width:
+            return COARSE
+        return FINE * min(1.0, (self.count / (2.0 * self._width)) ** 2)
 
 
 def _noise(eigenvalues: Tensor, order: float) -> float:
